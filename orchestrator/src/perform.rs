@@ -43,9 +43,12 @@ pub type Work<'a> = BoxFuture<'a, Performed>;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Open {
-    /// The work failed: a cancellation, a deadline of the context, an error of the provider, or
-    /// [`Error::stop`] of a tool. The next drive does the work again.
+    /// The work ended with an error that is not an outcome, such as an error of the provider or
+    /// [`Error::stop`] of a tool, or it did not begin. The next drive does it again.
     Work(Error),
+    /// The work was ended during a call, by a cancellation or a deadline of the context. Nobody
+    /// knows whether the call took effect.
+    Interrupted(Error),
     /// The performer failed: a full disk, or a journal of another run. The model never sees it.
     Performer(Box<dyn std::error::Error + Send + Sync>),
 }
@@ -60,7 +63,7 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for Open {
 impl Open {
     pub(crate) fn into_error(self) -> Error {
         match self {
-            Self::Work(error) => error,
+            Self::Work(error) | Self::Interrupted(error) => error,
             Self::Performer(source) => Error::stop(PerformerFailed { source }).at(Stage::Journal),
         }
     }
@@ -356,6 +359,14 @@ pub enum Record {
         /// The [`Part::identity`].
         identity: u64,
     },
+    /// A begun call has ended with an error that is not an outcome, such as [`Error::stop`] of its
+    /// tool. It may be made again.
+    Failed {
+        /// The [`Part::key`].
+        key: String,
+        /// The [`Part::identity`].
+        identity: u64,
+    },
     /// A part has ended.
     Ended {
         /// The [`Part::key`].
@@ -432,6 +443,11 @@ impl<A: Append> Replay<A> {
                     let begun = Known { identity, outcome: None, is_appended: true };
                     known.entry(key).or_insert(begun);
                 }
+                Record::Failed { key, .. } => {
+                    if known.get(&key).is_some_and(|known| known.outcome.is_none()) {
+                        known.remove(&key);
+                    }
+                }
                 Record::Ended { key, identity, outcome } => {
                     let outcome = Some(outcome);
                     known.insert(key, Known { identity, outcome, is_appended: true });
@@ -475,7 +491,15 @@ impl<A: Append> Replay<A> {
             // Known now, because a second drive may follow in this process.
             let begun = Known { identity, outcome: None, is_appended: true };
             self.keep(key.clone(), begun);
-            work.await?
+            match work.await {
+                Err(Open::Work(error)) => {
+                    let failed = Record::Failed { key: key.clone(), identity };
+                    self.append.append(&failed).await?;
+                    self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+                    return Err(Open::Work(error));
+                }
+                ended => ended?,
+            }
         };
         self.end(key, identity, outcome).await
     }

@@ -1,18 +1,31 @@
 //! Runs that are driven on with their journal: decisions by hand, larger limits, failures and hangs.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use futures_util::FutureExt;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
 use toolwright_module::approval::{Approval, Decision};
+use toolwright_module::budget::{Budget, Ledger, LimitKind, Spent};
 use toolwright_module::error::Stage;
+use toolwright_module::hook::{AskNext, Hook};
+use toolwright_module::model::{BoxFuture, Settings, Usage};
 use toolwright_module::testing::Scripted;
-use toolwright_module::{Context, Effect, LanguageModel, Message, Reply, Request};
-use toolwright_orchestrator::perform::{InMemory, Record, Replay, with_performer};
+use toolwright_module::{
+    Cancellation, Context, Effect, Error, LanguageModel, Message, Reply, Request, Result, Tool,
+    ToolCall,
+};
+use toolwright_orchestrator::perform::{
+    Append, InMemory, Open, Outcome, OutcomeKind, Part, PartKind, Perform, Performed, Record,
+    Replay, Work, with_performer,
+};
 use toolwright_orchestrator::{
-    ApprovalPolicy, AwaitsApproval, Finished, Run, StepResult, ToolOrchestrator,
+    ApprovalPolicy, AwaitsApproval, Ending, Finished, Limits, Run, StepResult, ToolOrchestrator,
 };
 
-use crate::support::{Log, calls, tool};
+use crate::support::{self, Log, calls, tool};
 
 /// Returns a model whose reply depends on the conversation, and counts its questions.
 fn scripted<const N: usize>(said: [Reply; N]) -> (impl LanguageModel, Arc<AtomicUsize>) {
@@ -128,4 +141,99 @@ async fn a_decision_that_is_not_the_journals_is_refused() {
     let error = agent.drive(&mut run, &kept(&journal)).await.unwrap_err();
     assert_eq!(error.stage(), Stage::Journal);
     insta::assert_snapshot!(error, @"the journal has another decision on the call `p` than the run; drive the run without a decision, and the journal's holds");
+}
+
+#[tokio::test]
+async fn a_write_that_failed_is_made_again_without_a_question() {
+    let tries = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&tries);
+    let pay = tool("pay", Effect::Irreversible, move |_| {
+        let nth = counted.fetch_add(1, Ordering::SeqCst);
+        async move {
+            match nth {
+                0 => Err(Error::stop("the bank is closed")),
+                _ => Ok("Paid.".to_owned()),
+            }
+        }
+    });
+    let (model, _) = scripted([calls([("p", "pay", "5 euros")]), Reply::text("Done.")]);
+    let agent = ToolOrchestrator::new(model, [pay]).unwrap();
+    let journal = Replay::in_memory([]);
+    let mut run = agent.start("Pay.").unwrap();
+    let error = agent.drive(&mut run, &kept(&journal)).await.unwrap_err();
+    assert_eq!(error.to_string(), "the bank is closed");
+    // In another program and in this one.
+    let stored = journal.records();
+    assert_eq!(again(&agent, stored).await.answer, "Done.");
+    assert_eq!(agent.drive(&mut run, &kept(&journal)).await.unwrap().answer, "Done.");
+    assert_eq!(tries.load(Ordering::SeqCst), 3);
+    assert_eq!(again(&agent, journal.records()).await.answer, "Done.");
+    assert_eq!(tries.load(Ordering::SeqCst), 3);
+}
+
+/// A place that waits before it appends a record of a kind.
+#[derive(Clone, Default)]
+struct Slow {
+    /// Whether to wait for a record.
+    waits: Arc<Mutex<Option<fn(&Record) -> bool>>>,
+    kept: Arc<Mutex<Vec<Record>>>,
+    waiting: Arc<Notify>,
+    go_on: Arc<Notify>,
+}
+
+impl Append for Slow {
+    fn append<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, std::result::Result<(), Open>> {
+        Box::pin(async move {
+            let waits = self.waits.lock().unwrap().is_some_and(|waits| waits(record));
+            if waits {
+                self.waiting.notify_one();
+                self.go_on.notified().await;
+            }
+            self.kept.lock().unwrap().push(record.clone());
+            Ok(())
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_was_cancelled_before_it_began_is_not_asked_about() {
+    let (agent, log) = payer(Effect::Irreversible);
+    let slow = Slow::default();
+    *slow.waits.lock().unwrap() = Some(|record| matches!(record, Record::Begun { .. }));
+    let cancellation = Cancellation::default();
+    let cx = with_performer(&Context::default(), Replay::new([], slow.clone()));
+    let cx = cx.with_cancellation(cancellation.clone());
+    let cancels = async {
+        slow.waiting.notified().await;
+        cancellation.cancel();
+        slow.go_on.notify_one();
+    };
+    let (ended, ()) = tokio::join!(agent.run("Pay.", &cx), cancels);
+    assert_eq!(ended.unwrap_err().stage(), Stage::Cancelled);
+    assert_eq!(log.entries().len(), 0);
+    let records = slow.kept.lock().unwrap().clone();
+    assert_eq!(again(&agent, records).await.answer, "Done.");
+    assert_eq!(log.entries().len(), 1);
+}
+
+#[tokio::test]
+async fn a_call_that_was_cancelled_after_it_began_is_asked_about() {
+    let began = Arc::new(Notify::new());
+    let (begins, cancellation) = (Arc::clone(&began), Cancellation::default());
+    let pay = tool("pay", Effect::Write, move |_| {
+        begins.notify_one();
+        std::future::pending()
+    });
+    let (model, _) = scripted([calls([("p", "pay", "5 euros")]), Reply::text("Done.")]);
+    let agent = ToolOrchestrator::new(model, [pay]).unwrap();
+    let journal = Replay::in_memory([]);
+    let cx = kept(&journal).with_cancellation(cancellation.clone());
+    let cancels = async {
+        began.notified().await;
+        cancellation.cancel();
+    };
+    let (ended, ()) = tokio::join!(agent.run("Pay.", &cx), cancels);
+    assert_eq!(ended.unwrap_err().stage(), Stage::Cancelled);
+    let error = agent.run("Pay.", &kept(&journal)).await.unwrap_err();
+    assert!(error.downcast_ref::<AwaitsApproval>().unwrap().unknown);
 }

@@ -1,6 +1,7 @@
 //! The parts of a run under a performer; see [`perform`](crate::perform).
 
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -10,6 +11,7 @@ use toolwright_module::event::EventKind;
 use toolwright_module::{Effect, Error, Result, Tool, ToolCall};
 
 use super::Driver;
+use super::caller::is_interruption;
 use super::waiting::{before_context_deadline, before_deadline};
 use crate::finished::ToolFailure;
 use crate::perform::{self, Made, Open, Outcome, OutcomeKind, Part, PartKind, Perform, Work};
@@ -75,11 +77,18 @@ impl Driver<'_, '_> {
             let selected = self.track.run.repairs_of(&call.id).to_vec();
             let work = async move {
                 made.note();
-                let began = Instant::now();
-                let called = async { caller.call(call, selected, began, deadline).await };
+                let (began, has_begun) = (Instant::now(), AtomicBool::new(false));
+                let called = async {
+                    has_begun.store(true, Ordering::Relaxed);
+                    caller.call(call, selected, began, deadline).await
+                };
                 let called = pin!(caller.cx.until_cancelled(called));
                 let called = before_context_deadline(&caller.cx, called).await;
-                let (result, error) = called.map_err(Open::Work)?;
+                let has_begun = has_begun.load(Ordering::Relaxed);
+                let (result, error) = called.map_err(|error| match is_interruption(&error) {
+                    true if has_begun => Open::Interrupted(error),
+                    _ => Open::Work(error),
+                })?;
                 let spent = caller.cx.ledger().map(Ledger::committed).unwrap_or_default();
                 let kind = OutcomeKind::Called { result, error };
                 Ok(Outcome { kind, spent, elapsed: began.elapsed() })
