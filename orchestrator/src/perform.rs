@@ -133,6 +133,9 @@ pub enum PartKind {
         nth: u64,
         /// A hash of the run's current task.
         task: u64,
+        /// 0, and one more each time a limit forbade the question and is larger now.
+        #[serde(default)]
+        attempt: u32,
     },
     /// A tool call. Nothing inside it is a part.
     Call {
@@ -170,9 +173,13 @@ impl Part {
     pub fn key(&self) -> String {
         let mut names: Vec<&str> = Vec::with_capacity(2 * self.path.len() + 3);
         names.extend(self.path.iter().flat_map(|call| [&*call.tool, &*call.id]));
-        let number;
+        let (number, again);
         let (kind, id, count) = match &self.kind {
-            PartKind::Ask { nth, .. } => ("ask", "", Some(*nth)),
+            PartKind::Ask { nth, attempt: 0, .. } => ("ask", "", Some(*nth)),
+            PartKind::Ask { nth, attempt, .. } => {
+                again = format!("again {attempt}");
+                ("ask", &*again, Some(*nth))
+            }
             PartKind::Call { call, attempt, .. } => ("call", &*call.id, Some((*attempt).into())),
             PartKind::Run { call } => ("run", &*call.id, None),
             PartKind::Decide { call, unknown, .. } => ("decide", &*call.id, unknown.map(u64::from)),
@@ -239,8 +246,13 @@ pub struct Outcome {
 pub enum OutcomeKind {
     /// The model's reply.
     Reply(Reply),
-    /// A limit of the run that forbade the question.
-    Exhausted(LimitKind),
+    /// A limit of the run forbade the question. With a larger one, the question is asked.
+    Exhausted {
+        /// The kind of limit.
+        limit: LimitKind,
+        /// The limit. Money is in millionths, time in milliseconds.
+        allowed: u64,
+    },
     /// The result of a call, and the whole error if it failed.
     Called {
         /// The result for the model.

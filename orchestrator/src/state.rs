@@ -75,6 +75,9 @@ pub struct RunState {
     /// The number of questions to the model.
     #[serde(default)]
     pub(crate) asked: u64,
+    /// How often a limit forbade the next question.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) exhausted: u32,
     pub(crate) spent: Spent,
     pub(crate) elapsed: Duration,
     pub(crate) tools_used: Vec<String>,
@@ -138,8 +141,8 @@ pub(crate) enum Phase {
     Done(RunResult),
 }
 
-fn is_zero(number: &usize) -> bool {
-    *number == 0
+fn is_zero<N: Default + PartialEq>(number: &N) -> bool {
+    *number == N::default()
 }
 
 /// The decision on one call, as a run stores it.

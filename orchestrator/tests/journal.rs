@@ -144,6 +144,61 @@ async fn a_decision_that_is_not_the_journals_is_refused() {
 }
 
 #[tokio::test]
+async fn a_run_that_was_exhausted_goes_on_with_larger_limits_and_its_journal() {
+    let within = |calls| Limits::default().with_budget(Budget::default().with_output_tokens(calls));
+    let agent = || {
+        let look = [calls([("a", "look", "attic")]), Reply::text("Done.")];
+        let look = look.map(|reply| reply.with_usage(Usage::new(1, 60)));
+        let (model, asked) = scripted(look);
+        let agent = ToolOrchestrator::new(model, [support::look()]).unwrap();
+        (agent.with_settings(Settings::default().with_max_output_tokens(60)).unwrap(), asked)
+    };
+    // The ledger refuses the second question: a hook asks for more than the run knows.
+    let journal = Replay::in_memory([]);
+    let cx = kept(&journal).with_hook(Longer);
+    let (first, asked) = agent();
+    let mut run = first.start("Look.").unwrap().with_limits(within(150));
+    assert_eq!(first.drive(&mut run, &cx).await.unwrap().limit, Some(LimitKind::OutputTokens));
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    let exhausted = |record: &&Record| format!("{record:?}").contains("Exhausted");
+    assert_eq!(journal.records().iter().filter(exhausted).count(), 1);
+
+    let mut run = run.with_limits(within(155));
+    assert_eq!(first.drive(&mut run, &cx).await.unwrap().ending, Ending::LimitReached);
+
+    let mut run = run.with_limits(within(500));
+    assert_eq!(first.drive(&mut run, &cx).await.unwrap().ending, Ending::Answered);
+
+    // Another program has the same records.
+    let (second, asked) = agent();
+    let cx = kept(&Replay::in_memory(journal.records())).with_hook(Longer);
+    for limits in [&[150, 155, 500][..], &[152, 500], &[500]] {
+        let mut run = second.start("Look.").unwrap();
+        let mut ended = None;
+        for most in limits {
+            run = run.with_limits(within(*most));
+            ended = Some(second.drive(&mut run, &cx).await.unwrap().ending);
+        }
+        assert_eq!(ended, Some(Ending::Answered), "{limits:?}");
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 0);
+}
+
+/// Asks for replies of up to 100 tokens.
+struct Longer;
+
+impl Hook for Longer {
+    fn name(&self) -> &str {
+        "longer"
+    }
+
+    async fn model(&self, request: Request, next: AskNext<'_>) -> Result<Reply> {
+        let longer = Settings::default().with_max_output_tokens(100);
+        next.run(request.with_settings(longer)).await
+    }
+}
+
+#[tokio::test]
 async fn a_write_that_failed_is_made_again_without_a_question() {
     let tries = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&tries);

@@ -11,10 +11,11 @@ use toolwright_module::event::EventKind;
 use toolwright_module::{Effect, Error, Result, Tool, ToolCall};
 
 use super::Driver;
-use super::caller::is_interruption;
+use super::caller::{Caller, is_interruption};
 use super::waiting::{before_context_deadline, before_deadline};
 use crate::finished::ToolFailure;
 use crate::perform::{self, Made, Open, Outcome, OutcomeKind, Part, PartKind, Perform, Work};
+use crate::run::Run;
 use crate::state::Decided;
 use crate::step::StepResultKind;
 
@@ -25,31 +26,27 @@ impl Driver<'_, '_> {
         deadline: Option<Instant>,
     ) -> Result<()> {
         let task = serde_json::to_string(self.track.run.task()).unwrap_or_default();
-        let kind = PartKind::Ask { nth: self.track.run.asked(), task: perform::hash([&*task]) };
-        let (caller, run, made) = (&self.caller, &*self.track.run, Made::default());
-        let work = async {
-            made.note();
-            let (began, before) = (Instant::now(), caller.ledger.committed());
-            let asked = pin!(caller.ask(run));
-            let asked = pin!(before_context_deadline(&caller.cx, asked));
-            let answer = caller.model_answer(before_deadline(deadline, asked).await);
-            let kind = match answer.map_err(Open::Work)? {
-                StepResultKind::Model(reply) => OutcomeKind::Reply(reply),
-                StepResultKind::Exhausted(limit) => OutcomeKind::Exhausted(limit),
-                _ => return Err(Open::Work(perform::another_kind())),
+        let (nth, task) = (self.track.run.asked(), perform::hash([&*task]));
+        let mut elapsed = Duration::ZERO;
+        loop {
+            let kind = PartKind::Ask { nth, task, attempt: self.track.run.exhausted() };
+            let (outcome, is_made) =
+                self.caller.perform_question(self.track.run, kind, performer, deadline).await?;
+            elapsed = elapsed.saturating_add(outcome.elapsed);
+            let kind = match outcome.kind {
+                OutcomeKind::Reply(reply) => StepResultKind::Model(reply),
+                OutcomeKind::Exhausted { limit, allowed } => {
+                    let now = self.caller.limits.allows(limit);
+                    if !is_made && now.is_none_or(|now| now > allowed) {
+                        self.track.run.pass_exhausted();
+                        continue;
+                    }
+                    StepResultKind::Exhausted(limit)
+                }
+                _ => return Err(perform::another_kind()),
             };
-            let spent = caller.ledger.committed().since(before);
-            Ok(Outcome { kind, spent, elapsed: began.elapsed() })
-        };
-        let part = Part { path: caller.cx.path(), kind };
-        let performed = performer.perform(part, Box::pin(work)).await;
-        let outcome = caller.found(performed, &made)?;
-        let kind = match outcome.kind {
-            OutcomeKind::Reply(reply) => StepResultKind::Model(reply),
-            OutcomeKind::Exhausted(limit) => StepResultKind::Exhausted(limit),
-            _ => return Err(perform::another_kind()),
-        };
-        self.track.apply_after(&self.caller, kind, outcome.elapsed)
+            return self.track.apply_after(&self.caller, kind, elapsed);
+        }
     }
 
     pub(super) async fn perform_calls(
@@ -196,5 +193,38 @@ impl Driver<'_, '_> {
             }
         }
         track.apply_after(caller, StepResultKind::Decisions(decisions), Duration::ZERO)
+    }
+}
+
+impl Caller<'_> {
+    /// Performs a question. Also returns whether it was asked now.
+    async fn perform_question(
+        &self,
+        run: &Run,
+        kind: PartKind,
+        performer: &dyn Perform,
+        deadline: Option<Instant>,
+    ) -> Result<(Outcome, bool)> {
+        let made = Made::default();
+        let work = async {
+            made.note();
+            let (began, before) = (Instant::now(), self.ledger.committed());
+            let asked = pin!(self.ask(run));
+            let asked = pin!(before_context_deadline(&self.cx, asked));
+            let answer = self.model_answer(before_deadline(deadline, asked).await);
+            let kind = match answer.map_err(Open::Work)? {
+                StepResultKind::Model(reply) => OutcomeKind::Reply(reply),
+                StepResultKind::Exhausted(limit) => {
+                    let allowed = self.limits.allows(limit).unwrap_or(u64::MAX);
+                    OutcomeKind::Exhausted { limit, allowed }
+                }
+                _ => return Err(Open::Work(perform::another_kind())),
+            };
+            let spent = self.ledger.committed().since(before);
+            Ok(Outcome { kind, spent, elapsed: began.elapsed() })
+        };
+        let part = Part { path: self.cx.path(), kind };
+        let performed = performer.perform(part, Box::pin(work)).await;
+        Ok((self.found(performed, &made)?, made.is_noted()))
     }
 }
