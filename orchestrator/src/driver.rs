@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::future::FutureExt;
 use futures_util::stream::{self, StreamExt};
 use tokio::time::Instant;
-use toolwright_module::budget::Spent;
+use toolwright_module::budget::{Ledger, Spent};
 use toolwright_module::driver;
 use toolwright_module::error::Stage;
 use toolwright_module::event::{Ending, EventKind};
@@ -44,6 +44,9 @@ struct Track<'a, 's> {
     run: &'a mut Run,
     /// The ledger's total at the last count.
     counted: Spent,
+    /// The ledgers of runs below that have no result yet. The parts of these runs are found and
+    /// counted again when this run is driven on, so their cost is not charged without a result.
+    below: Vec<Ledger>,
     /// The end of the step before.
     started: Instant,
     /// Whether the run has changed since it was given to `after_step`.
@@ -93,7 +96,8 @@ impl<'a, 's> Driver<'a, 's> {
         let calls_natively = run.calls_natively();
         let caller = Caller { agent, cx, ledger, limits, calls_natively };
         let started = Instant::now();
-        let track = Track { run, counted: spent, started, is_changed: true, after_step };
+        let below = Vec::new();
+        let track = Track { run, counted: spent, below, started, is_changed: true, after_step };
         Self { caller, track, failures: Vec::new() }
     }
 
@@ -384,8 +388,16 @@ impl Track<'_, '_> {
         spent
     }
 
+    /// Leaves out the cost of runs below that have no result.
+    fn leave_out_below(&mut self) {
+        for ledger in self.below.drain(..) {
+            self.counted += ledger.committed();
+        }
+    }
+
     /// Charges the run with the cost of a step that has no answer.
     fn count(&mut self, caller: &Caller<'_>) {
+        self.leave_out_below();
         let spent = self.spent(caller);
         self.run.charge(spent);
     }

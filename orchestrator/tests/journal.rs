@@ -292,3 +292,43 @@ async fn a_call_that_was_cancelled_after_it_began_is_asked_about() {
     let error = agent.run("Pay.", &kept(&journal)).await.unwrap_err();
     assert!(error.downcast_ref::<AwaitsApproval>().unwrap().unknown);
 }
+
+#[tokio::test]
+async fn a_cost_below_an_agent_is_counted_once_when_the_run_is_driven_on() {
+    let closed = Arc::new(AtomicBool::new(true));
+    let agent = || {
+        let closed = Arc::clone(&closed);
+        let look = tool("look", Effect::Read, move |_| {
+            let closed = closed.load(Ordering::SeqCst);
+            async move { if closed { Err(Error::stop("closed")) } else { Ok("empty".to_owned()) } }
+        });
+        let said = [calls([("x", "look", "hall")]), Reply::text("It is empty.")];
+        let (model, _) = scripted(said.map(|reply| reply.with_usage(Usage::new(10, 2))));
+        let helper = ToolOrchestrator::new(model, [look]).unwrap();
+        let helper = Tool::new(helper).unwrap().named("helper").unwrap();
+        let task = ToolCall::new("h", "helper", r#"{"task": "Look."}"#);
+        let said = [Reply::calls([task]), Reply::text("Done.")];
+        let (model, _) = scripted(said.map(|reply| reply.with_usage(Usage::new(5, 1))));
+        ToolOrchestrator::new(model, [helper]).unwrap()
+    };
+    let (journal, above) = (Replay::in_memory([]), Ledger::default());
+    let cx = kept(&journal).with_ledger(above.clone());
+    let mut run = agent().start("Look.").unwrap();
+    for _ in 0..2 {
+        let error = agent().drive(&mut run, &cx).await.unwrap_err();
+        assert_eq!(error.to_string(), "closed");
+    }
+    closed.store(false, Ordering::SeqCst);
+    let spent = agent().drive(&mut run, &cx).await.unwrap().spent;
+    assert_eq!((spent.model_calls, spent.usage.input_tokens), (4, 30));
+    // The calls that failed are calls, too.
+    let above = above.committed();
+    assert_eq!((above.model_calls, above.usage.input_tokens), (4, 30));
+
+    // A replay counts the whole run, and charges nobody above it again.
+    let above = Ledger::default();
+    let cx = kept(&Replay::in_memory(journal.records())).with_ledger(above.clone());
+    let replayed = agent().run("Look.", &cx).await.unwrap().spent;
+    assert_eq!((replayed.model_calls, replayed.usage.input_tokens), (4, 30));
+    assert_eq!(above.committed(), Spent::default());
+}

@@ -64,11 +64,11 @@ impl Caller<'_> {
     }
 
     /// Returns the outcome of a part. The cost of an outcome that was found is entered in the
-    /// ledger.
+    /// ledger of the run, and not in those above it.
     pub(super) fn found(&self, performed: Performed, made: &Made) -> Result<Outcome> {
         let outcome = performed.map_err(Open::into_error)?;
         if !made.is_noted() {
-            self.ledger.record(outcome.spent);
+            driver::record_again(&self.ledger, outcome.spent);
         }
         Ok(outcome)
     }

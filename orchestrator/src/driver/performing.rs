@@ -57,7 +57,7 @@ impl Driver<'_, '_> {
     ) -> Result<()> {
         let made: Vec<Made> = calls.iter().map(|_| Made::default()).collect();
         let mut parts = Vec::with_capacity(calls.len());
-        let mut has_runs = false;
+        let (mut has_runs, mut below) = (false, Vec::with_capacity(calls.len()));
         for (call, made) in calls.iter().zip(&made) {
             let tool = self.caller.agent.tool(&call.name);
             let is_run = tool.is_some_and(Tool::has_parts);
@@ -71,6 +71,7 @@ impl Driver<'_, '_> {
             };
             let part = Part { path: self.caller.cx.path(), kind };
             let caller = self.caller.of_part(is_run);
+            below.push(caller.cx.ledger().filter(|_| is_run).cloned());
             let selected = self.track.run.repairs_of(&call.id).to_vec();
             let work = async move {
                 made.note();
@@ -93,6 +94,8 @@ impl Driver<'_, '_> {
             let work: Work<'_> = Box::pin(work);
             parts.push((part, work));
         }
+        // Also if the drive is dropped meanwhile.
+        self.track.below = below.iter().flatten().cloned().collect();
         let one_by_one = parts.len() == 1 || has_runs && !performer.side_by_side();
         let performed = if one_by_one {
             let mut performed = Vec::with_capacity(parts.len());
@@ -113,7 +116,8 @@ impl Driver<'_, '_> {
         };
         let (mut results, mut failed, mut elapsed) = (Vec::new(), None, Duration::ZERO);
         let mut unknown = false;
-        for ((call, made), performed) in calls.iter().zip(&made).zip(performed) {
+        for (place, ((call, made), performed)) in calls.iter().zip(&made).zip(performed).enumerate()
+        {
             let outcome = match self.caller.found(performed, made) {
                 Ok(outcome) => outcome,
                 Err(error) => {
@@ -127,11 +131,14 @@ impl Driver<'_, '_> {
                     let failure = |error| ToolFailure { call: (*call).clone(), error };
                     self.failures.extend(error.map(failure));
                     results.push(result);
+                    below.get_mut(place).map(Option::take);
                 }
                 OutcomeKind::Unknown => unknown = true,
                 _ => failed = failed.or_else(|| Some(perform::another_kind())),
             }
         }
+        self.track.below = below.into_iter().flatten().collect();
+        self.track.leave_out_below();
         if !results.is_empty() {
             let kind = StepResultKind::Tools(results);
             self.track.apply_after(&self.caller, kind, elapsed)?;
