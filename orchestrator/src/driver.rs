@@ -21,7 +21,7 @@ use toolwright_module::model::BoxFuture;
 use toolwright_module::{Context, Error, Repaired, Result, ToolCall};
 
 use self::caller::{Caller, is_interruption, lower_json};
-use self::waiting::{ONE_YEAR, before_context_deadline, before_deadline};
+use self::waiting::{ONE_YEAR, before_context_deadline, before_deadline, kept};
 
 use crate::error;
 use crate::finished::ToolFailure;
@@ -113,7 +113,7 @@ impl<'a, 's> Driver<'a, 's> {
             let text = "a time limit or a deadline needs tokio's timer; build the runtime with `enable_time` or `enable_all`";
             return Err(Error::stop(text).at(Stage::Setup));
         }
-        self.track.store().await?;
+        self.track.store(&self.caller.cx).await?;
         if !self.track.run.decided().is_empty() {
             Box::pin(self.keep_decisions()).await?;
         }
@@ -159,7 +159,7 @@ impl<'a, 's> Driver<'a, 's> {
                         Ok(Verdict::Taken(None)) => return Ok(Some(result)),
                         Ok(Verdict::Taken(Some(repaired))) => {
                             let result = self.repaired_answer(result, repaired);
-                            self.track.store().await?;
+                            self.track.store(&self.caller.cx).await?;
                             return Ok(Some(result));
                         }
                         Ok(Verdict::Rejected(why)) => {
@@ -170,7 +170,7 @@ impl<'a, 's> Driver<'a, 's> {
                 }
                 Due::Done(result) => return Ok(Some(result)),
             };
-            let stored = self.track.store().await;
+            let stored = self.track.store(&self.caller.cx).await;
             if let Err(error) = taken.and(stored) {
                 self.track.count(&self.caller);
                 return Err(error.with_usage(self.track.run.spent().usage));
@@ -253,7 +253,7 @@ impl<'a, 's> Driver<'a, 's> {
         track.run.mark_begun();
         if track.run.has_begun_call() {
             track.is_changed = true;
-            let stored = track.store().await;
+            let stored = track.store(&caller.cx).await;
             if stored.is_err() {
                 // The call was not made.
                 track.run.unmark_begun();
@@ -323,7 +323,7 @@ impl<'a, 's> Driver<'a, 's> {
                 _ if left == 0 => track.apply(caller, StepResultKind::Tools(results))?,
                 _ => track.apply_some(caller, results)?,
             }
-            track.store().await?;
+            track.store(&caller.cx).await?;
         }
         failed.map_or(Ok(()), Err)
     }
@@ -369,9 +369,13 @@ impl Track<'_, '_> {
     }
 
     /// Gives the run to the caller's function, if it has changed.
-    async fn store(&mut self) -> Result<()> {
+    async fn store(&mut self, cx: &Context) -> Result<()> {
         match &mut self.after_step {
-            Some(after_step) if std::mem::take(&mut self.is_changed) => after_step(self.run).await,
+            Some(after_step) if std::mem::take(&mut self.is_changed) => {
+                let run = &*self.run;
+                // Boxed, because most drives store nothing.
+                Box::pin(kept(cx, "the store", async { after_step(run).await })).await
+            }
             _ => Ok(()),
         }
     }

@@ -393,6 +393,9 @@ pub enum Record {
 /// A place to append records to, such as a file or a table.
 pub trait Append: Send + Sync {
     /// Appends a record. It must be on disk when the future ends.
+    ///
+    /// The future is dropped one second after the deadline of the context. The next drive appends
+    /// the record again then, and a record that is in the list twice does no harm.
     fn append<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), Open>>;
 }
 

@@ -332,3 +332,80 @@ async fn a_cost_below_an_agent_is_counted_once_when_the_run_is_driven_on() {
     assert_eq!((replayed.model_calls, replayed.usage.input_tokens), (4, 30));
     assert_eq!(above.committed(), Spent::default());
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_append_that_hangs_ends_with_the_deadline() {
+    let hangs: [fn(&Record) -> bool; 3] = [
+        |record| matches!(record, Record::Ended { key, .. } if key.contains("ask")),
+        |record| matches!(record, Record::Begun { .. }),
+        |record| matches!(record, Record::Ended { key, .. } if key.contains("call")),
+    ];
+    for waits in hangs {
+        let (agent, log) = payer(Effect::Write);
+        let slow = Slow::default();
+        *slow.waits.lock().unwrap() = Some(waits);
+        let cx = with_performer(&Context::default(), Replay::new([], slow.clone()));
+        let mut run = agent.start("Pay.").unwrap();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        let soon = cx.clone().with_deadline(deadline.into_std());
+        let ended = timeout(Duration::from_secs(60), agent.drive(&mut run, &soon)).await;
+        assert_eq!(ended.expect("no drive hangs").unwrap_err().stage(), Stage::Limit);
+        // What had ended is appended by the next drive.
+        *slow.waits.lock().unwrap() = None;
+        assert_eq!(agent.drive(&mut run, &cx).await.unwrap().answer, "Done.");
+        assert_eq!(log.entries().len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_hangs_ends_with_the_deadline_and_one_in_time_is_kept() {
+    let (agent, _) = payer(Effect::Write);
+    let soon = || {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        Context::default().with_deadline(deadline.into_std())
+    };
+    let mut run = agent.start("Pay.").unwrap();
+    let hangs = |_: &Run| std::future::pending();
+    let cx = soon();
+    let ended = agent.drive_and_store(&mut run, &cx, hangs);
+    let ended = timeout(Duration::from_secs(60), ended).await;
+    assert_eq!(ended.expect("no drive hangs").unwrap_err().stage(), Stage::Limit);
+
+    // The tool ends at the last moment, and its result is stored.
+    let pay = tool("pay", Effect::Write, |_| async {
+        // Three stores before it take 15 ms.
+        tokio::time::sleep(Duration::from_millis(4_983)).await;
+        Ok("Paid.".to_owned())
+    });
+    let (model, _) = scripted([calls([("p", "pay", "5 euros")]), Reply::text("Done.")]);
+    let agent = ToolOrchestrator::new(model, [pay]).unwrap();
+    let (stored, cx) = (Log::default(), soon());
+    let mut run = agent.start("Pay.").unwrap();
+    let log = stored.clone();
+    let slow = move |run: &Run| {
+        log.write(serde_json::to_string(run).unwrap());
+        tokio::time::sleep(Duration::from_millis(5)).map(Ok)
+    };
+    agent.drive_and_store(&mut run, &cx, slow).await.unwrap_err();
+    assert!(stored.entries().last().unwrap().contains("Paid."));
+}
+
+#[tokio::test]
+async fn a_place_or_a_store_that_panics_ends_the_drive_with_an_error() {
+    struct Falls;
+    impl Append for Falls {
+        fn append<'a>(&'a self, _: &'a Record) -> BoxFuture<'a, std::result::Result<(), Open>> {
+            panic!("the disk fell")
+        }
+    }
+    let (agent, _) = payer(Effect::Write);
+    let cx = with_performer(&Context::default(), Replay::new([], Falls));
+    let error = agent.run("Pay.", &cx).await.unwrap_err();
+    assert_eq!(error.stage(), Stage::Panic);
+    insta::assert_snapshot!(error, @"the performer of the agent panicked; the run is at the step before");
+
+    let mut run = agent.start("Pay.").unwrap();
+    let falls = |_: &Run| -> BoxFuture<'static, Result<()>> { panic!("the disk fell") };
+    let error = agent.drive_and_store(&mut run, &Context::default(), falls).await.unwrap_err();
+    assert_eq!(error.stage(), Stage::Panic);
+}

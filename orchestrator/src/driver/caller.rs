@@ -20,9 +20,9 @@ use toolwright_module::{Context, Effect, Error, Repaired, Reply, Result, Tool, T
 use toolwright_signature::Repair;
 use tracing::Instrument;
 
-use super::waiting::{DeadlinePassed, before_context_deadline, before_deadline};
+use super::waiting::{DeadlinePassed, before_context_deadline, before_deadline, kept};
 use crate::limits::Limits;
-use crate::perform::{self, Made, Open, Outcome, Part, PartKind, Performed};
+use crate::perform::{self, Made, Open, Outcome, Part, PartKind, Perform, Work};
 use crate::run::Run;
 use crate::step::StepResultKind;
 use crate::telemetry;
@@ -57,6 +57,17 @@ impl Caller<'_> {
         Self { cx, ..self.clone() }
     }
 
+    /// Performs a part.
+    pub(super) async fn perform(
+        &self,
+        performer: &dyn Perform,
+        part: Part,
+        work: Work<'_>,
+    ) -> Result<Outcome> {
+        let performed = async { performer.perform(part, work).await.map_err(Open::into_error) };
+        kept(&self.cx, "the performer", performed).await
+    }
+
     /// Returns the part of a person's decision.
     pub(super) fn decision(&self, call: ToolCall, unknown: Option<u32>) -> Part {
         let effect = self.agent.tool(&call.name).map_or(Effect::Write, Tool::effect);
@@ -65,8 +76,8 @@ impl Caller<'_> {
 
     /// Returns the outcome of a part. The cost of an outcome that was found is entered in the
     /// ledger of the run, and not in those above it.
-    pub(super) fn found(&self, performed: Performed, made: &Made) -> Result<Outcome> {
-        let outcome = performed.map_err(Open::into_error)?;
+    pub(super) fn found(&self, performed: Result<Outcome>, made: &Made) -> Result<Outcome> {
+        let outcome = performed?;
         if !made.is_noted() {
             driver::record_again(&self.ledger, outcome.spent);
         }

@@ -12,7 +12,7 @@ use toolwright_module::{Effect, Error, Result, Tool, ToolCall};
 
 use super::Driver;
 use super::caller::{Caller, is_interruption};
-use super::waiting::{before_context_deadline, before_deadline};
+use super::waiting::{before_context_deadline, before_deadline, kept};
 use crate::finished::ToolFailure;
 use crate::perform::{self, Made, Open, Outcome, OutcomeKind, Part, PartKind, Perform, Work};
 use crate::run::Run;
@@ -100,14 +100,19 @@ impl Driver<'_, '_> {
         let performed = if one_by_one {
             let mut performed = Vec::with_capacity(parts.len());
             for (part, work) in parts {
-                performed.push(performer.perform(part, work).await);
+                performed.push(self.caller.perform(performer, part, work).await);
                 if performed.last().is_some_and(Result::is_err) {
                     break;
                 }
             }
             performed
         } else {
-            let performed = performer.perform_all(parts, self.caller.limits.max_parallel).await;
+            let most = self.caller.limits.max_parallel;
+            let performed = async {
+                let performed = performer.perform_all(parts, most).await;
+                Ok(performed.into_iter().map(|one| one.map_err(Open::into_error)).collect())
+            };
+            let performed: Vec<_> = kept(&self.caller.cx, "the performer", performed).await?;
             if performed.len() != calls.len() {
                 let text = "`Perform::perform_all` must return one result for each part";
                 return Err(Error::stop(text).at(Stage::Journal));
@@ -158,8 +163,8 @@ impl Driver<'_, '_> {
         for Decided { call, decision, unknown } in track.run.decided() {
             let part = caller.decision(call.clone(), *unknown);
             let work = async { Ok(Outcome::new(OutcomeKind::Decided(decision.clone()))) };
-            let performed = performer.perform(part, Box::pin(work)).await;
-            if performed.map_err(Open::into_error)?.kind != OutcomeKind::Decided(decision.clone()) {
+            let performed = caller.perform(&*performer, part, Box::pin(work)).await;
+            if performed?.kind != OutcomeKind::Decided(decision.clone()) {
                 let text = format!(
                     "the journal has another decision on the call `{}` than the run; drive the run without a decision, and the journal's holds",
                     call.id,
@@ -193,8 +198,7 @@ impl Driver<'_, '_> {
                 checked.map_err(|error| Open::Work(error.into_module()))?;
                 Ok(Outcome::new(OutcomeKind::Decided(decision)))
             };
-            let performed = performer.perform(part, Box::pin(work)).await;
-            match performed.map_err(Open::into_error)?.kind {
+            match caller.perform(&**performer, part, Box::pin(work)).await?.kind {
                 OutcomeKind::Decided(decision) => decisions.push((call.id.clone(), decision)),
                 _ => return Err(perform::another_kind()),
             }
@@ -231,7 +235,7 @@ impl Caller<'_> {
             Ok(Outcome { kind, spent, elapsed: began.elapsed() })
         };
         let part = Part { path: self.cx.path(), kind };
-        let performed = performer.perform(part, Box::pin(work)).await;
+        let performed = self.perform(performer, part, Box::pin(work)).await;
         Ok((self.found(performed, &made)?, made.is_noted()))
     }
 }
