@@ -252,16 +252,20 @@ impl RunState {
     }
 
     /// Renames a tool: its open calls, their decisions, and what the run has noted under the name.
-    /// The conversation keeps the old name in finished calls.
+    /// The conversation keeps the old name in finished calls. If the run knows the new name, too, the
+    /// smaller limit holds, and the calls of both names count.
     #[must_use]
     pub fn with_renamed(mut self, old: &str, new: &str) -> Self {
         if self.approval.tools.contains(old) {
             self.approval.tools.insert(new.to_owned());
         }
-        for counts in [&mut self.limits.tools, &mut self.calls] {
-            if let Some(count) = counts.remove(old) {
-                counts.insert(new.to_owned(), count);
-            }
+        if let Some(most) = self.limits.tools.remove(old) {
+            let known = self.limits.tools.entry(new.to_owned()).or_insert(most);
+            *known = most.min(*known);
+        }
+        if let Some(made) = self.calls.remove(old) {
+            let known = self.calls.entry(new.to_owned()).or_default();
+            *known = known.saturating_add(made);
         }
         let offered = self.offers.iter_mut().filter_map(|offer| offer.tools.as_mut()).flatten();
         offered.filter(|name| *name == old).for_each(|name| new.clone_into(name));
