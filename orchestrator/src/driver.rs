@@ -5,6 +5,7 @@ mod caller;
 mod performing;
 mod waiting;
 
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::time::Duration;
@@ -37,6 +38,9 @@ pub(crate) struct Driver<'a, 's> {
     caller: Caller<'a>,
     track: Track<'a, 's>,
     pub(crate) failures: Vec<ToolFailure>,
+    /// The calls with a lost outcome on which this drive got a decision. Their next attempt was not
+    /// begun before.
+    decided_now: HashSet<String>,
 }
 
 /// The run and the measure of its steps.
@@ -98,7 +102,7 @@ impl<'a, 's> Driver<'a, 's> {
         let started = Instant::now();
         let below = Vec::new();
         let track = Track { run, counted: spent, below, started, is_changed: true, after_step };
-        Self { caller, track, failures: Vec::new() }
+        Self { caller, track, failures: Vec::new(), decided_now: HashSet::new() }
     }
 
     /// Drives the run to its end, or for one step. Returns `None` if it has not ended.

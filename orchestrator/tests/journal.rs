@@ -409,3 +409,28 @@ async fn a_place_or_a_store_that_panics_ends_the_drive_with_an_error() {
     let error = agent.drive_and_store(&mut run, &Context::default(), falls).await.unwrap_err();
     assert_eq!(error.stage(), Stage::Panic);
 }
+
+#[tokio::test]
+async fn a_performer_that_loses_a_call_that_was_not_begun_ends_the_drive() {
+    /// Says of every call that its outcome is not known.
+    struct Forgets;
+    impl Perform for Forgets {
+        fn perform<'a>(&'a self, part: Part, work: Work<'a>) -> BoxFuture<'a, Performed> {
+            match part.kind {
+                PartKind::Call { .. } => Box::pin(async { Ok(Outcome::new(OutcomeKind::Unknown)) }),
+                _ => work,
+            }
+        }
+    }
+    let (agent, log) = payer(Effect::Write);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let cx = with_performer(&Context::default(), Forgets).with_approver(move |_: Approval| {
+        let nth = counted.fetch_add(1, Ordering::SeqCst);
+        assert!(nth < 100, "it is asked about without end");
+        async { Ok(Decision::CallAgain) }
+    });
+    let error = agent.run("Pay.", &cx).await.unwrap_err();
+    assert_eq!(error.stage(), Stage::Journal);
+    assert_eq!((asked.load(Ordering::SeqCst), log.entries().len()), (1, 0));
+}

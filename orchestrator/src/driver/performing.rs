@@ -138,6 +138,14 @@ impl Driver<'_, '_> {
                     results.push(result);
                     below.get_mut(place).map(Option::take);
                 }
+                // Without this, an approver that decides by itself would decide without end.
+                OutcomeKind::Unknown if self.decided_now.contains(&call.id) => {
+                    let text = format!(
+                        "the performer lost the outcome of the call `{}`, which was not begun; return `Unknown` only for an attempt that was begun before",
+                        call.id,
+                    );
+                    failed = failed.or_else(|| Some(Error::stop(text).at(Stage::Journal)));
+                }
                 OutcomeKind::Unknown => unknown = true,
                 _ => failed = failed.or_else(|| Some(perform::another_kind())),
             }
@@ -177,7 +185,7 @@ impl Driver<'_, '_> {
 
     /// Gets the decisions on calls, one after another, because the same person decides on all.
     pub(super) async fn decide(&mut self, calls: Vec<ToolCall>) -> Result<()> {
-        let Self { caller, track, .. } = self;
+        let Self { caller, track, decided_now, .. } = self;
         let performer = perform::performer(&caller.cx).cloned();
         caller.cx.emit(|| EventKind::ApprovalAwaited { calls: calls.clone() });
         let unknown = track.run.unknown_outcome().map(ToOwned::to_owned);
@@ -190,15 +198,20 @@ impl Driver<'_, '_> {
             };
             let run = &*track.run;
             let unknown = is_unknown.then(|| run.lost(&call.id).saturating_sub(1));
-            let part = caller.decision(call.clone(), unknown);
+            let (part, made) = (caller.decision(call.clone(), unknown), Made::default());
             let work = async {
+                made.note();
                 let decision = caller.approve(call, &calls, is_unknown).await;
                 let decision = decision.map_err(Open::Work)?;
                 let checked = run.check_decision(call, &decision);
                 checked.map_err(|error| Open::Work(error.into_module()))?;
                 Ok(Outcome::new(OutcomeKind::Decided(decision)))
             };
-            match caller.perform(&**performer, part, Box::pin(work)).await?.kind {
+            let performed = caller.perform(&**performer, part, Box::pin(work)).await?;
+            if is_unknown && made.is_noted() {
+                decided_now.insert(call.id.clone());
+            }
+            match performed.kind {
                 OutcomeKind::Decided(decision) => decisions.push((call.id.clone(), decision)),
                 _ => return Err(perform::another_kind()),
             }
