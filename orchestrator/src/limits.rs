@@ -150,7 +150,7 @@ impl Limits {
     /// Sets the maximum number of calls of one tool in the whole run.
     ///
     /// The run counts the calls and stores the count. Calls that a person does not allow are not
-    /// counted. A new run is an error if the tool does not exist.
+    /// counted. A call that a hook runs again counts once. A new run is an error if the tool does not exist.
     ///
     /// ```
     /// # use toolwright_orchestrator::Limits;
