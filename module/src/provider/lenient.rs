@@ -241,14 +241,27 @@ where
 pub fn fields<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
-    T: DeserializeOwned + Default,
+    T: Deserialize<'de> + Default,
 {
-    let raw = <Box<RawValue>>::deserialize(deserializer)?;
-    match raw.get().as_bytes() {
-        b"null" => Ok(T::default()),
-        [b'{', ..] => serde_json::from_str(raw.get()).map_err(D::Error::custom),
-        _ => Err(D::Error::custom("expected an object")),
+    struct FieldsVisitor<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for FieldsVisitor<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(map))
+        }
+
+        fn visit_unit<E>(self) -> Result<T, E> {
+            Ok(T::default())
+        }
     }
+
+    deserializer.deserialize_any(FieldsVisitor(PhantomData))
 }
 
 /// Deserializes an object, and any other value, such as `"n/a"`, as `None`.

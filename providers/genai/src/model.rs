@@ -1,0 +1,237 @@
+//! [`GenAi`]: the model, its replies and its errors.
+
+use std::fmt;
+
+use genai::chat::{ChatResponse, ContentPart, StopReason};
+use serde_json::Value;
+use toolwright_module::error::Stage;
+use toolwright_module::message::{Reasoning, ReplyPart};
+use toolwright_module::model::{
+    BoxFuture, Capabilities, Finish, Setting, SettingSet, Settings, Usage,
+};
+use toolwright_module::provider::{ProviderError, complete_calls};
+use toolwright_module::{Error, LanguageModel, Reply, Request, Result, ToolCall};
+use toolwright_signature::Dialect;
+
+use crate::request::{chat_request, options};
+
+/// The name of this provider, in reasoning and in [`Settings::extra`].
+pub(crate) const PROVIDER: &str = "genai";
+
+/// The settings that genai has a field for.
+const SUPPORTED: SettingSet = SettingSet::NONE
+    .with(Setting::Temperature)
+    .with(Setting::TopP)
+    .with(Setting::Seed)
+    .with(Setting::Stop)
+    .with(Setting::Effort)
+    .with(Setting::MaxOutputTokens);
+
+/// Model of a [`genai::Client`]. See the [crate's page](crate) for what is lost.
+///
+/// ```
+/// use toolwright_genai::{GenAi, genai};
+/// use toolwright_module::LanguageModel;
+///
+/// let model = GenAi::new(genai::Client::new()?, "command-r7b-12-2024");
+/// assert_eq!(model.name(), "command-r7b-12-2024");
+/// # Ok::<(), genai::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct GenAi {
+    client: genai::Client,
+    model: String,
+    dialect: Dialect,
+    structured_output: bool,
+    settings: Option<Settings>,
+}
+
+impl GenAi {
+    /// Creates a model of a client, which decides the service, the key and the address.
+    pub fn new(client: genai::Client, model: impl Into<String>) -> Self {
+        Self {
+            client,
+            model: model.into(),
+            dialect: Dialect::OpenAiLoose,
+            structured_output: false,
+            settings: None,
+        }
+    }
+
+    /// Sets the settings for requests that have none of their own. Default: not sent. The `extra`
+    /// fields of `genai` go into the body of the service.
+    #[must_use]
+    pub fn with_settings(mut self, settings: Settings) -> Self {
+        self.settings = Some(settings);
+        self
+    }
+
+    /// Sets the dialect of JSON Schema for tools and answers. Default: [`Dialect::OpenAiLoose`].
+    #[must_use]
+    pub fn with_dialect(mut self, dialect: Dialect) -> Self {
+        self.dialect = dialect;
+        self
+    }
+
+    /// Sets whether the request contains the schema of the answer. Default: `false`, because not
+    /// every service of genai has it.
+    #[must_use]
+    pub fn with_structured_output(mut self, structured_output: bool) -> Self {
+        self.structured_output = structured_output;
+        self
+    }
+
+    async fn ask(&self, request: &Request) -> Result<Reply, ProviderError> {
+        let settings = request.settings_over(self.settings.as_ref()).unwrap_or_default();
+        settings.check(SUPPORTED)?;
+        let options = options(request, &settings, self.dialect, self.structured_output)?;
+        let chat = chat_request(request, self.dialect)?;
+        let response = self.client.exec_chat(&*self.model, chat, Some(&options)).await;
+        reply(response.map_err(error)?, request)
+    }
+}
+
+fn reply(response: ChatResponse, request: &Request) -> Result<Reply, ProviderError> {
+    let usage = usage(&response.usage);
+    let finish = match &response.stop_reason {
+        Some(StopReason::MaxTokens(_)) => Finish::Length,
+        Some(StopReason::ContentFilter(_)) => Finish::Refused,
+        Some(StopReason::Other(word)) => Finish::Other(word.clone()),
+        _ => Finish::Stop,
+    };
+    let reasoning = |text| ReplyPart::Reasoning(Reasoning::new(PROVIDER, text, Value::Null));
+    let mut parts: Vec<_> = response.reasoning_content.into_iter().map(reasoning).collect();
+    for part in response.content {
+        match part {
+            ContentPart::Text(text) => parts.push(ReplyPart::text(text)),
+            ContentPart::ReasoningContent(text) if parts.is_empty() => parts.push(reasoning(text)),
+            ContentPart::ToolCall(call) => {
+                // Arguments that are not JSON stay the text that the model wrote.
+                let arguments = match call.fn_arguments {
+                    Value::String(text) => text,
+                    value => value.to_string(),
+                };
+                let call = ToolCall::new(call.call_id, call.fn_name, arguments);
+                parts.push(ReplyPart::Call(call));
+            }
+            _ => {}
+        }
+    }
+    if parts.is_empty() && finish == Finish::Stop {
+        return Err(ProviderError::Empty { usage });
+    }
+    let parts = complete_calls(parts, request.messages.len(), &finish)
+        .map_err(ProviderError::nameless(usage))?;
+    let model = response.provider_model_iden.model_name.to_string();
+    Ok(Reply::new(parts).with_finish(finish).with_usage(usage).with_model(model))
+}
+
+fn usage(usage: &genai::chat::Usage) -> Usage {
+    let count = |tokens: Option<i32>| tokens.and_then(|tokens| u64::try_from(tokens).ok());
+    let (read, written) = (count(usage.prompt_tokens), count(usage.completion_tokens));
+    let input = usage.prompt_tokens_details.as_ref();
+    let output = usage.completion_tokens_details.as_ref();
+    let of_input = |tokens: Option<i32>| count(tokens).unwrap_or_default();
+    let mut counted = Usage::new(read.unwrap_or_default(), written.unwrap_or_default())
+        .with_cached(of_input(input.and_then(|input| input.cached_tokens)))
+        .with_cache_written(of_input(input.and_then(|input| input.cache_creation_tokens)))
+        .with_reasoning(of_input(output.and_then(|output| output.reasoning_tokens)));
+    counted.incomplete = read.is_none() || written.is_none();
+    counted
+}
+
+/// Converts an error of genai. Its own text may contain the whole request.
+fn error(error: genai::Error) -> ProviderError {
+    if let Some(status) = error.status() {
+        let body = match &error {
+            genai::Error::HttpError { body, .. } => body.clone(),
+            genai::Error::WebModelCall { webc_error, .. }
+            | genai::Error::WebAdapterCall { webc_error, .. } => match webc_error {
+                genai::webc::Error::ResponseFailedStatus { body, .. } => body.clone(),
+                _ => String::new(),
+            },
+            _ => String::new(),
+        };
+        let value = serde_json::from_str(&body).unwrap_or(Value::Null);
+        let message = match ProviderError::bare_error(&value) {
+            Some(ProviderError::Reported { message, .. }) => message,
+            _ => status.canonical_reason().unwrap_or("no reason given").to_owned(),
+        };
+        let pause = error.headers().and_then(|headers| headers.get("retry-after"));
+        let seconds = pause.and_then(|pause| pause.to_str().ok()?.parse().ok());
+        return ProviderError::Status {
+            status: status.as_u16(),
+            request_id: None,
+            code: None,
+            message,
+            retry_after: seconds.map(std::time::Duration::from_secs),
+            body,
+        };
+    }
+    match error {
+        genai::Error::RequiresApiKey { .. } | genai::Error::NoAuthData { .. } => {
+            ProviderError::Request { source: "genai has no API key for the model's service".into() }
+        }
+        genai::Error::ChatResponseGeneration { cause, .. } => ProviderError::Unclear {
+            fault: "genai cannot read it",
+            raw: cause,
+            usage: Usage::unknown(),
+        },
+        genai::Error::WebModelCall { webc_error: genai::webc::Error::Reqwest(error), .. } => {
+            let source = Box::new(error.without_url());
+            match source.is_connect() {
+                true => ProviderError::Connect { source },
+                false => ProviderError::Transport { source },
+            }
+        }
+        error => ProviderError::Request { source: error.to_string().into() },
+    }
+}
+
+impl LanguageModel for GenAi {
+    fn name(&self) -> &str {
+        &self.model
+    }
+
+    fn provider(&self) -> &str {
+        PROVIDER
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(self.dialect)
+            .with_structured_output(self.structured_output)
+            .with_tools(true)
+            .with_images(true)
+            .with_documents(true)
+            .with_settings(SUPPORTED)
+    }
+
+    fn settings(&self) -> Option<&Settings> {
+        self.settings.as_ref()
+    }
+
+    fn generate<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply>> {
+        Box::pin(async move { self.ask(request).await.map_err(public) })
+    }
+}
+
+fn public(error: ProviderError) -> Error {
+    let retryable = error.is_retryable();
+    let stage = match error {
+        ProviderError::Connect { .. } | ProviderError::Transport { .. } => Stage::Transport,
+        ProviderError::Status { .. } => Stage::Provider,
+        ProviderError::Empty { .. } | ProviderError::Unclear { .. } => Stage::Decoding,
+        _ => Stage::Setup,
+    };
+    Error::other(error).at(stage).retryable(retryable)
+}
+
+/// Shows the settings, and not the client, which may hold a key.
+impl fmt::Debug for GenAi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GenAi")
+            .field("model", &self.model)
+            .field("dialect", &self.dialect)
+            .finish_non_exhaustive()
+    }
+}

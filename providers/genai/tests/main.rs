@@ -1,0 +1,86 @@
+//! The genai provider against a server on loopback that speaks Cohere's and OpenAI's APIs.
+#![cfg(test)]
+
+use genai::adapter::AdapterKind;
+use genai::resolver::{AuthData, Endpoint, ServiceTargetResolver};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use toolwright_genai::{GenAi, genai};
+use toolwright_module::model::{Effort, Settings};
+use toolwright_module::{LanguageModel, Message, Request};
+
+/// Answers one request with this reply, and returns the request's body.
+async fn answer(listener: TcpListener, status: u16, reply: Value) -> Value {
+    let (mut socket, _) = listener.accept().await.unwrap();
+    let mut bytes = Vec::new();
+    loop {
+        socket.read_buf(&mut bytes).await.unwrap();
+        let Some(head) = bytes.windows(4).position(|end| end == b"\r\n\r\n") else { continue };
+        let text = String::from_utf8_lossy(&bytes[..head]).to_lowercase();
+        let length = text.lines().find_map(|line| line.strip_prefix("content-length: "));
+        if bytes.len() < head + 4 + length.unwrap().parse::<usize>().unwrap() {
+            continue;
+        }
+        let reply = reply.to_string();
+        let response = format!(
+            "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{reply}",
+            reply.len()
+        );
+        socket.write_all(response.as_bytes()).await.unwrap();
+        return serde_json::from_slice(&bytes[head + 4..]).unwrap();
+    }
+}
+
+async fn listen(kind: AdapterKind) -> (TcpListener, GenAi) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}/", listener.local_addr().unwrap());
+    let target = move |mut target: genai::ServiceTarget| -> Result<_, genai::resolver::Error> {
+        target.endpoint = Endpoint::from_owned(base.clone());
+        target.auth = AuthData::from_single("sk-made-up");
+        target.model = genai::ModelIden::new(kind, target.model.model_name);
+        Ok(target)
+    };
+    let resolver = ServiceTargetResolver::from_resolver_fn(target);
+    let client = genai::Client::builder().with_service_target_resolver(resolver).build().unwrap();
+    (listener, GenAi::new(client, "bench"))
+}
+
+#[tokio::test]
+async fn a_call_and_its_result_go_there_and_back() {
+    let (listener, model) = listen(AdapterKind::OpenAI).await;
+    let call = json!({"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{\"at\": 1}"}});
+    let reply = json!({
+        "model": "bench",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "Well.", "tool_calls": [call]}, "finish_reason": "tool_calls"}],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12},
+    });
+    let settings = Settings::default().with_temperature(0.0).with_effort(Effort::Low);
+    let model = model.with_settings(settings);
+    let request = Request::new([Message::system("Be brief."), Message::user("Hi!")]);
+    let (body, reply) = tokio::join!(answer(listener, 200, reply), model.generate(&request));
+    let reply = reply.unwrap();
+    let call = reply.tool_calls().next().unwrap();
+    assert_eq!((reply.to_text().as_str(), &*call.arguments), ("Well.", r#"{"at":1}"#));
+    assert_eq!((reply.usage.input_tokens, reply.usage.output_tokens), (7, 5));
+    insta::assert_snapshot!(body, @r#"{"model":"bench","stream":false,"reasoning_effort":"low","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi!"}],"temperature":0.0,"max_tokens":4096}"#);
+}
+
+#[tokio::test]
+async fn a_refusal_is_an_error_with_status_and_without_the_conversation() {
+    let (listener, model) = listen(AdapterKind::Cohere).await;
+    let request = Request::new([Message::user("A secret.")]);
+    let refusal = json!({"message": "invalid api token"});
+    let (_, reply) = tokio::join!(answer(listener, 401, refusal), model.generate(&request));
+    let error = reply.unwrap_err();
+    assert!(!format!("{error:?}").contains("A secret"), "{error:?}");
+    insta::assert_snapshot!(error, @"the server refused the API key (401: invalid api token); check the key");
+}
+
+#[tokio::test]
+async fn a_setting_without_a_field_is_an_error() {
+    let (_, model) = listen(AdapterKind::Cohere).await;
+    let model = model.with_settings(Settings::default().with_parallel_calls(false));
+    let error = model.generate(&Request::new([Message::user("Hi!")])).await.unwrap_err();
+    assert!(error.to_string().contains("parallel calls"), "{error}");
+}
