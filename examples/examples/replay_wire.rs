@@ -17,6 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use toolwright_anthropic::Anthropic;
 use toolwright_module::message::{ReplyPart, ToolResult};
 use toolwright_module::model::{Delta, Finish};
 use toolwright_module::{LanguageModel, Message, Reply, Request, Result};
@@ -36,6 +37,7 @@ struct Args {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Provider {
+    Anthropic,
     OpenaiChat,
     OpenaiResponses,
 }
@@ -48,6 +50,10 @@ impl Provider {
             Ok(Arc::new(model.with_api(api).with_retries(0)) as Arc<dyn LanguageModel>)
         };
         match self {
+            Self::Anthropic => {
+                let model = Anthropic::at(&format!("{server}/v1"), name)?;
+                Ok(Arc::new(model.with_retries(0)))
+            }
             Self::OpenaiChat => openai(Api::Chat),
             Self::OpenaiResponses => openai(Api::Responses),
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use toolwright_anthropic::Anthropic;
 use toolwright_module::LanguageModel;
 use toolwright_module::provider::ProviderError;
 use toolwright_openai::{Api, OpenAi};
@@ -31,7 +32,13 @@ pub const PROVIDERS: &[Provider] = &[
         wire: Wire::OpenAiResponses,
         model: |url| openai(url, Api::Responses),
     },
+    Provider { name: "Anthropic", wire: Wire::Anthropic, model: anthropic },
 ];
+
+fn anthropic(url: &str) -> Result<Arc<dyn LanguageModel>, ProviderError> {
+    let model = Anthropic::at(&format!("{url}/v1"), "claude-sonnet-4-5")?.with_key(KEY)?;
+    Ok(Arc::new(model.with_timeout(SILENCE)?))
+}
 
 fn openai(url: &str, api: Api) -> Result<Arc<dyn LanguageModel>, ProviderError> {
     let model = OpenAi::at(&format!("{url}/v1"), "test-model")?.with_key(KEY)?;

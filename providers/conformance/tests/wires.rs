@@ -258,7 +258,8 @@ pub(crate) fn accepts(wire: Wire, id: &str) -> bool {
 /// Returns whether an API accepts the name of a called tool.
 pub(crate) fn accepts_name(wire: Wire, name: &str) -> bool {
     let most = match wire {
-        Wire::OpenAiChat | Wire::OpenAiResponses => 64,
+        // It sends the name as the model wrote it.
+        Wire::OpenAiChat | Wire::OpenAiResponses => return true,
         Wire::Anthropic | Wire::Gemini => 128,
     };
     let fits = |byte: u8| match byte {
@@ -291,7 +292,8 @@ pub(crate) fn check_turns(wire: Wire, body: &Value) {
     for turn in &turns {
         let is_model = ["assistant", "model"].iter().any(|role| turn["role"] == *role);
         let is_empty = match &turn[content] {
-            Value::String(text) => text.is_empty(),
+            // OpenAI accepts an empty text.
+            Value::String(text) => text.is_empty() && wire == Wire::Anthropic,
             Value::Array(parts) => parts.is_empty(),
             _ => each(&turn["tool_calls"]).next().is_none(),
         };

@@ -20,7 +20,7 @@ pub(crate) fn all() -> Vec<Script> {
             let reply = reply(&trial, hi()).await?;
             same("the text", reply.to_text(), "Good day, 世界! 🦀")?;
             same("the finish", reply.finish, Finish::Stop)?;
-            same("the model", reply.model.as_deref(), Some("test-model"))?;
+            same("the model", reply.model.as_deref(), Some(trial.model.name()))?;
             Ok(Saw::Works)
         }),
         Script::new(

@@ -2,14 +2,16 @@
 //!
 //! [`Pieces`] decides which pieces belong to one call. A whole reply is a single piece.
 
-use serde_json::Value;
-use toolwright_module::message::{CallKind, ReplyPart};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolwright_module::message::{CallKind, Opaque, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
 use toolwright_module::provider::lenient::{Text, is_set};
 use toolwright_module::provider::{Deltas, ReplyParts, complete_calls, is_empty_object};
 use toolwright_module::{Reply, Request, ToolCall};
 
-use super::PROVIDER;
+use super::reasoning::{Details, Field, text_of};
 use super::reply::{Choice, Completion, Content, Function, Message};
 use crate::Result;
 use crate::arguments::{is_complete, is_json, is_same, is_unfinished};
@@ -18,8 +20,8 @@ use toolwright_module::provider::ProviderError;
 
 impl Completion {
     /// Converts a whole reply.
-    pub(crate) fn into_reply(self, request: &Request) -> Result<Reply> {
-        let mut pieces = Pieces::new(request);
+    pub(crate) fn into_reply(self, request: &Request, origin: &Arc<str>) -> Result<Reply> {
+        let mut pieces = Pieces::new(request, origin);
         pieces.is_whole = true;
         pieces.add(self, &mut Deltas::discarded())?;
         // A whole reply has ended, even if it has no finish reason.
@@ -32,7 +34,14 @@ impl Completion {
 pub(crate) struct Pieces {
     /// The number of messages in the request.
     turn: usize,
+    /// The provider of reasoning and opaque parts.
+    origin: Arc<str>,
     parts: ReplyParts,
+    /// The field with the reasoning's text.
+    reasoning: Option<Field>,
+    details: Details,
+    /// Google's data of the message.
+    extra: Value,
     calls: Vec<Slot>,
     /// The number of messages and deltas so far.
     events: usize,
@@ -66,13 +75,19 @@ struct Slot {
     event: usize,
     /// Whether the arguments so far cannot become JSON.
     is_broken: bool,
+    /// Google's data of the call.
+    extra: Value,
 }
 
 impl Pieces {
-    pub(crate) fn new(request: &Request) -> Self {
+    pub(crate) fn new(request: &Request, origin: &Arc<str>) -> Self {
         Self {
             turn: request.messages.len(),
+            origin: Arc::clone(origin),
             parts: ReplyParts::default(),
+            reasoning: None,
+            details: Details::default(),
+            extra: Value::Null,
             calls: Vec::new(),
             events: 0,
             legacy: None,
@@ -163,6 +178,8 @@ impl Pieces {
                 ReplyPart::Reasoning(_) => {
                     message.reasoning_content.0.clear();
                     message.reasoning.0.clear();
+                    message.reasoning_details.clear();
+                    message.content.thinking.clear();
                 }
                 ReplyPart::Call(_) => {
                     message.content.calls.clear();
@@ -176,11 +193,22 @@ impl Pieces {
     }
 
     fn add_message(&mut self, message: Message, deltas: &mut Deltas) -> Result<()> {
-        let reasoning = message.reasoning_content.filled();
-        if let Some(piece) = reasoning.or_else(|| message.reasoning.filled()) {
-            self.parts.reasoning(PROVIDER, piece, deltas);
+        let Content { text, refusal, thinking, calls } = message.content;
+        // Some servers send the same text in several fields.
+        let reasoning = [
+            (Field::ReasoningContent, message.reasoning_content.0),
+            (Field::Reasoning, message.reasoning.0),
+            (Field::Thinking, thinking),
+            (Field::Details, text_of(&message.reasoning_details)),
+        ];
+        if let Some((field, piece)) = reasoning.into_iter().find(|(_, piece)| !piece.is_empty()) {
+            self.reasoning.get_or_insert(field);
+            self.parts.reasoning(&self.origin, piece, deltas);
         }
-        let Content { text, refusal, calls } = message.content;
+        self.details.add(message.reasoning_details, self.is_whole);
+        if is_set(&message.extra_content) {
+            self.extra = message.extra_content;
+        }
         if !text.is_empty() {
             self.parts.text(text, deltas);
         }
@@ -191,13 +219,14 @@ impl Pieces {
             }
         }
         self.events += 1;
-        for call in calls.into_iter().chain(message.tool_calls) {
+        for mut call in calls.into_iter().chain(message.tool_calls) {
             let index = call.index.0;
+            let extra = std::mem::take(&mut call.extra_content);
             let (id, name, arguments, is_custom) = call.function();
             if id.is_empty() && name.is_empty() && arguments.is_empty() {
                 continue;
             }
-            self.call(Piece { index, id, name, arguments, is_custom }, deltas)?;
+            self.call(Piece { index, id, name, arguments, is_custom, extra }, deltas)?;
         }
         let (name, arguments) = message.function_call.name_and_arguments();
         // Some servers send an empty one in every reply.
@@ -225,6 +254,7 @@ impl Pieces {
                 part,
                 event: self.events,
                 is_broken: false,
+                extra: Value::Null,
             });
             place = Place::More(self.calls.len() - 1);
         }
@@ -232,6 +262,9 @@ impl Pieces {
             return Ok(());
         };
         let part = self.calls[at].part;
+        if is_set(&piece.extra) {
+            self.calls[at].extra = piece.extra;
+        }
         if piece.is_custom {
             self.parts.mark_custom(part);
         }
@@ -378,6 +411,12 @@ impl Pieces {
     fn parts(&mut self) -> Vec<ReplyPart> {
         let legacy = self.legacy.and_then(|part| self.parts.call(part).cloned());
         let mut parts = self.parts.take();
+        for slot in &mut self.calls {
+            if let Some(ReplyPart::Call(call)) = parts.get_mut(slot.part) {
+                let extra = std::mem::take(&mut slot.extra);
+                call.opaque = is_set(&extra).then(|| Box::new(opaque(&self.origin, extra)));
+            }
+        }
         if let (Some(place), Some(legacy)) = (self.legacy, legacy) {
             let is_same = |call: &ToolCall| {
                 call.name == legacy.name && is_same(&call.arguments, &legacy.arguments)
@@ -387,8 +426,17 @@ impl Pieces {
                 parts.remove(place);
             }
         }
+        if is_set(&self.extra) {
+            let extra = std::mem::take(&mut self.extra);
+            parts.push(ReplyPart::Other(opaque(&self.origin, extra)));
+        }
+        std::mem::take(&mut self.details).mark(self.reasoning, &self.origin, &mut parts);
         parts
     }
+}
+
+fn opaque(origin: &str, extra: Value) -> Opaque {
+    Opaque::new(origin, json!({"extra_content": extra}))
 }
 
 /// A piece of a call, from one event.
@@ -398,6 +446,7 @@ struct Piece {
     name: Text,
     arguments: String,
     is_custom: bool,
+    extra: Value,
 }
 
 /// The place of a piece among the calls.
@@ -412,11 +461,14 @@ enum Place {
 
 impl Message {
     fn has_content(&self) -> bool {
-        let Content { text, refusal, calls } = &self.content;
+        let Content { text, refusal, thinking, calls } = &self.content;
         let function = &self.function_call;
         let texts = [text, refusal, &self.refusal.0, &self.reasoning_content.0, &self.reasoning.0];
-        texts.into_iter().chain([&function.name.0]).any(|text| !text.is_empty())
+        let texts = texts.into_iter().chain([thinking]);
+        texts.chain([&function.name.0]).any(|text| !text.is_empty())
             || !calls.is_empty()
+            || !self.reasoning_details.is_empty()
+            || is_set(&self.extra_content)
             || !self.tool_calls.is_empty()
             || !function.arguments.0.is_empty()
     }

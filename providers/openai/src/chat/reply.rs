@@ -1,8 +1,8 @@
 //! Replies of Chat Completions, as servers send them.
 
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use toolwright_module::model::Usage;
 use toolwright_module::provider::lenient::{
     Arguments, Count, Text, fields, if_object, object, or_default,
@@ -75,6 +75,12 @@ pub(super) struct Message {
     /// The same under another name. Some servers send both.
     #[serde(default)]
     pub(super) reasoning: Text,
+    /// The reasoning with signatures, in OpenRouter's form.
+    #[serde(default, deserialize_with = "details")]
+    pub(super) reasoning_details: Vec<Map<String, Value>>,
+    /// Google's data of a message, such as a signature.
+    #[serde(default)]
+    pub(super) extra_content: Value,
     #[serde(default, deserialize_with = "calls")]
     pub(super) tool_calls: Vec<Call>,
     /// The only call, in the first form of the API (`functions` instead of `tools`).
@@ -103,6 +109,9 @@ pub(super) struct Call {
     pub(super) parameters: Arguments,
     #[serde(default)]
     pub(super) input: Arguments,
+    /// Google's data of a call, such as a signature.
+    #[serde(default)]
+    pub(super) extra_content: Value,
 }
 
 #[derive(Default, Deserialize)]
@@ -131,6 +140,8 @@ pub(super) struct Custom {
 pub(super) struct Content {
     pub(super) text: String,
     pub(super) refusal: String,
+    /// The reasoning, which Mistral sends here.
+    pub(super) thinking: String,
     pub(super) calls: Vec<Call>,
 }
 
@@ -142,6 +153,8 @@ impl<'de> Deserialize<'de> for Content {
             kind: Text,
             #[serde(default)]
             refusal: Text,
+            #[serde(default)]
+            thinking: Text,
         }
         let raw = <Box<RawValue>>::deserialize(deserializer)?;
         let mut content = Self::default();
@@ -151,12 +164,16 @@ impl<'de> Deserialize<'de> for Content {
         }
         for piece in read::<Vec<Box<RawValue>>, D::Error>(&raw)? {
             if piece.get().starts_with('{') {
-                let Kind { kind, refusal } = read(&piece)?;
+                let Kind { kind, refusal, thinking } = read(&piece)?;
                 if matches!(&*kind, "tool_use" | "tool_call" | "function_call" | "function") {
                     content.calls.push(read(&piece)?);
                     continue;
                 }
                 content.refusal.push_str(&refusal);
+                if &*kind == "thinking" {
+                    content.thinking.push_str(&thinking);
+                    continue;
+                }
             }
             let [text]: [Text; 1] = read_str(&format!("[[{}]]", piece.get()))?;
             content.text.push_str(&text);
@@ -171,6 +188,21 @@ fn read<T: serde::de::DeserializeOwned, E: serde::de::Error>(raw: &RawValue) -> 
 
 fn read_str<T: serde::de::DeserializeOwned, E: serde::de::Error>(text: &str) -> Result<T, E> {
     serde_json::from_str(text).map_err(E::custom)
+}
+
+/// Deserializes the entries of `reasoning_details`. Other values than objects have no meaning.
+fn details<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Map<String, Value>>, D::Error> {
+    let entries = match Value::deserialize(deserializer)? {
+        Value::Array(entries) => entries,
+        entry => vec![entry],
+    };
+    let object = |entry| match entry {
+        Value::Object(entry) if !entry.is_empty() => Some(entry),
+        _ => None,
+    };
+    Ok(entries.into_iter().filter_map(object).collect())
 }
 
 /// Deserializes the calls of a message: a list, a nested list, one call, or any of these as a
@@ -252,6 +284,8 @@ pub(super) struct Tokens {
     #[serde(default)]
     pub(super) cache_read_input_tokens: Count,
     #[serde(default)]
+    pub(super) cache_creation_input_tokens: Count,
+    #[serde(default)]
     pub(super) reasoning_tokens: Count,
 }
 
@@ -259,6 +293,8 @@ pub(super) struct Tokens {
 pub(super) struct PromptDetails {
     #[serde(default)]
     pub(super) cached_tokens: Count,
+    #[serde(default)]
+    pub(super) cache_write_tokens: Count,
 }
 
 #[derive(Default, Deserialize)]
@@ -281,11 +317,14 @@ impl From<Tokens> for Usage {
             tokens.cached_tokens,
             tokens.cache_read_input_tokens,
         ];
+        let cache_written =
+            [tokens.prompt_tokens_details.cache_write_tokens, tokens.cache_creation_input_tokens];
         let reasoning =
             [tokens.completion_tokens_details.reasoning_tokens, tokens.reasoning_tokens];
         let first = |counts: &[Count]| counts.iter().find_map(|count| count.0).unwrap_or_default();
         let mut usage = Self::new(read.unwrap_or_default(), written.unwrap_or_default())
             .with_cached(first(&cached))
+            .with_cache_written(first(&cache_written))
             .with_reasoning(first(&reasoning));
         usage.incomplete = read.is_none() || written.is_none();
         usage

@@ -4,12 +4,13 @@
 //! reply; [`Pieces`] adds the content that it lacks.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use toolwright_module::message::{CallKind, Reasoning, ReplyPart};
+use toolwright_module::message::{self, CallKind, Opaque, Reasoning, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
 use toolwright_module::provider::lenient::{
     Arguments, Count, ListItem, Text, if_object, is_set, list, object, or_default,
@@ -17,7 +18,6 @@ use toolwright_module::provider::lenient::{
 use toolwright_module::provider::{Deltas, ReplyParts, complete_calls, is_empty_object};
 use toolwright_module::{Reply, Request, ToolCall};
 
-use super::PROVIDER;
 use crate::Result;
 use crate::arguments::{is_complete, is_unfinished};
 use toolwright_module::provider::Decoder;
@@ -39,6 +39,9 @@ pub(crate) struct Response {
     usage: Option<Tokens>,
     #[serde(default)]
     error: Value,
+    /// Whether the server keeps the reply.
+    #[serde(default)]
+    store: Value,
 }
 
 /// Deserializes the items of an output: a list, a nested list, one item, or a string.
@@ -92,6 +95,8 @@ struct Tokens {
 struct InputDetails {
     #[serde(default)]
     cached_tokens: Count,
+    #[serde(default)]
+    cache_write_tokens: Count,
 }
 
 #[derive(Default, Deserialize)]
@@ -108,6 +113,7 @@ impl From<Tokens> for Usage {
         let count = |count: Count| count.0.unwrap_or_default();
         let mut usage = Self::new(read.unwrap_or_default(), written.unwrap_or_default())
             .with_cached(count(tokens.input_tokens_details.cached_tokens))
+            .with_cache_written(count(tokens.input_tokens_details.cache_write_tokens))
             .with_reasoning(count(tokens.output_tokens_details.reasoning_tokens));
         usage.incomplete = read.is_none() || written.is_none();
         usage
@@ -139,6 +145,14 @@ struct Item {
     /// Name and arguments as in Chat Completions.
     #[serde(default, deserialize_with = "object")]
     function: Function,
+    /// Where a call's tool is from, if the model searched for it.
+    #[serde(default)]
+    namespace: Value,
+    /// Whether a message is the answer or a comment before calls.
+    #[serde(default)]
+    phase: Value,
+    #[serde(default)]
+    encrypted_content: Value,
 }
 
 #[derive(Default, Deserialize)]
@@ -222,8 +236,8 @@ fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T> {
 
 impl Response {
     /// Converts a whole reply.
-    pub(crate) fn into_reply(self, request: &Request) -> Result<Reply> {
-        self.or_assembled(&RequestInfo::of(request), Streamed::default())
+    pub(crate) fn into_reply(self, request: &Request, origin: &Arc<str>) -> Result<Reply> {
+        self.or_assembled(&RequestInfo::of(request, origin), Streamed::default())
     }
 
     /// Converts the reply at the end of a stream, with the streamed content that it lacks.
@@ -249,8 +263,9 @@ impl Response {
             return Err(ProviderError::Empty { usage });
         }
         let mut parts = Vec::with_capacity(self.output.len());
+        let items = Items { origin: &request.origin, is_stored: self.store != Value::Bool(false) };
         for (place, item) in self.output.iter().enumerate() {
-            if add(item, place, &mut parts, &mut streamed)? {
+            if items.add(item, place, &mut parts, &mut streamed)? {
                 finish = Finish::Refused;
             }
         }
@@ -333,49 +348,81 @@ fn incomplete(reason: String) -> Finish {
     }
 }
 
-/// Adds the content of an item to the parts, and returns whether it is a refusal.
-fn add(
-    raw: &RawValue,
-    place: usize,
-    parts: &mut Vec<ReplyPart>,
-    streamed: &mut Streamed,
-) -> Result<bool> {
-    let item = Item::of(raw)?;
-    let mut refused = false;
-    match &*item.kind {
-        "message" => {
-            for piece in item.content {
-                refused |= !piece.refusal.is_empty();
-                let texts = [piece.text, piece.refusal].into_iter();
-                parts.extend(texts.filter_map(Text::filled).map(ReplyPart::text));
-            }
-        }
-        "reasoning" => {
-            let pieces = if item.summary.is_empty() { item.content } else { item.summary };
-            let texts: Vec<_> = pieces.into_iter().map(|piece| piece.text.0).collect();
-            let reasoning = Reasoning::new(PROVIDER, texts.join("\n\n"), read(raw)?);
-            parts.push(ReplyPart::Reasoning(reasoning));
-        }
-        "function_call" | "custom_tool_call" => {
-            let known = streamed.call(&item, place);
-            let mut call = called(item);
-            if let Some(known) = known {
-                if call.name.is_empty() {
-                    call.name = known.name;
-                }
-                let is_function = call.kind == CallKind::Function;
-                let keeps_place = is_function && is_empty_object(&call.arguments);
-                let says_more = !known.arguments.trim().is_empty();
-                if call.arguments.trim().is_empty() || keeps_place && says_more {
-                    call.arguments = known.arguments;
+/// The conversion of items to parts.
+struct Items<'a> {
+    /// The provider of reasoning and opaque parts.
+    origin: &'a str,
+    is_stored: bool,
+}
+
+impl Items<'_> {
+    /// Adds the content of an item to the parts, and returns whether it is a refusal.
+    fn add(
+        &self,
+        raw: &RawValue,
+        place: usize,
+        parts: &mut Vec<ReplyPart>,
+        streamed: &mut Streamed,
+    ) -> Result<bool> {
+        let item = Item::of(raw)?;
+        let mut refused = false;
+        match &*item.kind {
+            "message" => {
+                let phase = self.opaque("phase", item.phase);
+                for piece in item.content {
+                    refused |= !piece.refusal.is_empty();
+                    for text in [piece.text, piece.refusal].into_iter().filter_map(Text::filled) {
+                        let text = message::Text::new(text);
+                        let text = match &phase {
+                            Some(phase) => text.with_opaque((**phase).clone()),
+                            None => text,
+                        };
+                        parts.push(ReplyPart::Text(text));
+                    }
                 }
             }
-            parts.push(ReplyPart::Call(call));
+            "reasoning" => {
+                // Without its content, the server finds an item only if it keeps the reply.
+                let has_content = is_set(&item.encrypted_content) || !item.content.is_empty();
+                let is_kept = self.is_stored || has_content;
+                let pieces = if item.summary.is_empty() { item.content } else { item.summary };
+                let texts: Vec<_> = pieces.into_iter().map(|piece| piece.text.0).collect();
+                let opaque = if is_kept { read(raw)? } else { Value::Null };
+                let reasoning = Reasoning::new(self.origin, texts.join("\n\n"), opaque);
+                parts.push(ReplyPart::Reasoning(reasoning));
+            }
+            "function_call" | "custom_tool_call" => {
+                let known = streamed.call(&item, place);
+                let mut call = self.call(item);
+                if let Some(known) = known {
+                    if call.name.is_empty() {
+                        call.name = known.name;
+                    }
+                    let is_function = call.kind == CallKind::Function;
+                    let keeps_place = is_function && is_empty_object(&call.arguments);
+                    let says_more = !known.arguments.trim().is_empty();
+                    if call.arguments.trim().is_empty() || keeps_place && says_more {
+                        call.arguments = known.arguments;
+                    }
+                }
+                parts.push(ReplyPart::Call(call));
+            }
+            // An item of a hosted tool, a compaction, or of a kind that came later.
+            _ => parts.push(ReplyPart::Other(Opaque::new(self.origin, read(raw)?))),
         }
-        // Items of OpenAI's hosted tools, which this crate does not request.
-        _ => {}
+        Ok(refused)
     }
-    Ok(refused)
+
+    fn call(&self, mut item: Item) -> ToolCall {
+        let namespace = std::mem::take(&mut item.namespace);
+        let mut call = called(item);
+        call.opaque = self.opaque("namespace", namespace);
+        call
+    }
+
+    fn opaque(&self, field: &str, value: Value) -> Option<Box<Opaque>> {
+        is_set(&value).then(|| Box::new(Opaque::new(self.origin, json!({field: value}))))
+    }
 }
 
 fn called(item: Item) -> ToolCall {
@@ -395,11 +442,17 @@ struct RequestInfo {
     turn: usize,
     /// The maximum number of tokens in the reply.
     max_output_tokens: u64,
+    /// The provider of reasoning and opaque parts.
+    origin: Arc<str>,
 }
 
 impl RequestInfo {
-    fn of(request: &Request) -> Self {
-        Self { turn: request.messages.len(), max_output_tokens: request.max_output_tokens() }
+    fn of(request: &Request, origin: &Arc<str>) -> Self {
+        Self {
+            turn: request.messages.len(),
+            max_output_tokens: request.max_output_tokens(),
+            origin: Arc::clone(origin),
+        }
     }
 }
 
@@ -473,9 +526,9 @@ struct Slot {
 }
 
 impl Pieces {
-    pub(crate) fn new(request: &Request) -> Self {
+    pub(crate) fn new(request: &Request, origin: &Arc<str>) -> Self {
         Self {
-            request: RequestInfo::of(request),
+            request: RequestInfo::of(request, origin),
             parts: ReplyParts::default(),
             calls: Vec::new(),
             items: Vec::new(),
@@ -632,7 +685,7 @@ impl Decoder for Pieces {
                 self.text(event, true, deltas);
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                self.parts.reasoning(PROVIDER, event.delta.0, deltas);
+                self.parts.reasoning(&self.request.origin, event.delta.0, deltas);
             }
             "response.output_item.added" => {
                 if let Some(item) = &event.item {
