@@ -16,7 +16,7 @@ use super::reasoning::{Field, details_of};
 use crate::Result;
 use crate::request::{
     Choice, Function, Options, Schema, Texts, WrittenTools, arguments, effort, extra, file_id,
-    list, settings, some, unknown, unsent,
+    settings, some, tools, unknown, unsent,
 };
 use crate::rules::Rules;
 
@@ -51,9 +51,10 @@ struct StreamOptions {
 /// Returns the body of a request.
 pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<Vec<u8>> {
     let tools = options.written.tools(request, options, |schemas| {
-        let tools: Vec<_> = schemas.functions.iter().map(|function| Tool { function }).collect();
+        let own: Vec<_> = schemas.functions.iter().map(|function| Tool { function }).collect();
+        let tools = tools(&own, options.server_tools)?;
         let format = schemas.format.as_ref().map(|json_schema| Format { json_schema });
-        Ok(WrittenTools { tools: list(&tools)?, format: some(format)? })
+        Ok(WrittenTools { tools, format: some(format)? })
     })?;
     let messages = messages(request, options)?;
     let settings = settings(request, options)?;
@@ -72,9 +73,8 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<Vec<u8>> 
         if !tools.format.is_empty() {
             body.raw("response_format", &tools.format);
         }
-        // Reasoning models reject the older `max_tokens`.
         let most = settings.max_output_tokens.unwrap_or(Request::MAX_OUTPUT_TOKENS);
-        body.field("max_completion_tokens", &most)?;
+        body.field(options.rules.max_tokens, &most)?;
         body.optional("temperature", &settings.temperature)?;
         body.optional("top_p", &settings.top_p)?;
         body.optional("seed", &settings.seed)?;
@@ -85,9 +85,12 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<Vec<u8>> 
         body.optional("parallel_tool_calls", &parallel)?;
         body.optional("user", &settings.user)?;
         body.optional("metadata", &settings.metadata)?;
+        body.optional("prompt_cache_key", &options.cache_key)?;
         if options.stream {
             body.field("stream", &true)?;
-            body.field("stream_options", &StreamOptions { include_usage: true })?;
+            if options.rules.has_stream_options {
+                body.field("stream_options", &StreamOptions { include_usage: true })?;
+            }
         }
         Ok(())
     };
@@ -98,7 +101,7 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<Vec<u8>> 
 /// because servers reject other messages between a turn's calls and their results.
 fn messages(request: &Request, options: &Options<'_>) -> Result<Vec<Arc<[u8]>>> {
     let rules = options.rules;
-    let mut messages = options.written.messages(request, 0, |message, _| match message {
+    let mut messages = options.written.messages(request, |message, _| match message {
         // Nothing is left of it for this server.
         Message::Assistant { parts } if !parts.is_empty() && Said::of(parts, rules).is_empty() => {
             Ok(Vec::new())

@@ -18,14 +18,19 @@ use toolwright_module::provider::lenient::{
 use toolwright_module::provider::{Deltas, ReplyParts, complete_calls, is_empty_object};
 use toolwright_module::{Reply, Request, ToolCall};
 
+use super::request::items_of;
+use super::state::History;
 use crate::Result;
 use crate::arguments::{is_complete, is_unfinished};
+use crate::request::unsent;
 use toolwright_module::provider::Decoder;
 use toolwright_module::provider::ProviderError;
 
 /// A whole reply.
 #[derive(Default, Deserialize)]
 pub(crate) struct Response {
+    #[serde(default)]
+    id: Text,
     #[serde(default)]
     model: Text,
     #[serde(default)]
@@ -236,8 +241,8 @@ fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T> {
 
 impl Response {
     /// Converts a whole reply.
-    pub(crate) fn into_reply(self, request: &Request, origin: &Arc<str>) -> Result<Reply> {
-        self.or_assembled(&RequestInfo::of(request, origin), Streamed::default())
+    pub(crate) fn into_reply(self, request: &RequestInfo) -> Result<Reply> {
+        self.or_assembled(request, Streamed::default())
     }
 
     /// Converts the reply at the end of a stream, with the streamed content that it lacks.
@@ -283,11 +288,15 @@ impl Response {
             let raw = serde_json::to_string(&parts).unwrap_or_default();
             return Err(ProviderError::Unfinished { status: status.clone(), raw, usage });
         }
-        let mut reply = Reply::new(
-            complete_calls(parts, request.turn, &finish).map_err(ProviderError::nameless(usage))?,
-        )
-        .with_finish(finish)
-        .with_usage(usage);
+        let mut parts =
+            complete_calls(parts, request.turn, &finish).map_err(ProviderError::nameless(usage))?;
+        if let Some(history) = request.history.clone().filter(|_| items.is_stored)
+            && let Some(id) = self.id.filled()
+        {
+            let items = items_of(&parts, &request.origin).map_err(unsent)?;
+            parts.push(history.mark(&id, &items, &request.origin));
+        }
+        let mut reply = Reply::new(parts).with_finish(finish).with_usage(usage);
         reply.model = self.model.filled();
         Ok(reply)
     }
@@ -436,23 +445,44 @@ fn called(item: Item) -> ToolCall {
     }
 }
 
+/// Returns the id of a reply that is not finished.
+pub(crate) fn unfinished(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Status {
+        #[serde(default)]
+        id: Text,
+        #[serde(default)]
+        status: Text,
+    }
+    let Status { id, status } = serde_json::from_slice(body).ok()?;
+    id.filled().filter(|_| matches!(&*status, "queued" | "in_progress"))
+}
+
 /// The facts of a request that the reading of its reply needs.
-struct RequestInfo {
+#[derive(Clone)]
+pub(crate) struct RequestInfo {
     /// The number of messages in the request.
     turn: usize,
     /// The maximum number of tokens in the reply.
     max_output_tokens: u64,
     /// The provider of reasoning and opaque parts.
     origin: Arc<str>,
+    /// The hash of the conversation, if the server keeps it.
+    history: Option<History>,
 }
 
 impl RequestInfo {
-    fn of(request: &Request, origin: &Arc<str>) -> Self {
+    pub(crate) fn of(request: &Request, origin: &Arc<str>) -> Self {
         Self {
             turn: request.messages.len(),
             max_output_tokens: request.max_output_tokens(),
             origin: Arc::clone(origin),
+            history: None,
         }
+    }
+
+    pub(crate) fn with_history(self, history: Option<History>) -> Self {
+        Self { history, ..self }
     }
 }
 
@@ -526,9 +556,9 @@ struct Slot {
 }
 
 impl Pieces {
-    pub(crate) fn new(request: &Request, origin: &Arc<str>) -> Self {
+    pub(crate) fn new(request: RequestInfo) -> Self {
         Self {
-            request: RequestInfo::of(request, origin),
+            request,
             parts: ReplyParts::default(),
             calls: Vec::new(),
             items: Vec::new(),
