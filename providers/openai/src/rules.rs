@@ -19,6 +19,8 @@ pub(crate) enum Quirk {
     NoStreamOptions,
     /// Each message with calls must have `reasoning_content`.
     NeedsReasoning,
+    /// Messages of Chat Completions have no field for reasoning.
+    NoReasoning,
     /// The id of a call has exactly 9 letters and digits.
     NineIds,
     /// The model was trained with ids of its own, such as `functions.look:0`.
@@ -36,6 +38,8 @@ pub(crate) struct Rules {
     pub(crate) origins: [Arc<str>; 2],
     /// Whether each message with calls must have `reasoning_content`.
     pub(crate) needs_reasoning: bool,
+    /// Whether messages may have fields for reasoning.
+    pub(crate) takes_reasoning: bool,
     /// The ids of calls in Chat Completions.
     pub(crate) ids: Ids,
     /// The name of the maximum of tokens in Chat Completions.
@@ -113,6 +117,7 @@ impl Rules {
         Self {
             origins: ["chat", "responses"].map(|api| format!("openai-{api}{service}").into()),
             needs_reasoning: has(Quirk::NeedsReasoning),
+            takes_reasoning: !has(Quirk::NoReasoning),
             ids,
             max_tokens: match has(Quirk::MaxTokens) {
                 true => "max_tokens",

@@ -7,7 +7,7 @@ use toolwright_signature::Dialect;
 
 use crate::Api;
 use crate::rules::Quirk::{self, AnyIds, KeyHeader, MaxTokens, NeedsReasoning, NineIds};
-use crate::rules::Quirk::{NoStreamOptions, NoStructuredOutput, Without};
+use crate::rules::Quirk::{NoReasoning, NoStreamOptions, NoStructuredOutput, Without};
 
 /// A service with one of OpenAI's APIs, or a server program on this machine.
 ///
@@ -46,7 +46,7 @@ pub struct Service {
 impl Service {
     /// All services, the ones in the recordings first.
     pub const ALL: &'static [Self] = &[
-        at("openai", "https://api.openai.com/v1", "OPENAI_API_KEY", 615, &[]),
+        at("openai", "https://api.openai.com/v1", "OPENAI_API_KEY", 615, &[NoReasoning]),
         at("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", 233, &[]),
         at("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", 173, MISTRAL),
         at("deepseek", "https://api.deepseek.com", "DEEPSEEK_API_KEY", 135, DEEPSEEK),
@@ -63,7 +63,7 @@ impl Service {
         at("huggingface", "https://router.huggingface.co/v1", "HF_TOKEN", 7, &[MaxTokens]),
         at("bedrock", BEDROCK, "AWS_BEARER_TOKEN_BEDROCK", 6, &[]).with_api(Api::Responses),
         local("mistral.rs", "http://127.0.0.1:1234/v1", 6),
-        at("azure", AZURE, "AZURE_OPENAI_API_KEY", 4, &[KeyHeader("api-key")]),
+        at("azure", AZURE, "AZURE_OPENAI_API_KEY", 4, &[KeyHeader("api-key"), NoReasoning]),
         at("google", GOOGLE, "GEMINI_API_KEY", 2, &[]).with_dialect(Dialect::Gemini),
         at("ollama-cloud", "https://ollama.com/v1", "OLLAMA_API_KEY", 2, &[MaxTokens]),
         local("ollama", "http://127.0.0.1:11434/v1", 1),
