@@ -17,7 +17,7 @@ pub(crate) enum Quirk {
     MaxTokens,
     /// `stream_options` is refused, or the usage is sent without it.
     NoStreamOptions,
-    /// Each message with calls must have `reasoning_content`.
+    /// Each message of the model must have `reasoning_content`, even if that is empty.
     NeedsReasoning,
     /// Messages of Chat Completions have no field for reasoning.
     NoReasoning,
@@ -36,7 +36,7 @@ pub(crate) enum Quirk {
 pub(crate) struct Rules {
     /// The provider of the reasoning and the opaque parts of Chat Completions, and of Responses.
     pub(crate) origins: [Arc<str>; 2],
-    /// Whether each message with calls must have `reasoning_content`.
+    /// Whether each message of the model must have `reasoning_content`.
     pub(crate) needs_reasoning: bool,
     /// Whether messages may have fields for reasoning.
     pub(crate) takes_reasoning: bool,

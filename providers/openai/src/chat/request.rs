@@ -225,7 +225,8 @@ impl<'a> Said<'a> {
                 _ => {}
             }
         }
-        let reasoning = if !content.is_empty() || rules.needs_reasoning && has_calls {
+        let is_silent = !has_calls && texts.iter().next().is_none();
+        let reasoning = if !content.is_empty() || rules.needs_reasoning && !is_silent {
             Some(("reasoning_content", content))
         } else {
             (!plain.is_empty()).then_some(("reasoning", plain))
