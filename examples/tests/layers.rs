@@ -15,7 +15,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("toolwright-module", &["toolwright-http", "toolwright-signature"]),
     ("toolwright-group", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-orchestrator", &["toolwright-module", "toolwright-signature"]),
+    ("toolwright-anthropic", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     ("toolwright-genai", &["toolwright-module", "toolwright-signature"]),
+    ("toolwright-gemini", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     ("toolwright-openai", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     ("toolwright-github", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     (
@@ -27,6 +29,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "toolwright-examples",
         &[
+            "toolwright-anthropic",
+            "toolwright-gemini",
             "toolwright-github",
             "toolwright-group",
             "toolwright-mcp",
