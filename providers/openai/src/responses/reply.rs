@@ -199,6 +199,15 @@ impl Item {
     }
 }
 
+impl Item {
+    /// Returns the text of reasoning: the summaries, or the reasoning itself.
+    fn reasoning(&self) -> String {
+        let pieces = if self.summary.is_empty() { &self.content } else { &self.summary };
+        let texts: Vec<_> = pieces.iter().map(|piece| &*piece.text).collect();
+        texts.join("\n\n")
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(from = "PieceForm")]
 struct Piece {
@@ -394,10 +403,8 @@ impl Items<'_> {
                 // Without its content, the server finds an item only if it keeps the reply.
                 let has_content = is_set(&item.encrypted_content) || !item.content.is_empty();
                 let is_kept = self.is_stored || has_content;
-                let pieces = if item.summary.is_empty() { item.content } else { item.summary };
-                let texts: Vec<_> = pieces.into_iter().map(|piece| piece.text.0).collect();
                 let opaque = if is_kept { read(raw)? } else { Value::Null };
-                let reasoning = Reasoning::new(self.origin, texts.join("\n\n"), opaque);
+                let reasoning = Reasoning::new(self.origin, item.reasoning(), opaque);
                 parts.push(ReplyPart::Reasoning(reasoning));
             }
             "function_call" | "custom_tool_call" => {
@@ -543,6 +550,8 @@ pub(crate) struct Pieces {
     /// The texts that had deltas: whether it is a refusal, output index, item id, content index.
     texts: HashSet<(bool, Option<u64>, String, Option<u64>)>,
     refused: bool,
+    /// Whether the current item of reasoning had deltas.
+    in_reasoning: bool,
     last: Option<Response>,
     done: bool,
 }
@@ -565,6 +574,7 @@ impl Pieces {
             kept: HashMap::new(),
             texts: HashSet::new(),
             refused: false,
+            in_reasoning: false,
             last: None,
             done: false,
         }
@@ -675,6 +685,20 @@ impl Pieces {
         }
     }
 
+    /// Adds a whole item of reasoning that had no deltas.
+    fn reasoning(&mut self, raw: &RawValue, deltas: &mut Deltas) -> Result<()> {
+        let item = Item::of(raw)?;
+        if &*item.kind == "reasoning" && !std::mem::take(&mut self.in_reasoning) {
+            let text = item.reasoning();
+            // Some servers repeat events.
+            let is_known = self.kept.contains_key(&*item.id);
+            if !text.is_empty() && !is_known {
+                self.parts.reasoning(&self.request.origin, text, deltas);
+            }
+        }
+        Ok(())
+    }
+
     /// Keeps a complete item. It replaces an item with the same id.
     fn keep(&mut self, raw: &RawValue) -> Result<()> {
         let place = self.items.len();
@@ -715,6 +739,7 @@ impl Decoder for Pieces {
                 self.text(event, true, deltas);
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                self.in_reasoning |= !event.delta.is_empty();
                 self.parts.reasoning(&self.request.origin, event.delta.0, deltas);
             }
             "response.output_item.added" => {
@@ -743,6 +768,7 @@ impl Decoder for Pieces {
             "response.output_item.done" => {
                 if let Some(item) = event.item {
                     self.call(item, event.output_index, deltas)?;
+                    self.reasoning(item, deltas)?;
                     self.keep(item)?;
                 }
             }
