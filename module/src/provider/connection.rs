@@ -136,6 +136,12 @@ impl Connection {
         self.client.limits().silence
     }
 
+    /// Returns the maximum time of one answer.
+    #[must_use]
+    pub fn max_time(&self) -> Duration {
+        self.max_time
+    }
+
     /// Sends a body as JSON and returns the body of the response.
     ///
     /// # Errors

@@ -58,6 +58,15 @@ pub enum ProviderError {
         variable: &'static str,
     },
 
+    /// A service of a list cannot be used: it is not in the list, or a variable is missing.
+    #[error("the service `{name}` cannot be used: {fault}")]
+    Service {
+        /// The name of the service.
+        name: String,
+        /// The reason and the fix.
+        fault: String,
+    },
+
     /// The base URL cannot be used. The error does not show it, because people put keys into
     /// URLs.
     #[error("the base URL cannot be used: {fault}")]

@@ -94,7 +94,13 @@ fn read(is_chat: bool, bytes: &[u8], chance: &mut Chance) -> Read {
     if is_chat {
         read_with(chat::Pieces::new(&asked(), &"openai-chat".into()), chunks)
     } else {
-        read_with(responses::Pieces::new(&asked(), &"openai-responses".into()), chunks)
+        read_with(
+            responses::Pieces::new(responses::RequestInfo::of(
+                &asked(),
+                &"openai-responses".into(),
+            )),
+            chunks,
+        )
     }
 }
 

@@ -33,11 +33,16 @@
 //! | to | use |
 //! |---|---|
 //! | use a model of OpenAI | [`OpenAi::from_env`] |
-//! | use llama.cpp, Ollama, vLLM, LM Studio, OpenRouter, … | [`OpenAi::at`] |
+//! | use a service by its name: Groq, Mistral, OpenRouter, llama.cpp, … | [`OpenAi::service`], [`Service::ALL`] |
+//! | use any other server | [`OpenAi::at`] |
+//! | use Azure | [`OpenAi::azure`], [`OpenAi::with_token`] |
 //! | use a configuration of async-openai | `OpenAi::from_async_openai`, with the feature `async-openai` |
 //! | set organization, project or headers | [`OpenAi::with_organization`], [`OpenAi::with_project`], [`OpenAi::with_header`] |
 //! | use your own `reqwest::Client` | [`OpenAi::with_http`] |
 //! | choose the API | [`OpenAi::with_api`] |
+//! | keep the conversation at the server | [`OpenAi::with_server_state`] |
+//! | wait for answers that take long | [`OpenAi::with_background`] |
+//! | use tools that the server runs | [`OpenAi::with_server_tool`] |
 //! | handle an error | [`ProviderError`] inside the error of the call |
 //!
 //! # Requests
@@ -47,6 +52,16 @@
 //! model's earlier reasoning, unchanged and in its place. Chat Completions has no field for
 //! reasoning. Arguments that are not a JSON object are sent as
 //! `{"invalid_arguments": "…"}`, because some servers fail on anything else.
+//!
+//! # Servers that differ
+//!
+//! A list of services ([`Service::ALL`]) has what each of them needs: the name of the maximum of
+//! tokens, the form of a call's id, whether the schema of an answer is accepted. A model made with
+//! the address of a service has the same rules. For other servers, the model's name says whether
+//! it needs its reasoning back (DeepSeek, Kimi) or ids of 9 characters (Mistral). Reasoning and
+//! opaque parts belong to the service that sent them (`openai-chat:groq`), because another one
+//! cannot read them. Those of OpenAI and of servers that are not in the list are `openai-chat` and
+//! `openai-responses`.
 //!
 //! # Limits of a reply
 //!
@@ -59,7 +74,7 @@
 //!
 //! - llama.cpp ignores the schema of an answer over Responses (`text.format`). Use
 //!   [`with_structured_output(false)`](OpenAi::with_structured_output) with it.
-//! - [`OpenAi::at`] does not build the URLs of Azure. Use an `AzureConfig` of async-openai.
+//! - A background reply that nobody waits for any more is not cancelled at the server.
 //! - Chat Completions has no field for images in tool results. They follow in a message of
 //!   the user.
 //!
@@ -79,9 +94,11 @@ mod open_ai;
 mod request;
 mod responses;
 mod rules;
+mod services;
 
 pub use api::{Api, UnknownApi};
 pub use open_ai::OpenAi;
+pub use services::Service;
 /// The version of reqwest whose client [`OpenAi::with_http`] takes.
 pub use toolwright_http::reqwest;
 pub use toolwright_module::provider::ProviderError;

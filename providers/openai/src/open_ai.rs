@@ -1,24 +1,32 @@
 //! [`OpenAi`]: the settings of a model, and the calls of [`LanguageModel`].
 
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use serde_json::Value;
+use tokio::time::{Instant, sleep, timeout_at};
 use toolwright_http::Endpoint;
 use toolwright_http::reqwest::header::HeaderName;
 use toolwright_http::reqwest::{self, Url};
 #[cfg(feature = "async-openai")]
 use toolwright_http::{ErrorKind, HttpError, UrlFault};
 use toolwright_module::model::{Capabilities, Delta, Setting, SettingSet, Settings};
-use toolwright_module::provider::{Connection, ProviderError, from_env, read_whole, stream_of};
+use toolwright_module::provider::{
+    Connection, ProviderError, deltas_of, from_env, read_whole, stream_of,
+};
 use toolwright_module::{LanguageModel, Reply, Request};
 use toolwright_signature::Dialect;
 
 use crate::api::Api;
 use crate::request::{Options, Written};
+use crate::responses::{History, RequestInfo};
 use crate::rules::Rules;
+use crate::services::Service;
 use crate::{Result, chat, responses};
 
 const OPENAI: &str = "https://api.openai.com/v1";
@@ -73,8 +81,22 @@ struct Parts {
     structured_output: bool,
     settings: Option<Settings>,
     encrypted_reasoning: bool,
+    reasoning_summaries: bool,
+    server_tools: Vec<Value>,
+    cache_key: Option<String>,
+    background: bool,
+    server_state: bool,
     rules: Rules,
     written: Written,
+}
+
+/// The body of a request.
+struct Prepared {
+    body: Vec<u8>,
+    /// The hash of the conversation, if the server keeps it.
+    history: Option<History>,
+    /// Whether the body has only what is new.
+    is_rest: bool,
 }
 
 impl OpenAi {
@@ -116,18 +138,124 @@ impl OpenAi {
         let connection = Connection::at(base_url)?;
         let endpoint = connection.endpoint();
         let urls = [endpoint.url(["chat", "completions"], &[])?, endpoint.url(["responses"], &[])?];
+        let service = urls[0].host_str().and_then(Service::at_host);
+        let rules = service.map_or_else(|| Rules::of_model(&model), Rules::of_service);
         Ok(Self(Arc::new(Parts {
             connection,
             urls,
-            rules: Rules::of_model(&model),
             model,
             api: Api::default(),
-            dialect: Dialect::OpenAiLoose,
-            structured_output: true,
+            dialect: service.map_or(Dialect::OpenAiLoose, |service| service.dialect),
+            structured_output: rules.has_structured_output,
             settings: None,
             encrypted_reasoning: false,
+            reasoning_summaries: false,
+            server_tools: Vec::new(),
+            cache_key: None,
+            background: false,
+            server_state: false,
+            rules,
             written: Written::default(),
         })))
+    }
+
+    /// Creates a model of a service in the list [`Service::ALL`], with the key in the service's
+    /// environment variable.
+    ///
+    /// ```no_run
+    /// use toolwright_openai::OpenAi;
+    ///
+    /// let model = OpenAi::service("groq", "openai/gpt-oss-120b")?;
+    /// # Ok::<(), toolwright_openai::ProviderError>(())
+    /// ```
+    ///
+    /// `azure` takes the name of a deployment, and the version of the API from
+    /// `OPENAI_API_VERSION` if that is set; see [`azure`](Self::azure).
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::Service`] if there is no such service, with the names of all, or if a
+    /// variable of its address is missing. [`ProviderError::MissingKey`] if there is no key. The
+    /// errors of [`at`](Self::at) and [`with_key`](Self::with_key).
+    pub fn service(name: &str, model: impl Into<String>) -> Result<Self> {
+        let fault = |fault| ProviderError::Service { name: name.to_owned(), fault };
+        let Some(service) = Service::ALL.iter().find(|service| service.name == name) else {
+            let names: Vec<_> = Service::ALL.iter().map(|service| service.name).collect();
+            return Err(fault(format!(
+                "there is no service of that name; use one of {}, or `OpenAi::at`",
+                names.join(", ")
+            )));
+        };
+        let mut base_url = service.base_url.to_owned();
+        if let Some((before, rest)) = service.base_url.split_once('{')
+            && let Some((variable, after)) = rest.split_once('}')
+        {
+            let value = from_env(variable, "the address of the service")?;
+            let value = value.ok_or_else(|| fault(format!("set {variable}")))?;
+            base_url = format!("{before}{}{after}", value.trim_end_matches('/'));
+        }
+        let mut openai = match name {
+            "azure" => {
+                let version = from_env("OPENAI_API_VERSION", "the version of the API")?;
+                Self::azure(&base_url, model, version.as_deref())?
+            }
+            _ => Self::at(&base_url, model)?,
+        };
+        openai = openai.with(|parts| {
+            parts.rules = Rules::of_service(service);
+            (parts.api, parts.dialect) = (service.api, service.dialect);
+            parts.structured_output = parts.rules.has_structured_output;
+        });
+        let Some(variable) = service.key_variable else { return Ok(openai) };
+        let key = from_env(variable, "the API key")?.filter(|key| !key.trim().is_empty());
+        openai.with_key(key.ok_or(ProviderError::MissingKey { variable })?)
+    }
+
+    /// Creates a model of Azure OpenAI: a deployment at an endpoint such as
+    /// `https://NAME.openai.azure.com`.
+    ///
+    /// Without a version, it uses the paths below `/openai/v1`. A version such as `2024-10-21` uses
+    /// the older paths with `api-version`, in which Chat Completions has the name of the
+    /// deployment. `preview` uses the new paths with `api-version`.
+    ///
+    /// [`with_key`](Self::with_key) sets the header `api-key`. For a token of Entra ID use
+    /// [`with_token`](Self::with_token).
+    ///
+    /// ```
+    /// use toolwright_openai::OpenAi;
+    ///
+    /// let model = OpenAi::azure("https://example.openai.azure.com", "my-gpt", None)?;
+    /// let model = model.with_key("made-up")?;
+    /// assert_eq!(model.base_url(), "https://example.openai.azure.com/openai");
+    /// # Ok::<(), toolwright_openai::ProviderError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::BaseUrl`] if the endpoint cannot be used.
+    pub fn azure(
+        endpoint: &str,
+        deployment: impl Into<String>,
+        version: Option<&str>,
+    ) -> Result<Self> {
+        let without = |url: &'_ str, end| url.strip_suffix(end).unwrap_or(url).to_owned();
+        let root = without(&without(endpoint.trim_end_matches('/'), "/v1"), "/openai");
+        let openai = Self::at(&format!("{root}/openai"), deployment)?;
+        let endpoint = openai.0.connection.endpoint();
+        let query: Vec<_> = version.map(|version| ("api-version", version)).into_iter().collect();
+        let is_dated = version.is_some_and(|version| version.starts_with(char::is_numeric));
+        let urls = if is_dated {
+            let chat = ["deployments", &openai.0.model, "chat", "completions"];
+            [endpoint.url(chat, &query)?, endpoint.url(["responses"], &query)?]
+        } else {
+            let chat = endpoint.url(["v1", "chat", "completions"], &query)?;
+            [chat, endpoint.url(["v1", "responses"], &query)?]
+        };
+        let service = Service::ALL.iter().find(|service| service.name == "azure");
+        Ok(openai.with(|parts| {
+            parts.urls = urls;
+            parts.rules = service.map_or_else(|| parts.rules.clone(), Rules::of_service);
+        }))
     }
 
     /// Replaces the URLs of [`Api::Chat`] and of [`Api::Responses`].
@@ -175,9 +303,25 @@ impl OpenAi {
         if key.trim().is_empty() {
             return Err(ProviderError::MissingKey { variable: KEY });
         }
-        let change = |endpoint: Endpoint| endpoint.with_bearer("key", &key);
+        let header = self.0.rules.key_header;
+        let change = |endpoint: Endpoint| match header {
+            Some(name) => endpoint.with_secret_header("key", HeaderName::from_static(name), &key),
+            None => endpoint.with_bearer("key", &key),
+        };
         let changed = self.with_connection(|connection| connection.with_endpoint(change));
         changed.map_err(|error| error.about("the API key"))
+    }
+
+    /// Sets a token in the header `authorization`, for a server whose key is in another header,
+    /// such as Azure with Entra ID.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`with_key`](Self::with_key), but a blank token is sent.
+    pub fn with_token(self, token: &str) -> Result<Self> {
+        let change = |endpoint: Endpoint| endpoint.with_bearer("token", token);
+        let changed = self.with_connection(|connection| connection.with_endpoint(change));
+        changed.map_err(|error| error.about("the token"))
     }
 
     /// Sets the id of the organization that pays for the requests. Default: that of the key.
@@ -252,7 +396,8 @@ impl OpenAi {
         self.with(|parts| parts.dialect = dialect)
     }
 
-    /// Sets whether the request contains the schema of the answer. Default: `true`.
+    /// Sets whether the request contains the schema of the answer. Default: `true`, except for
+    /// services that are known to refuse it.
     ///
     /// Use `false` for servers that ignore or refuse the schema: the answer is then the
     /// arguments of a tool call. For servers without tools, use
@@ -282,6 +427,65 @@ impl OpenAi {
     #[must_use]
     pub fn with_encrypted_reasoning(self) -> Self {
         self.with(|parts| parts.encrypted_reasoning = true)
+    }
+
+    /// Requests summaries of the reasoning, which are the text of the reasoning parts of a reply.
+    ///
+    /// It is for [`Api::Responses`] only. Some models need a verified organization for it.
+    #[must_use]
+    pub fn with_reasoning_summaries(self) -> Self {
+        self.with(|parts| parts.reasoning_summaries = true)
+    }
+
+    /// Adds a tool that the server runs itself, in the form of its API.
+    ///
+    /// The items of its use are opaque parts of the reply, and later requests contain them
+    /// unchanged.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use toolwright_openai::{Api, OpenAi};
+    ///
+    /// let model = OpenAi::at("https://api.openai.com/v1", "gpt-5-mini")?
+    ///     .with_api(Api::Responses)
+    ///     .with_server_tool(json!({"type": "web_search"}));
+    /// # Ok::<(), toolwright_openai::ProviderError>(())
+    /// ```
+    #[must_use]
+    pub fn with_server_tool(self, tool: Value) -> Self {
+        self.with(|parts| parts.server_tools.push(tool))
+    }
+
+    /// Sets the key of the prompt cache. Requests with the same key and the same beginning are
+    /// more likely to reach a server with that beginning in its cache. Default: not sent.
+    #[must_use]
+    pub fn with_prompt_cache_key(self, key: impl Into<String>) -> Self {
+        let key = key.into();
+        self.with(|parts| parts.cache_key = Some(key))
+    }
+
+    /// Lets the server keep the conversation, so that a request contains only what is new since the
+    /// last reply.
+    ///
+    /// It is for [`Api::Responses`] only. The request has the whole conversation if the server has
+    /// forgotten it, if it was changed since, such as by a shorter history, and with
+    /// [`with_encrypted_reasoning`](Self::with_encrypted_reasoning), because the server stores
+    /// nothing then. Each reply has an opaque part with its id.
+    #[must_use]
+    pub fn with_server_state(self) -> Self {
+        self.with(|parts| parts.server_state = true)
+    }
+
+    /// Lets the server work in the background, for answers that take longer than a connection
+    /// lasts.
+    ///
+    /// It is for [`Api::Responses`] only. The server confirms the request at once, and the model
+    /// asks for the reply until it is finished or [`with_max_time`](Self::with_max_time) is over. A
+    /// stream has all its deltas at the end. The server stores the reply, so it does not go with
+    /// [`with_encrypted_reasoning`](Self::with_encrypted_reasoning).
+    #[must_use]
+    pub fn with_background(self) -> Self {
+        self.with(|parts| parts.background = true)
     }
 
     /// Sets the maximum number of retries. Default: 2.
@@ -318,20 +522,43 @@ impl OpenAi {
 
     async fn ask(&self, request: &Request) -> Result<Reply> {
         let parts = &*self.0;
-        let body = parts.connection.whole(parts.url(), parts.body(request, false)?).await?;
-        parts.read(&body, request)
+        let began = Instant::now();
+        let mut sent = parts.prepare(request, false, parts.server_state)?;
+        let send = |body| parts.connection.whole(parts.url(), body);
+        let mut reply = send(mem::take(&mut sent.body)).await;
+        if sent.is_rest && reply.as_ref().is_err_and(is_forgotten) {
+            sent = parts.prepare(request, false, false)?;
+            reply = send(mem::take(&mut sent.body)).await;
+        }
+        let mut reply = reply?;
+        if parts.api == Api::Responses && parts.background {
+            reply = parts.finished(reply, began).await?;
+        }
+        parts.read(&reply, request, sent.history)
     }
 
     async fn open(&self, request: &Request) -> Result<BoxStream<'static, Result<Delta>>> {
         let parts = &*self.0;
-        let response = parts.connection.events(parts.url(), parts.body(request, true)?).await?;
-        let (silence, whole) =
-            (parts.connection.silence(), |body: &[u8]| parts.read(body, request));
+        if parts.api == Api::Responses && parts.background {
+            let deltas = deltas_of(self.ask(request).await?);
+            return Ok(stream::iter(deltas.into_iter().map(Ok)).boxed());
+        }
+        let mut sent = parts.prepare(request, true, parts.server_state)?;
+        let send = |body| parts.connection.events(parts.url(), body);
+        let mut response = send(mem::take(&mut sent.body)).await;
+        if sent.is_rest && response.as_ref().is_err_and(is_forgotten) {
+            sent = parts.prepare(request, true, false)?;
+            response = send(mem::take(&mut sent.body)).await;
+        }
+        let (response, silence) = (response?, parts.connection.silence());
         let [chat, responses] = &parts.rules.origins;
+        let history = sent.history.clone();
+        let whole = |body: &[u8]| parts.read(body, request, sent.history);
         match parts.api {
             Api::Chat => stream_of(response, chat::Pieces::new(request, chat), silence, whole),
             Api::Responses => {
-                stream_of(response, responses::Pieces::new(request, responses), silence, whole)
+                let info = RequestInfo::of(request, responses).with_history(history);
+                stream_of(response, responses::Pieces::new(info), silence, whole)
             }
         }
     }
@@ -351,30 +578,70 @@ impl Parts {
         }
     }
 
-    fn body(&self, request: &Request, stream: bool) -> Result<Vec<u8>> {
+    /// Writes a request. With `is_rest`, it has only what the server does not have, if that is
+    /// known.
+    fn prepare(&self, request: &Request, stream: bool, is_rest: bool) -> Result<Prepared> {
         let options = self.options(stream);
-        match self.api {
-            Api::Chat => chat::body(request, &options),
-            Api::Responses => responses::body(request, &options),
+        if self.api == Api::Chat {
+            let body = chat::body(request, &options)?;
+            return Ok(Prepared { body, history: None, is_rest: false });
         }
+        let input = responses::input(request, &options)?;
+        let origin = &self.rules.origins[1];
+        let keeps = self.server_state && !self.encrypted_reasoning;
+        let previous =
+            if keeps && is_rest { responses::previous(request, &input, origin) } else { None };
+        let (id, known) = previous.map_or((None, 0), |(id, known)| (Some(id), known));
+        let body = responses::body(request, &options, &input[known..], id)?;
+        let history = keeps.then(|| History::of(&input));
+        Ok(Prepared { body, history, is_rest: id.is_some() })
+    }
+
+    /// Waits for the end of a background reply.
+    async fn finished(&self, mut body: Bytes, began: Instant) -> Result<Bytes> {
+        const FIRST_PAUSE: Duration = Duration::from_millis(500);
+        const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+        let after = self.connection.max_time();
+        let (end, mut pause) = (began.checked_add(after), FIRST_PAUSE);
+        while let Some(id) = responses::unfinished(&body) {
+            let too_slow =
+                || ProviderError::TooSlow { after, raw: String::from_utf8_lossy(&body).into() };
+            let mut url = self.url().clone();
+            // The URL of an API has a path.
+            if let Ok(mut path) = url.path_segments_mut() {
+                path.push(&id);
+            }
+            let poll = async {
+                sleep(pause).await;
+                self.connection.get(&url).await
+            };
+            let polled = match end {
+                Some(end) => timeout_at(end, poll).await.map_err(|_| too_slow())?,
+                None => poll.await,
+            };
+            body = polled?;
+            pause = (pause * 3 / 2).min(LONGEST_PAUSE);
+        }
+        Ok(body)
     }
 
     /// Reads a whole reply.
-    fn read(&self, body: &[u8], request: &Request) -> Result<Reply> {
+    fn read(&self, body: &[u8], request: &Request, history: Option<History>) -> Result<Reply> {
         let [chat, responses] = &self.rules.origins;
         match self.api {
             Api::Chat => {
-                read_whole(body, |reply: chat::Completion| reply.into_reply(request, chat))
+                read_whole(body, |reply: chat::Completion<'_>| reply.into_reply(request, chat))
             }
             Api::Responses => {
-                read_whole(body, |reply: responses::Response| reply.into_reply(request, responses))
+                let info = RequestInfo::of(request, responses).with_history(history);
+                read_whole(body, |reply: responses::Response| reply.into_reply(&info))
             }
         }
     }
 
     /// Returns the settings that the API has.
     fn supported(&self) -> SettingSet {
-        let both = SettingSet::ALL.without(Setting::Cache);
+        let both = self.rules.settings.without(Setting::Cache);
         match self.api {
             Api::Chat => both,
             Api::Responses => both.without(Setting::Seed).without(Setting::Stop),
@@ -389,11 +656,20 @@ impl Parts {
             settings: self.settings.as_ref(),
             supported: self.supported(),
             encrypted_reasoning: self.encrypted_reasoning,
+            reasoning_summaries: self.reasoning_summaries,
+            server_tools: &self.server_tools,
+            cache_key: self.cache_key.as_deref(),
+            background: self.background,
             rules: &self.rules,
             written: &self.written,
             stream,
         }
     }
+}
+
+/// Returns whether the server does not have the reply that a request refers to.
+fn is_forgotten(error: &ProviderError) -> bool {
+    matches!(error, ProviderError::Status { code: Some(code), .. } if code == "previous_response_not_found")
 }
 
 impl LanguageModel for OpenAi {

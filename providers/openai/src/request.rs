@@ -27,6 +27,11 @@ pub(crate) struct Options<'a> {
     pub(crate) settings: Option<&'a Settings>,
     pub(crate) supported: SettingSet,
     pub(crate) encrypted_reasoning: bool,
+    pub(crate) reasoning_summaries: bool,
+    /// Tools that the server runs itself.
+    pub(crate) server_tools: &'a [Value],
+    pub(crate) cache_key: Option<&'a str>,
+    pub(crate) background: bool,
     pub(crate) rules: &'a Rules,
     pub(crate) written: &'a Written,
     pub(crate) stream: bool,
@@ -49,12 +54,11 @@ pub(crate) struct WrittenTools {
 }
 
 impl Written {
-    /// Returns the messages from `first` of a request, each written by `write` once. `write` also
-    /// gets the messages before.
+    /// Returns the messages of a request, each written by `write` once. `write` also gets the
+    /// messages before.
     pub(crate) fn messages(
         &self,
         request: &Request,
-        first: usize,
         write: impl Fn(&Message, &[Arc<Message>]) -> serde_json::Result<Vec<u8>>,
     ) -> Result<Vec<Arc<[u8]>>> {
         let written = |at| {
@@ -62,7 +66,7 @@ impl Written {
             let write = |message: &Message| Ok(write(message, before).map_err(unsent)?.into());
             rest.first().map(|message| self.messages.get_or_make(message, write))
         };
-        (first..request.messages.len()).filter_map(written).collect()
+        (0..request.messages.len()).filter_map(written).collect()
     }
 
     /// Returns the tools and the output of a request, written by `write` once.
@@ -173,9 +177,17 @@ pub(crate) fn extra(settings: &Settings) -> Option<&Map<String, Value>> {
     settings.extra.get("openai")
 }
 
-/// Returns a list as JSON, or nothing if it is empty.
-pub(crate) fn list(items: &[impl Serialize]) -> serde_json::Result<Vec<u8>> {
-    if items.is_empty() { Ok(Vec::new()) } else { serde_json::to_vec(items) }
+/// Returns the tools as JSON, or nothing if there are none. Those of the server come last.
+pub(crate) fn tools(own: &[impl Serialize], server: &[Value]) -> serde_json::Result<Vec<u8>> {
+    #[derive(Serialize)]
+    #[serde(untagged)]
+    enum Tool<'a, T> {
+        Own(&'a T),
+        Server(&'a Value),
+    }
+    let tools = own.iter().map(Tool::Own).chain(server.iter().map(Tool::Server));
+    let tools: Vec<_> = tools.collect();
+    if tools.is_empty() { Ok(Vec::new()) } else { serde_json::to_vec(&tools) }
 }
 
 /// Returns a value as JSON, or nothing if there is none.

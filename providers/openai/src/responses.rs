@@ -2,6 +2,8 @@
 
 mod reply;
 mod request;
+mod state;
 
-pub(crate) use reply::{Pieces, Response};
-pub(crate) use request::body;
+pub(crate) use reply::{Pieces, RequestInfo, Response, unfinished};
+pub(crate) use request::{body, input};
+pub(crate) use state::{History, previous};

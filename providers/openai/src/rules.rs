@@ -1,20 +1,54 @@
 //! [`Rules`]: what a server needs that others do not.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use toolwright_module::model::{Setting, SettingSet};
 use toolwright_module::provider::portable_id;
 
-use std::borrow::Cow;
+use crate::Service;
+
+/// Something that a server needs or does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Quirk {
+    /// The schema of an answer is refused or ignored.
+    NoStructuredOutput,
+    /// The maximum of tokens is `max_tokens`.
+    MaxTokens,
+    /// `stream_options` is refused, or the usage is sent without it.
+    NoStreamOptions,
+    /// Each message of the model must have `reasoning_content`, even if that is empty.
+    NeedsReasoning,
+    /// Messages of Chat Completions have no field for reasoning.
+    NoReasoning,
+    /// The id of a call has exactly 9 letters and digits.
+    NineIds,
+    /// The model was trained with ids of its own, such as `functions.look:0`.
+    AnyIds,
+    /// The header for the key, instead of `authorization`.
+    KeyHeader(&'static str),
+    /// A setting that the server does not have.
+    Without(Setting),
+}
 
 /// What a server needs that others do not.
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
     /// The provider of the reasoning and the opaque parts of Chat Completions, and of Responses.
     pub(crate) origins: [Arc<str>; 2],
-    /// Whether each message with calls must have `reasoning_content`.
+    /// Whether each message of the model must have `reasoning_content`.
     pub(crate) needs_reasoning: bool,
+    /// Whether messages may have fields for reasoning.
+    pub(crate) takes_reasoning: bool,
     /// The ids of calls in Chat Completions.
     pub(crate) ids: Ids,
+    /// The name of the maximum of tokens in Chat Completions.
+    pub(crate) max_tokens: &'static str,
+    pub(crate) has_stream_options: bool,
+    pub(crate) has_structured_output: bool,
+    pub(crate) key_header: Option<&'static str>,
+    /// The settings that the server has, if its API has them.
+    pub(crate) settings: SettingSet,
 }
 
 /// The form of a call's id that a server accepts.
@@ -22,9 +56,9 @@ pub(crate) struct Rules {
 pub(crate) enum Ids {
     /// At most 40 letters, digits, `_` and `-`.
     Portable,
-    /// Exactly 9 letters and digits, for Mistral.
+    /// Exactly 9 letters and digits.
     Nine,
-    /// Any, because the model was trained with its own, such as `functions.look:0`.
+    /// At most 40 characters of any kind.
     Any,
 }
 
@@ -47,21 +81,59 @@ impl Ids {
 }
 
 impl Rules {
-    /// Returns the rules for a server that is not in the list of services. The model's name says
+    /// Returns the rules of a service. Its parts have an origin of their own, because another
+    /// service cannot decrypt its reasoning.
+    pub(crate) fn of_service(service: &Service) -> Self {
+        let name = service.name;
+        match name {
+            "openai" => Self::new("", service.quirks),
+            name => Self::new(&format!(":{name}"), service.quirks),
+        }
+    }
+
+    /// Returns the rules of a server that is not in the list of services. The model's name says
     /// what the model needs.
     pub(crate) fn of_model(model: &str) -> Self {
         let name = model.to_ascii_lowercase();
         let is = |families: &[&str]| families.iter().any(|family| name.contains(family));
+        if is(&["deepseek"]) {
+            Self::new("", &[Quirk::NeedsReasoning])
+        } else if is(&["kimi"]) {
+            Self::new("", &[Quirk::NeedsReasoning, Quirk::AnyIds])
+        } else if is(&["mistral", "ministral", "magistral", "codestral", "devstral"]) {
+            Self::new("", &[Quirk::NineIds])
+        } else {
+            Self::new("", &[])
+        }
+    }
+
+    fn new(service: &str, quirks: &[Quirk]) -> Self {
+        let has = |quirk| quirks.contains(&quirk);
+        let ids = match () {
+            () if has(Quirk::NineIds) => Ids::Nine,
+            () if has(Quirk::AnyIds) => Ids::Any,
+            () => Ids::Portable,
+        };
         Self {
-            origins: ["openai-chat".into(), "openai-responses".into()],
-            needs_reasoning: is(&["deepseek", "kimi"]),
-            ids: match () {
-                () if is(&["kimi"]) => Ids::Any,
-                () if is(&["mistral", "ministral", "magistral", "codestral", "devstral"]) => {
-                    Ids::Nine
-                }
-                () => Ids::Portable,
+            origins: ["chat", "responses"].map(|api| format!("openai-{api}{service}").into()),
+            needs_reasoning: has(Quirk::NeedsReasoning),
+            takes_reasoning: !has(Quirk::NoReasoning),
+            ids,
+            max_tokens: match has(Quirk::MaxTokens) {
+                true => "max_tokens",
+                // Reasoning models of OpenAI reject the older `max_tokens`.
+                false => "max_completion_tokens",
             },
+            has_stream_options: !has(Quirk::NoStreamOptions),
+            has_structured_output: !has(Quirk::NoStructuredOutput),
+            key_header: quirks.iter().find_map(|quirk| match quirk {
+                Quirk::KeyHeader(name) => Some(*name),
+                _ => None,
+            }),
+            settings: quirks.iter().fold(SettingSet::ALL, |settings, quirk| match quirk {
+                Quirk::Without(setting) => settings.without(*setting),
+                _ => settings,
+            }),
         }
     }
 }

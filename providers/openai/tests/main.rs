@@ -15,4 +15,5 @@ mod hostile;
 mod parts_and_settings;
 mod requests;
 mod round_trips;
+mod server_features;
 mod setup;

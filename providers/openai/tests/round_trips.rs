@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use toolwright_module::message::{CallKind, Opaque, Reasoning, ReplyPart, ToolResult};
 use toolwright_module::{LanguageModel, Message, Reply, Request, ToolCall};
@@ -185,4 +187,90 @@ async fn reasoning_that_the_server_does_not_keep_goes_back_only_with_its_content
         let reply = read(Answer::json(with(item).to_string()), Api::Responses).await;
         assert_eq!(next("any", reply, Api::Responses).await, back);
     }
+}
+
+/// A part of a reply of any provider. The number makes it unlike all others.
+fn part(number: usize) -> impl Strategy<Value = ReplyPart> {
+    let providers = ["openai-chat", "openai-responses", "openai-chat:groq", "anthropic", "gemini"];
+    let provider = prop::sample::select(providers.to_vec());
+    let item = move |provider: &str| json!({"type": "web_search_call", "id": format!("{provider}-{number}")});
+    prop_oneof![
+        Just(ReplyPart::text(format!("text-{number}"))),
+        provider.clone().prop_map(move |of| ReplyPart::Other(Opaque::new(of, item(of)))),
+        provider.clone().prop_map(move |of| {
+            let mut opaque = item(of);
+            opaque["field"] = json!("reasoning_content");
+            ReplyPart::Reasoning(Reasoning::new(of, format!("thought-{of}-{number}"), opaque))
+        }),
+        ("[ -~]{0,60}", provider).prop_map(move |(id, of)| {
+            let mut call = ToolCall::new(format!("{number}{id}"), "look", "{}");
+            call.opaque =
+                Some(Box::new(Opaque::new(of, json!({"extra_content": format!("{of}-{number}")}))));
+            ReplyPart::Call(call)
+        }),
+    ]
+}
+
+/// A run goes on with another provider: its own parts are in place, those of others are not there,
+/// and each call has its result.
+#[test]
+fn replies_of_any_provider_can_be_sent() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let parts = (0..6_usize).prop_flat_map(|count| (0..count).map(part).collect::<Vec<_>>());
+    let check = |parts: Vec<ReplyPart>| {
+        for (api, own, most) in
+            [(Api::Chat, "openai-chat", 40), (Api::Responses, "openai-responses", 64)]
+        {
+            let back = runtime.block_on(next("any", Reply::new(parts.clone()), api)).to_string();
+            for (number, part) in parts.iter().enumerate() {
+                let (of, is_sent) = match part {
+                    ReplyPart::Text(_) => ("text", true),
+                    // A message of Chat Completions has no place for an item.
+                    ReplyPart::Other(other) => {
+                        (&*other.provider, api == Api::Responses && other.provider == own)
+                    }
+                    ReplyPart::Reasoning(reasoning) => {
+                        (&*reasoning.provider, reasoning.provider == own)
+                    }
+                    ReplyPart::Call(call) => {
+                        let of = &call.opaque.as_ref().unwrap().provider;
+                        (&**of, of == own)
+                    }
+                    _ => unreachable!(),
+                };
+                let is_there = back.contains(&format!("{of}-{number}\""))
+                    || back.contains(&format!("{of}-{number}text-"))
+                    || back.contains(&format!("{of}-{number}thought-"));
+                prop_assert_eq!(is_there, is_sent, "{} {:?} in {}", api, part, back);
+            }
+            let back: Value = serde_json::from_str(&back).unwrap();
+            let entries = back.as_array().unwrap();
+            let ids = |name: &str| -> Vec<Value> {
+                entries.iter().map(|entry| entry[name].clone()).filter(Value::is_string).collect()
+            };
+            let (calls, results): (Vec<_>, Vec<_>) = match api {
+                Api::Chat => {
+                    let calls = entries.iter().filter_map(|entry| entry["tool_calls"].as_array());
+                    (calls.flatten().map(|call| call["id"].clone()).collect(), ids("tool_call_id"))
+                }
+                _ => {
+                    let ids = ids("call_id");
+                    let (calls, results) = ids.split_at(ids.len() / 2);
+                    (calls.to_vec(), results.to_vec())
+                }
+            };
+            prop_assert_eq!(&calls, &results);
+            let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+            let is_portable = |id: &str| id.len() <= most && id.bytes().all(fits);
+            prop_assert!(
+                calls.iter().all(|id| is_portable(id.as_str().unwrap_or("."))),
+                "{:?}",
+                calls
+            );
+        }
+        Ok(())
+    };
+    TestRunner::new(ProptestConfig { cases: 32, failure_persistence: None, ..Default::default() })
+        .run(&parts, check)
+        .unwrap();
 }

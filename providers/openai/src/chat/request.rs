@@ -7,7 +7,7 @@ use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use toolwright_module::message::{
-    Audio, CallKind, Document, Image, Part, ReplyPart, Source, ToolResult,
+    Audio, CallKind, Document, Image, Opaque, Part, ReplyPart, Source, ToolResult,
 };
 use toolwright_module::provider::{JsonBody, file_name, parts_of};
 use toolwright_module::{Message, Request, ToolCall};
@@ -16,7 +16,7 @@ use super::reasoning::{Field, details_of};
 use crate::Result;
 use crate::request::{
     Choice, Function, Options, Schema, Texts, WrittenTools, arguments, effort, extra, file_id,
-    list, settings, some, unknown, unsent,
+    settings, some, tools, unknown, unsent,
 };
 use crate::rules::Rules;
 
@@ -51,9 +51,10 @@ struct StreamOptions {
 /// Returns the body of a request.
 pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<Vec<u8>> {
     let tools = options.written.tools(request, options, |schemas| {
-        let tools: Vec<_> = schemas.functions.iter().map(|function| Tool { function }).collect();
+        let own: Vec<_> = schemas.functions.iter().map(|function| Tool { function }).collect();
+        let tools = tools(&own, options.server_tools)?;
         let format = schemas.format.as_ref().map(|json_schema| Format { json_schema });
-        Ok(WrittenTools { tools: list(&tools)?, format: some(format)? })
+        Ok(WrittenTools { tools, format: some(format)? })
     })?;
     let messages = messages(request, options)?;
     let settings = settings(request, options)?;
@@ -72,9 +73,8 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<Vec<u8>> 
         if !tools.format.is_empty() {
             body.raw("response_format", &tools.format);
         }
-        // Reasoning models reject the older `max_tokens`.
         let most = settings.max_output_tokens.unwrap_or(Request::MAX_OUTPUT_TOKENS);
-        body.field("max_completion_tokens", &most)?;
+        body.field(options.rules.max_tokens, &most)?;
         body.optional("temperature", &settings.temperature)?;
         body.optional("top_p", &settings.top_p)?;
         body.optional("seed", &settings.seed)?;
@@ -85,9 +85,12 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<Vec<u8>> 
         body.optional("parallel_tool_calls", &parallel)?;
         body.optional("user", &settings.user)?;
         body.optional("metadata", &settings.metadata)?;
+        body.optional("prompt_cache_key", &options.cache_key)?;
         if options.stream {
             body.field("stream", &true)?;
-            body.field("stream_options", &StreamOptions { include_usage: true })?;
+            if options.rules.has_stream_options {
+                body.field("stream_options", &StreamOptions { include_usage: true })?;
+            }
         }
         Ok(())
     };
@@ -98,7 +101,7 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<Vec<u8>> 
 /// because servers reject other messages between a turn's calls and their results.
 fn messages(request: &Request, options: &Options<'_>) -> Result<Vec<Arc<[u8]>>> {
     let rules = options.rules;
-    let mut messages = options.written.messages(request, 0, |message, _| match message {
+    let mut messages = options.written.messages(request, |message, _| match message {
         // Nothing is left of it for this server.
         Message::Assistant { parts } if !parts.is_empty() && Said::of(parts, rules).is_empty() => {
             Ok(Vec::new())
@@ -186,8 +189,8 @@ struct Said<'a> {
     reasoning: Option<(&'static str, String)>,
     thinking: String,
     details: Vec<&'a Value>,
-    /// The fields of opaque parts.
-    other: Vec<(&'a String, &'a Value)>,
+    /// Google's data of the message.
+    extra_content: Option<&'a Value>,
 }
 
 impl<'a> Said<'a> {
@@ -196,9 +199,10 @@ impl<'a> Said<'a> {
         let (texts, calls) = (Texts(parts), Calls { parts, rules });
         let has_calls = calls.iter().next().is_some();
         let (mut content, mut plain) = (String::new(), String::new());
-        let (mut thinking, mut details, mut other) = (String::new(), Vec::new(), Vec::new());
+        let (mut thinking, mut details, mut extra_content) = (String::new(), Vec::new(), None);
         for part in parts {
             match part {
+                ReplyPart::Reasoning(_) if !rules.takes_reasoning => {}
                 ReplyPart::Reasoning(reasoning) => {
                     let text = &*reasoning.text;
                     let field = Field::of(reasoning).filter(|_| reasoning.provider == origin);
@@ -216,24 +220,24 @@ impl<'a> Said<'a> {
                     }
                 }
                 ReplyPart::Other(opaque) => {
-                    other
-                        .extend(opaque.of(origin).and_then(Value::as_object).into_iter().flatten());
+                    extra_content = extra_content_of(opaque, origin).or(extra_content);
                 }
                 _ => {}
             }
         }
-        let reasoning = if !content.is_empty() || rules.needs_reasoning && has_calls {
+        let is_silent = !has_calls && texts.iter().next().is_none();
+        let reasoning = if !content.is_empty() || rules.needs_reasoning && !is_silent {
             Some(("reasoning_content", content))
         } else {
             (!plain.is_empty()).then_some(("reasoning", plain))
         };
-        Self { texts, calls, reasoning, thinking, details, other }
+        Self { texts, calls, reasoning, thinking, details, extra_content }
     }
 
     fn is_empty(&self) -> bool {
         let is_silent = self.texts.iter().next().is_none() && self.calls.iter().next().is_none();
         let has_reasoning = self.reasoning.is_some() || !self.thinking.is_empty();
-        is_silent && !has_reasoning && self.details.is_empty() && self.other.is_empty()
+        is_silent && !has_reasoning && self.details.is_empty() && self.extra_content.is_none()
     }
 
     fn serialize<M: SerializeMap>(&self, entry: &mut M) -> Result<(), M::Error> {
@@ -258,8 +262,8 @@ impl<'a> Said<'a> {
         if !self.details.is_empty() {
             entry.serialize_entry("reasoning_details", &self.details)?;
         }
-        for (name, value) in &self.other {
-            entry.serialize_entry(name, value)?;
+        if let Some(extra_content) = self.extra_content {
+            entry.serialize_entry("extra_content", extra_content)?;
         }
         if has_calls {
             entry.serialize_entry("tool_calls", &self.calls)?;
@@ -374,25 +378,21 @@ impl<'a> Calls<'a> {
     }
 }
 
-impl Serialize for Calls<'_> {
+impl<'a> Serialize for Calls<'a> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.iter().map(|call| {
-            Call {
-                id: self.rules.ids.write(&call.id),
-                called: match call.kind {
-                    CallKind::Custom => Called::Custom {
-                        custom: Input { name: &call.name, input: &call.arguments },
-                    },
-                    _ => Called::Function {
-                        function: Arguments { name: &call.name, arguments: arguments(call) },
-                    },
+        let opaque =
+            |call: &'a ToolCall| extra_content_of(call.opaque.as_deref()?, &self.rules.origins[0]);
+        serializer.collect_seq(self.iter().map(|call| Call {
+            id: self.rules.ids.write(&call.id),
+            called: match call.kind {
+                CallKind::Custom => {
+                    Called::Custom { custom: Input { name: &call.name, input: &call.arguments } }
+                }
+                _ => Called::Function {
+                    function: Arguments { name: &call.name, arguments: arguments(call) },
                 },
-                other: call
-                    .opaque
-                    .as_deref()
-                    .and_then(|opaque| opaque.of(&self.rules.origins[0]))
-                    .filter(|other| other.is_object()),
-            }
+            },
+            extra_content: opaque(call),
         }))
     }
 }
@@ -402,8 +402,8 @@ struct Call<'a> {
     id: Cow<'a, str>,
     #[serde(flatten)]
     called: Called<'a>,
-    #[serde(flatten)]
-    other: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extra_content: Option<&'a Value>,
 }
 
 #[derive(Serialize)]
@@ -423,6 +423,11 @@ struct Arguments<'a> {
 struct Input<'a> {
     name: &'a str,
     input: &'a str,
+}
+
+/// Returns Google's data in an opaque value.
+fn extra_content_of<'a>(opaque: &'a Opaque, origin: &str) -> Option<&'a Value> {
+    opaque.of(origin)?.get("extra_content")
 }
 
 /// Returns whether a part comes from a server with this API.

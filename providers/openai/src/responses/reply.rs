@@ -18,14 +18,19 @@ use toolwright_module::provider::lenient::{
 use toolwright_module::provider::{Deltas, ReplyParts, complete_calls, is_empty_object};
 use toolwright_module::{Reply, Request, ToolCall};
 
+use super::request::items_of;
+use super::state::History;
 use crate::Result;
 use crate::arguments::{is_complete, is_unfinished};
+use crate::request::unsent;
 use toolwright_module::provider::Decoder;
 use toolwright_module::provider::ProviderError;
 
 /// A whole reply.
 #[derive(Default, Deserialize)]
 pub(crate) struct Response {
+    #[serde(default)]
+    id: Text,
     #[serde(default)]
     model: Text,
     #[serde(default)]
@@ -194,6 +199,15 @@ impl Item {
     }
 }
 
+impl Item {
+    /// Returns the text of reasoning: the summaries, or the reasoning itself.
+    fn reasoning(&self) -> String {
+        let pieces = if self.summary.is_empty() { &self.content } else { &self.summary };
+        let texts: Vec<_> = pieces.iter().map(|piece| &*piece.text).collect();
+        texts.join("\n\n")
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(from = "PieceForm")]
 struct Piece {
@@ -236,8 +250,8 @@ fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T> {
 
 impl Response {
     /// Converts a whole reply.
-    pub(crate) fn into_reply(self, request: &Request, origin: &Arc<str>) -> Result<Reply> {
-        self.or_assembled(&RequestInfo::of(request, origin), Streamed::default())
+    pub(crate) fn into_reply(self, request: &RequestInfo) -> Result<Reply> {
+        self.or_assembled(request, Streamed::default())
     }
 
     /// Converts the reply at the end of a stream, with the streamed content that it lacks.
@@ -283,11 +297,15 @@ impl Response {
             let raw = serde_json::to_string(&parts).unwrap_or_default();
             return Err(ProviderError::Unfinished { status: status.clone(), raw, usage });
         }
-        let mut reply = Reply::new(
-            complete_calls(parts, request.turn, &finish).map_err(ProviderError::nameless(usage))?,
-        )
-        .with_finish(finish)
-        .with_usage(usage);
+        let mut parts =
+            complete_calls(parts, request.turn, &finish).map_err(ProviderError::nameless(usage))?;
+        if let Some(history) = request.history.clone().filter(|_| items.is_stored)
+            && let Some(id) = self.id.filled()
+        {
+            let items = items_of(&parts, &request.origin).map_err(unsent)?;
+            parts.push(history.mark(&id, &items, &request.origin));
+        }
+        let mut reply = Reply::new(parts).with_finish(finish).with_usage(usage);
         reply.model = self.model.filled();
         Ok(reply)
     }
@@ -385,10 +403,8 @@ impl Items<'_> {
                 // Without its content, the server finds an item only if it keeps the reply.
                 let has_content = is_set(&item.encrypted_content) || !item.content.is_empty();
                 let is_kept = self.is_stored || has_content;
-                let pieces = if item.summary.is_empty() { item.content } else { item.summary };
-                let texts: Vec<_> = pieces.into_iter().map(|piece| piece.text.0).collect();
                 let opaque = if is_kept { read(raw)? } else { Value::Null };
-                let reasoning = Reasoning::new(self.origin, texts.join("\n\n"), opaque);
+                let reasoning = Reasoning::new(self.origin, item.reasoning(), opaque);
                 parts.push(ReplyPart::Reasoning(reasoning));
             }
             "function_call" | "custom_tool_call" => {
@@ -436,23 +452,44 @@ fn called(item: Item) -> ToolCall {
     }
 }
 
+/// Returns the id of a reply that is not finished.
+pub(crate) fn unfinished(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Status {
+        #[serde(default)]
+        id: Text,
+        #[serde(default)]
+        status: Text,
+    }
+    let Status { id, status } = serde_json::from_slice(body).ok()?;
+    id.filled().filter(|_| matches!(&*status, "queued" | "in_progress"))
+}
+
 /// The facts of a request that the reading of its reply needs.
-struct RequestInfo {
+#[derive(Clone)]
+pub(crate) struct RequestInfo {
     /// The number of messages in the request.
     turn: usize,
     /// The maximum number of tokens in the reply.
     max_output_tokens: u64,
     /// The provider of reasoning and opaque parts.
     origin: Arc<str>,
+    /// The hash of the conversation, if the server keeps it.
+    history: Option<History>,
 }
 
 impl RequestInfo {
-    fn of(request: &Request, origin: &Arc<str>) -> Self {
+    pub(crate) fn of(request: &Request, origin: &Arc<str>) -> Self {
         Self {
             turn: request.messages.len(),
             max_output_tokens: request.max_output_tokens(),
             origin: Arc::clone(origin),
+            history: None,
         }
+    }
+
+    pub(crate) fn with_history(self, history: Option<History>) -> Self {
+        Self { history, ..self }
     }
 }
 
@@ -513,6 +550,8 @@ pub(crate) struct Pieces {
     /// The texts that had deltas: whether it is a refusal, output index, item id, content index.
     texts: HashSet<(bool, Option<u64>, String, Option<u64>)>,
     refused: bool,
+    /// Whether the current item of reasoning had deltas.
+    in_reasoning: bool,
     last: Option<Response>,
     done: bool,
 }
@@ -526,15 +565,16 @@ struct Slot {
 }
 
 impl Pieces {
-    pub(crate) fn new(request: &Request, origin: &Arc<str>) -> Self {
+    pub(crate) fn new(request: RequestInfo) -> Self {
         Self {
-            request: RequestInfo::of(request, origin),
+            request,
             parts: ReplyParts::default(),
             calls: Vec::new(),
             items: Vec::new(),
             kept: HashMap::new(),
             texts: HashSet::new(),
             refused: false,
+            in_reasoning: false,
             last: None,
             done: false,
         }
@@ -645,6 +685,20 @@ impl Pieces {
         }
     }
 
+    /// Adds a whole item of reasoning that had no deltas.
+    fn reasoning(&mut self, raw: &RawValue, deltas: &mut Deltas) -> Result<()> {
+        let item = Item::of(raw)?;
+        if &*item.kind == "reasoning" && !std::mem::take(&mut self.in_reasoning) {
+            let text = item.reasoning();
+            // Some servers repeat events.
+            let is_known = self.kept.contains_key(&*item.id);
+            if !text.is_empty() && !is_known {
+                self.parts.reasoning(&self.request.origin, text, deltas);
+            }
+        }
+        Ok(())
+    }
+
     /// Keeps a complete item. It replaces an item with the same id.
     fn keep(&mut self, raw: &RawValue) -> Result<()> {
         let place = self.items.len();
@@ -685,6 +739,7 @@ impl Decoder for Pieces {
                 self.text(event, true, deltas);
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                self.in_reasoning |= !event.delta.is_empty();
                 self.parts.reasoning(&self.request.origin, event.delta.0, deltas);
             }
             "response.output_item.added" => {
@@ -713,6 +768,7 @@ impl Decoder for Pieces {
             "response.output_item.done" => {
                 if let Some(item) = event.item {
                     self.call(item, event.output_index, deltas)?;
+                    self.reasoning(item, deltas)?;
                     self.keep(item)?;
                 }
             }

@@ -10,10 +10,11 @@ use toolwright_module::message::{CallKind, Document, Image, Part, ReplyPart, Sou
 use toolwright_module::provider::{JsonBody, file_name, portable_id};
 use toolwright_module::{Message, Request};
 
+use super::state;
 use crate::Result;
 use crate::request::{
-    Choice, Function, Options, Schema, WrittenTools, arguments, effort, extra, file_id, list,
-    settings, some, unknown, unsent,
+    Choice, Function, Options, Schema, WrittenTools, arguments, effort, extra, file_id, settings,
+    some, tools, unknown, unsent,
 };
 
 /// Maximum length of a call's id.
@@ -28,7 +29,10 @@ struct Tool<'a> {
 
 #[derive(Serialize)]
 struct Reasoning {
-    effort: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -49,22 +53,27 @@ struct Format<'a> {
     schema: &'a Schema<'a>,
 }
 
-/// Returns the body of a request.
-pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<Vec<u8>> {
+/// Returns the body of a request. With `previous`, it has only the messages after the reply of that
+/// id.
+pub(crate) fn body(
+    request: &Request,
+    options: &Options<'_>,
+    input: &[Arc<[u8]>],
+    previous: Option<&str>,
+) -> Result<Vec<u8>> {
     let tools = options.written.tools(request, options, |schemas| {
-        let tools: Vec<_> = schemas.functions.iter().map(|function| Tool { function }).collect();
+        let own: Vec<_> = schemas.functions.iter().map(|function| Tool { function }).collect();
+        let tools = tools(&own, options.server_tools)?;
         let text = schemas.format.as_ref().map(|schema| Text { format: Format { schema } });
-        Ok(WrittenTools { tools: list(&tools)?, format: some(text)? })
+        Ok(WrittenTools { tools, format: some(text)? })
     })?;
-    let origin = &*options.rules.origins[1];
-    let input =
-        options.written.messages(request, 0, |message, before| items(message, before, origin))?;
     let settings = settings(request, options)?;
     let mut body = JsonBody::new(extra(&settings));
     body.reserve(input.iter().map(|items| items.len() + 1).sum::<usize>() + tools.tools.len());
     let mut write = || {
         body.field("model", options.model)?;
-        body.list("input", &input);
+        body.optional("previous_response_id", &previous)?;
+        body.list("input", input);
         if !tools.tools.is_empty() {
             body.raw("tools", &tools.tools);
         }
@@ -76,12 +85,18 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<Vec<u8>> 
         body.field("max_output_tokens", &most)?;
         body.optional("temperature", &settings.temperature)?;
         body.optional("top_p", &settings.top_p)?;
-        let reasoning = settings.effort.map(|level| Reasoning { effort: effort(level) });
-        body.optional("reasoning", &reasoning)?;
+        let summary = options.reasoning_summaries.then_some("auto");
+        let reasoning = Reasoning { effort: settings.effort.map(effort), summary };
+        let has_reasoning = reasoning.effort.is_some() || summary.is_some();
+        body.optional("reasoning", &has_reasoning.then_some(reasoning))?;
         let parallel = settings.parallel_calls.filter(|_| !request.tools.is_empty());
         body.optional("parallel_tool_calls", &parallel)?;
         body.optional("safety_identifier", &settings.user)?;
         body.optional("metadata", &settings.metadata)?;
+        body.optional("prompt_cache_key", &options.cache_key)?;
+        if options.background {
+            body.field("background", &true)?;
+        }
         if options.encrypted_reasoning {
             body.field("store", &false)?;
             body.field("include", &["reasoning.encrypted_content"])?;
@@ -92,6 +107,12 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<Vec<u8>> 
         Ok(())
     };
     write().and_then(|()| body.end()).map_err(unsent)
+}
+
+/// Returns the items of each message of a request.
+pub(crate) fn input(request: &Request, options: &Options<'_>) -> Result<Vec<Arc<[u8]>>> {
+    let origin = &*options.rules.origins[1];
+    options.written.messages(request, |message, before| items(message, before, origin))
 }
 
 /// Returns the items of a message, with commas between them. The conversation is a flat list, in
@@ -108,21 +129,24 @@ fn items(message: &Message, before: &[Arc<Message>], origin: &str) -> serde_json
             };
             serde_json::to_vec(&Item::message("user", content))
         }
-        Message::Assistant { parts } => {
-            let mut items = Vec::new();
-            for item in parts.iter().filter_map(|part| Item::of(part, origin)) {
-                if !items.is_empty() {
-                    items.push(b',');
-                }
-                serde_json::to_writer(&mut items, &item)?;
-            }
-            Ok(items)
-        }
+        Message::Assistant { parts } => items_of(parts, origin),
         Message::Tool(result) => {
             serde_json::to_vec(&Item::result(result, kind_of(&result.id, before)))
         }
         _ => Err(unknown()),
     }
+}
+
+/// Returns the items of a model's message.
+pub(super) fn items_of(parts: &[ReplyPart], origin: &str) -> serde_json::Result<Vec<u8>> {
+    let mut items = Vec::new();
+    for item in parts.iter().filter_map(|part| Item::of(part, origin)) {
+        if !items.is_empty() {
+            items.push(b',');
+        }
+        serde_json::to_writer(&mut items, &item)?;
+    }
+    Ok(items)
 }
 
 /// Returns the kind of the call with an id. A result has another form for each kind.
@@ -184,7 +208,10 @@ impl<'a> Item<'a> {
                 let is_own = reasoning.provider == origin && reasoning.opaque.is_object();
                 return is_own.then_some(Self::Opaque(&reasoning.opaque));
             }
-            ReplyPart::Other(other) => return other.of(origin).map(Self::Opaque),
+            ReplyPart::Other(other) => {
+                let item = other.of(origin).filter(|item| !state::is_mark(item));
+                return item.map(Self::Opaque);
+            }
             ReplyPart::Text(text) => {
                 let content = Content::Text(text);
                 (Fields::Message { role: "assistant", content }, &text.opaque)

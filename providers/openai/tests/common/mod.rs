@@ -210,7 +210,10 @@ async fn read(socket: &mut TcpStream) -> Seen {
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
             let head = head.to_lowercase();
             let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-            if body.len() >= length.unwrap().parse().unwrap() {
+            // A request for a resource has no body.
+            let length = length.map_or(0, |length| length.parse().unwrap());
+            if body.len() >= length {
+                let body = if length == 0 { "null" } else { body };
                 let body = serde_json::from_str(body).unwrap();
                 return Seen { head, body };
             }
