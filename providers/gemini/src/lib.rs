@@ -2,11 +2,14 @@
 
 mod arguments;
 mod gemini;
+#[cfg(test)]
+mod generated_streams;
 mod reply;
 mod request;
 mod thinking;
 
 pub use gemini::Gemini;
+pub use reply::reply_details;
 /// The version of reqwest whose client [`Gemini::with_http`] takes.
 pub use toolwright_http::reqwest;
 pub use toolwright_module::provider::ProviderError;

@@ -13,6 +13,7 @@ use toolwright_module::provider::{JsonBody, Kept, KeptTools, ProviderError, obje
 use toolwright_module::{Message, Request, ToolCall};
 use toolwright_signature::{Dialect, LoweredRequest};
 
+use crate::reply::DETAILS;
 use crate::thinking::Family;
 use crate::{PROVIDER, Result};
 
@@ -462,6 +463,7 @@ fn reply(parts: &[ReplyPart], options: &Options<'_>) -> serde_json::Result<Vec<u
                 called(call, is_unsigned)?
             }
             ReplyPart::Other(opaque) => match opaque.of(PROVIDER) {
+                Some(value) if value.get(DETAILS).is_some() => continue,
                 Some(value) => serde_json::to_vec(value)?,
                 None => continue,
             },
