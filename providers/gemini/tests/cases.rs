@@ -95,12 +95,9 @@ async fn a_whole_reply_is_read_like_its_stream() {
         if name == "list_of_events" {
             continue;
         }
-        let mut streamed = streamed(&model, hi()).await.1.unwrap();
-        // Spaces between arguments.
-        for reply in [&mut streamed] {
-            assert_eq!(reply.finish, whole.finish, "{name}");
-            assert_eq!(reply.usage, whole.usage, "{name}");
-            assert_eq!(reply.parts.len(), whole.parts.len(), "{name}");
-        }
+        let streamed = streamed(&model, hi()).await.1.unwrap();
+        assert_eq!((streamed.finish, streamed.usage), (whole.finish, whole.usage), "{name}");
+        // Not compared as a whole: the spaces between arguments differ.
+        assert_eq!(streamed.parts.len(), whole.parts.len(), "{name}");
     }
 }
