@@ -27,6 +27,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("toolwright-memory", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-text", &["toolwright-module", "toolwright-signature"]),
     (
+        "toolwright-conformance",
+        &[
+            "toolwright-anthropic",
+            "toolwright-gemini",
+            "toolwright-module",
+            "toolwright-openai",
+            "toolwright-orchestrator",
+        ],
+    ),
+    (
         "toolwright-examples",
         &[
             "toolwright-anthropic",

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolwright_anthropic::Anthropic;
+use toolwright_gemini::Gemini;
 use toolwright_module::LanguageModel;
 use toolwright_module::provider::ProviderError;
 use toolwright_openai::{Api, OpenAi};
@@ -33,10 +34,16 @@ pub const PROVIDERS: &[Provider] = &[
         model: |url| openai(url, Api::Responses),
     },
     Provider { name: "Anthropic", wire: Wire::Anthropic, model: anthropic },
+    Provider { name: "Gemini", wire: Wire::Gemini, model: gemini },
 ];
 
 fn anthropic(url: &str) -> Result<Arc<dyn LanguageModel>, ProviderError> {
     let model = Anthropic::at(&format!("{url}/v1"), "claude-sonnet-4-5")?.with_key(KEY)?;
+    Ok(Arc::new(model.with_timeout(SILENCE)?))
+}
+
+fn gemini(url: &str) -> Result<Arc<dyn LanguageModel>, ProviderError> {
+    let model = Gemini::at(&format!("{url}/v1beta"), "gemini-2.5-flash")?.with_key(KEY)?;
     Ok(Arc::new(model.with_timeout(SILENCE)?))
 }
 

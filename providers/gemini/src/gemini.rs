@@ -173,6 +173,10 @@ impl Gemini {
     }
 
     fn new(base_url: &str, model: String, path: &str, is_vertex: bool) -> Result<Self> {
+        if model.split('/').any(str::is_empty) {
+            let fault = "the name of the model, which is part of it, is empty or has an empty part";
+            return Err(ProviderError::BaseUrl { fault });
+        }
         let connection = Connection::at(base_url)?;
         let url = |method: &str, query: &[(&str, &str)]| {
             connection.endpoint().url(format!("{path}:{method}").split('/'), query)

@@ -1,12 +1,114 @@
-//! Language model of the Gemini API and of Vertex AI.
+//! Language model of Gemini, over the Gemini API and Vertex AI.
+//!
+//! [`Gemini`] is a [`LanguageModel`](toolwright_module::LanguageModel) over `generateContent`, whole
+//! or streamed. This crate has its own types for requests and replies, and they are open: an unknown
+//! part, field or reason to finish never fails a reply. It uses `toolwright-http` for URLs, retries,
+//! limits and redaction.
+//!
+//! ```no_run
+//! use toolwright_gemini::Gemini;
+//! use toolwright_module::{Context, Predict, Signature};
+//! # use schemars::JsonSchema;
+//! # use serde::{Deserialize, Serialize};
+//!
+//! /// Name the capital of a country.
+//! #[derive(Serialize, Deserialize, JsonSchema)]
+//! struct Capital {
+//!     country: String,
+//! }
+//!
+//! impl Signature for Capital {
+//!     type Output = String;
+//! }
+//!
+//! # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
+//! # use toolwright_module::Module;
+//! let capital = Predict::<Capital>::new(Gemini::from_env("gemini-2.5-flash")?)?;
+//! let input = Capital { country: "France".to_owned() };
+//! println!("{}", capital.call(input, &Context::default()).await?);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | to | use |
+//! |---|---|
+//! | use a model of the Gemini API | [`Gemini::from_env`] |
+//! | use Vertex AI | [`Gemini::vertex`], [`Gemini::with_token`] |
+//! | use a proxy or another server with the same API | [`Gemini::at`], [`Gemini::vertex_at`] |
+//! | let the model think | `Settings::effort`; [`Gemini::with_thoughts`] for summaries |
+//! | search, run code, read addresses on the server | [`Gemini::with_server_tool`] |
+//! | use a prompt that the server keeps | [`Gemini::with_cached_content`] |
+//! | block more or less harmful content | [`Gemini::with_safety`] |
+//! | stream the arguments of calls | [`Gemini::with_streamed_arguments`] |
+//! | set any other field of the body | `Settings::with_extra("gemini", …)` |
+//! | read why a reply ended, or where its content comes from | [`reply_details`] |
+//! | use your own `reqwest::Client` | [`Gemini::with_http`] |
+//! | handle an error | [`ProviderError`] inside the error of the call |
+//!
+//! # Requests
+//!
+//! The contracts of tools and of the answer are lowered to
+//! [`Dialect::Gemini`](toolwright_signature::Dialect::Gemini) and sent as `parametersJsonSchema` and
+//! `responseJsonSchema`. System messages are the `systemInstruction`. The results of a turn are one
+//! content, in the order of the calls. Their images and documents are inside of them from Gemini 3
+//! on, and follow in a content of the user for earlier models. Arguments that are not a JSON object
+//! are sent as `{"invalid_arguments": "…"}`.
+//!
+//! Each request contains the earlier parts of the model, unchanged and in their places: thoughts,
+//! executed code, calls of server tools, unknown parts, and the signature (`thoughtSignature`) of
+//! each, also that of a text. Reasoning and opaque parts of other providers are left out. Gemini 3
+//! refuses a call without a signature, so a call of another model gets the one that the API has for
+//! this case. Ids of calls go back if the API gave them; most calls have none and are paired by
+//! order.
+//!
+//! # Effort
+//!
+//! | models | `Settings::effort` is sent as |
+//! |---|---|
+//! | Gemini 3 and later, `…-latest` | `thinkingLevel`, the nearest that the model has |
+//! | Gemini 2.5, tuned models | `thinkingBudget`: 0 (Pro: 128), 512, 1024, 8192, 16384, 24576 (Pro: 32768) tokens |
+//! | Gemini 2.0 and earlier, Gemma | an error, because these models do not think |
+//!
+//! # Replies
+//!
+//! | the API's reason | [`Finish`](toolwright_module::model::Finish) |
+//! |---|---|
+//! | `STOP`, also with calls | `Stop` |
+//! | `MAX_TOKENS` | `Length` |
+//! | `SAFETY`, `RECITATION`, `BLOCKLIST`, `PROHIBITED_CONTENT`, `SPII`, `MODEL_ARMOR`, those of images, and a blocked prompt | `Refused` |
+//! | any other, such as `MALFORMED_FUNCTION_CALL`, `UNEXPECTED_TOOL_CALL` or `LANGUAGE` | `Other` |
+//!
+//! [`Usage::input_tokens`](toolwright_module::model::Usage::input_tokens) has the tokens in it that
+//! server tools read, and `output_tokens` the thoughts. A stream is read to its end, because after a
+//! server tool the answer may follow the first `STOP`. The pause that the API asks for in an error
+//! (`RetryInfo`) is kept. One reply has at most 64 MiB, whole or streamed, and one line of a stream
+//! at most 4 MiB. One answer may take 30 minutes, with its retries ([`Gemini::with_max_time`]).
+//!
+//! # What does not work (yet)
+//!
+//! - The API has no setting for parallel calls, a user or the implicit cache, and metadata (`labels`)
+//!   only on Vertex AI.
+//! - Models before Gemini 3 refuse tools beside a schema of the answer
+//!   ([`Gemini::with_structured_output`]) and beside server tools.
+//! - Pictures and sound that a model makes are opaque parts of the reply.
+//! - Access tokens of Vertex AI are not renewed. A file is not uploaded; an uploaded one is sent by
+//!   its name, such as `Image::file("gemini", "files/abc")`.
+//! - Numbers in streamed arguments keep their digits, but the API computes with 64-bit floats.
+//!
+//! # Features
+//!
+//! `rustls` (default) or `native-tls`: TLS. Without one of them, only plain http works.
 
 mod arguments;
 mod gemini;
+#[cfg(test)]
+mod generated_streams;
 mod reply;
 mod request;
 mod thinking;
 
 pub use gemini::Gemini;
+pub use reply::reply_details;
 /// The version of reqwest whose client [`Gemini::with_http`] takes.
 pub use toolwright_http::reqwest;
 pub use toolwright_module::provider::ProviderError;

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use toolwright_module::message::{Opaque, Reasoning, ReplyPart, Text, ToolCall};
 use toolwright_module::model::{Delta, Finish, Usage};
 use toolwright_module::provider::lenient::{self, Arguments, Count, is_set};
@@ -16,6 +16,34 @@ use toolwright_module::{Reply, Request};
 use crate::arguments::{PartialArguments, Piece};
 use crate::{PROVIDER, Result};
 
+/// The field of the part with what stands beside the content. No part of the API has it.
+pub(crate) const DETAILS: &str = "details";
+
+/// Returns what Gemini says of a reply beside its content, by the API's names: why it did not end as
+/// usual (`finishReason`, `finishMessage`, `safetyRatings`, `promptFeedback`), and where its content
+/// comes from (`groundingMetadata`, `citationMetadata`, `urlContextMetadata`).
+///
+/// `None` if there is nothing of that kind. It is a part of the reply, which is not sent back.
+///
+/// ```
+/// use serde_json::json;
+/// use toolwright_gemini::reply_details;
+/// use toolwright_module::Reply;
+/// use toolwright_module::message::{Opaque, ReplyPart};
+///
+/// let details = json!({"details": {"finishReason": "SAFETY"}});
+/// let reply = Reply::new([ReplyPart::Other(Opaque::new("gemini", details))]);
+/// assert_eq!(reply_details(&reply).unwrap()["finishReason"], "SAFETY");
+/// assert_eq!(reply_details(&Reply::text("Yes.")), None);
+/// ```
+#[must_use]
+pub fn reply_details(reply: &Reply) -> Option<&Value> {
+    reply.parts.iter().rev().find_map(|part| match part {
+        ReplyPart::Other(other) => other.of(PROVIDER)?.get(DETAILS),
+        _ => None,
+    })
+}
+
 /// A whole reply, or one event of a stream.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
@@ -23,8 +51,7 @@ pub(crate) struct Chunk {
     /// The first candidate. A request asks for one.
     #[serde(rename = "candidates", deserialize_with = "first")]
     candidate: Option<Candidate>,
-    #[serde(deserialize_with = "lenient::if_object")]
-    prompt_feedback: Option<Feedback>,
+    prompt_feedback: Value,
     #[serde(deserialize_with = "lenient::object")]
     usage_metadata: Counts,
     model_version: lenient::Text,
@@ -38,6 +65,11 @@ struct Candidate {
     #[serde(deserialize_with = "lenient::object")]
     content: Content,
     finish_reason: lenient::Text,
+    finish_message: Value,
+    safety_ratings: Value,
+    citation_metadata: Value,
+    grounding_metadata: Value,
+    url_context_metadata: Value,
 }
 
 #[derive(Deserialize, Default)]
@@ -45,12 +77,6 @@ struct Candidate {
 struct Content {
     #[serde(deserialize_with = "lenient::or_default")]
     parts: Vec<Part>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct Feedback {
-    block_reason: lenient::Text,
 }
 
 /// The counts of tokens. Each event of a stream has those so far.
@@ -218,11 +244,15 @@ pub(crate) struct Chunks {
     /// A call whose arguments are streamed.
     open: Option<OpenCall>,
     finish: Option<String>,
-    block: Option<String>,
+    /// Whether the prompt was blocked.
+    is_blocked: bool,
     counts: Counts,
     model: Option<String>,
+    /// What the API says beside the content.
+    details: Map<String, Value>,
     /// The number of messages before the reply.
     turn: usize,
+    has_begun: bool,
 }
 
 struct OpenCall {
@@ -236,10 +266,12 @@ impl Chunks {
             parts: Vec::new(),
             open: None,
             finish: None,
-            block: None,
+            is_blocked: false,
             counts: Counts::default(),
             model: None,
+            details: Map::new(),
             turn: request.messages.len(),
+            has_begun: false,
         }
     }
 
@@ -252,14 +284,37 @@ impl Chunks {
         for chunk in chunks {
             all.take(chunk, &mut deltas)?;
         }
-        if all.finish.is_none() && all.block.is_none() {
-            if all.parts.is_empty() {
-                return Err(ProviderError::Empty { usage: all.counts.usage() });
-            }
+        if all.finish.is_none() && !all.is_blocked && !all.parts.is_empty() {
             // The API leaves out a value that is zero, and this is the name of zero.
             all.finish = Some("FINISH_REASON_UNSPECIFIED".to_owned());
         }
+        if !all.has_begun {
+            let source = serde_json::Error::custom("expected a reply with `candidates`");
+            return Err(ProviderError::Decoding { source, raw: String::new() });
+        }
         all.finish()
+    }
+
+    /// Keeps a value that stands beside the content.
+    fn keep(&mut self, name: &str, value: Value) {
+        if is_set(&value) {
+            self.details.insert(name.to_owned(), value);
+        }
+    }
+
+    /// Returns the part for what stood beside the content. Why a reply ended is kept only if it
+    /// ended in an unusual way.
+    fn details(&mut self, reason: Option<String>, finish: &Finish) -> Option<ReplyPart> {
+        let mut details = std::mem::take(&mut self.details);
+        if matches!(finish, Finish::Stop | Finish::Length) {
+            for usual in ["finishMessage", "safetyRatings", "promptFeedback"] {
+                details.shift_remove(usual);
+            }
+        } else if let Some(reason) = reason {
+            details.shift_insert(0, "finishReason".to_owned(), reason.into());
+        }
+        let value = (!details.is_empty()).then(|| json!({DETAILS: details}))?;
+        Some(ReplyPart::Other(Opaque::new(PROVIDER, value)))
     }
 
     fn unclear(&self, fault: &'static str) -> ProviderError {
@@ -430,10 +485,19 @@ impl Decoder for Chunks {
         if self.model.is_none() {
             self.model = model_version.filled();
         }
-        if let Some(reason) = prompt_feedback.and_then(|feedback| feedback.block_reason.filled()) {
-            self.block = Some(reason);
-        }
+        // An object without all of these is not of the API.
+        self.has_begun |= candidate.is_some()
+            || self.model.is_some()
+            || self.counts.prompt_token_count.0.is_some()
+            || is_set(&prompt_feedback);
+        self.is_blocked |= is_set(&prompt_feedback["blockReason"]);
+        self.keep("promptFeedback", prompt_feedback);
         let Some(candidate) = candidate else { return Ok(()) };
+        self.keep("finishMessage", candidate.finish_message);
+        self.keep("safetyRatings", candidate.safety_ratings);
+        self.keep("citationMetadata", candidate.citation_metadata);
+        self.keep("groundingMetadata", candidate.grounding_metadata);
+        self.keep("urlContextMetadata", candidate.url_context_metadata);
         for part in candidate.content.parts {
             self.add(part, deltas)?;
         }
@@ -452,18 +516,24 @@ impl Decoder for Chunks {
         // After the call of a tool of the server, the reason may be followed by its result and the
         // answer, which take any time.
         let is_server_tool = |part: &ReplyPart| matches!(part, ReplyPart::Other(_));
-        (self.finish.is_some() || self.block.is_some()) && !self.parts.iter().any(is_server_tool)
+        (self.finish.is_some() || self.is_blocked) && !self.parts.iter().any(is_server_tool)
     }
 
     fn finish(mut self) -> Result<Reply> {
-        if self.finish.is_none() && self.block.is_none() {
+        if self.finish.is_none() && !self.is_blocked {
+            if self.has_begun && self.parts.is_empty() {
+                return Err(ProviderError::Empty { usage: self.counts.usage() });
+            }
             return Err(ProviderError::Truncated { raw: self.so_far(), source: None });
         }
-        let finish = finish_of(self.finish.take(), self.block.is_some());
+        let reason = self.finish.take();
+        let finish = finish_of(reason.as_deref(), self.is_blocked);
+        let details = self.details(reason, &finish);
         self.close(finish != Finish::Stop, &mut Deltas::discarded());
         let usage = self.counts.usage();
-        let parts = complete_calls(self.parts, self.turn, &finish)
+        let mut parts = complete_calls(self.parts, self.turn, &finish)
             .map_err(ProviderError::nameless(usage))?;
+        parts.extend(details);
         let mut reply = Reply::new(parts).with_finish(finish).with_usage(usage);
         reply.model = self.model;
         Ok(reply)
@@ -478,8 +548,8 @@ impl Decoder for Chunks {
 }
 
 /// Converts the reason to finish, and whether the prompt was blocked.
-fn finish_of(reason: Option<String>, is_blocked: bool) -> Finish {
-    match reason.as_deref() {
+fn finish_of(reason: Option<&str>, is_blocked: bool) -> Finish {
+    match reason {
         Some("STOP") => Finish::Stop,
         Some("MAX_TOKENS") => Finish::Length,
         _ if is_blocked => Finish::Refused,
@@ -494,6 +564,6 @@ fn finish_of(reason: Option<String>, is_blocked: bool) -> Finish {
             | "IMAGE_PROHIBITED_CONTENT"
             | "IMAGE_RECITATION",
         ) => Finish::Refused,
-        _ => Finish::Other(reason.unwrap_or_default()),
+        _ => Finish::Other(reason.unwrap_or_default().to_owned()),
     }
 }

@@ -9,10 +9,13 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use toolwright_module::message::{Opaque, Part, ReplyPart, Source, ToolResult};
 use toolwright_module::model::{SettingSet, Settings, ToolChoice};
-use toolwright_module::provider::{JsonBody, Kept, KeptTools, ProviderError, object_of, parts_of};
+use toolwright_module::provider::{
+    JsonBody, Kept, KeptTools, ProviderError, object_of, parts_of, portable_id,
+};
 use toolwright_module::{Message, Request, ToolCall};
 use toolwright_signature::{Dialect, LoweredRequest};
 
+use crate::reply::DETAILS;
 use crate::thinking::Family;
 use crate::{PROVIDER, Result};
 
@@ -23,6 +26,10 @@ const UNSIGNED: &str = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=";
 
 /// The address of a file that was uploaded to the Gemini API begins with it.
 const FILES: &str = "https://generativelanguage.googleapis.com/v1beta/";
+
+/// Maximum length of an id and of a name of a call, in bytes.
+const MOST_ID: usize = 64;
+const MOST_NAME: usize = 128;
 
 /// The settings of a model that its requests need.
 #[derive(Clone, Copy)]
@@ -295,10 +302,9 @@ fn contents(request: &Request, options: &Options<'_>) -> serde_json::Result<(Vec
     Ok((system, contents))
 }
 
-/// Begins a content, or goes on with the one of the model. Two contents of the user in a row are
-/// two messages.
+/// Begins a content, or goes on with one of the same kind. Results have a content of their own.
 fn begin(contents: &mut Vec<u8>, open: &mut Option<Turn>, turn: Turn) {
-    if *open == Some(turn) && turn == Turn::Model {
+    if *open == Some(turn) {
         return;
     }
     if open.replace(turn).is_some() {
@@ -462,6 +468,7 @@ fn reply(parts: &[ReplyPart], options: &Options<'_>) -> serde_json::Result<Vec<u
                 called(call, is_unsigned)?
             }
             ReplyPart::Other(opaque) => match opaque.of(PROVIDER) {
+                Some(value) if value.get(DETAILS).is_some() => continue,
                 Some(value) => serde_json::to_vec(value)?,
                 None => continue,
             },
@@ -488,7 +495,7 @@ fn is_signed(part: &ReplyPart) -> bool {
 fn called(call: &ToolCall, is_unsigned: bool) -> serde_json::Result<Vec<u8>> {
     let mut function = JsonBody::new(None);
     function.optional("id", &sent_id(&call.id))?;
-    function.field("name", &call.name)?;
+    function.field("name", &sent_name(&call.name))?;
     let arguments = object_of(&call.arguments).unwrap_or(Cow::Borrowed(&call.arguments));
     function.raw("args", arguments.as_bytes());
     let mut part = JsonBody::new(fields(call.opaque.as_deref()));
@@ -501,13 +508,31 @@ fn called(call: &ToolCall, is_unsigned: bool) -> serde_json::Result<Vec<u8>> {
 
 /// Returns the id of a call, unless it has the form that `complete_calls` gives to a call without
 /// an id. The API pairs such a call with its result by name and order.
-fn sent_id(id: &str) -> Option<&str> {
+fn sent_id(id: &str) -> Option<Cow<'_, str>> {
     let made_up = || {
         let (turn, index) = id.strip_prefix("call_")?.trim_end_matches('_').split_once('_')?;
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         (is_number(turn) && is_number(index)).then_some(())
     };
-    (!id.is_empty() && made_up().is_none()).then_some(id)
+    (!id.is_empty() && made_up().is_none()).then(|| portable_id(id, MOST_ID))
+}
+
+/// Returns the name of a called tool in the form that the API accepts. A model may call a tool that
+/// does not exist, by any name.
+fn sent_name(name: &str) -> Cow<'_, str> {
+    let fits = |at: usize, letter: char| match letter {
+        'a'..='z' | 'A'..='Z' | '_' => true,
+        '0'..='9' | '.' | ':' | '-' => at > 0,
+        _ => false,
+    };
+    if (1..=MOST_NAME).contains(&name.len())
+        && name.char_indices().all(|(at, letter)| fits(at, letter))
+    {
+        return Cow::Borrowed(name);
+    }
+    let letters = name.chars().take(MOST_NAME - 1);
+    let letters = letters.map(|letter| if fits(1, letter) { letter } else { '_' });
+    Cow::Owned(std::iter::once('_').chain(letters).collect())
 }
 
 /// Writes the result of a call. New models take images and documents in it; for the others they
@@ -519,7 +544,7 @@ fn write_result(
 ) -> serde_json::Result<()> {
     let mut response = JsonBody::new(None);
     response.optional("id", &sent_id(&result.id))?;
-    response.field("name", &result.name)?;
+    response.field("name", &sent_name(&result.name))?;
     let key = if result.failed { "error" } else { "output" };
     let mut output = JsonBody::new(None);
     output.field(key, &result.text)?;

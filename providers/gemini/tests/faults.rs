@@ -1,0 +1,126 @@
+//! Faults of the server and of the connection: retries, and errors that name the fix.
+
+use std::time::{Duration, Instant};
+
+use toolwright_gemini::ProviderError;
+use toolwright_module::error::Stage;
+use toolwright_module::{LanguageModel, Reply, Result};
+
+use crate::common::{Answer, Server, hi, ok, ok_stream, own, said, streamed};
+
+/// The refusal of a request over the quota, with the pause in its details.
+fn limited(delay: &str) -> Answer {
+    let details = format!(
+        r#"[{{"@type": "type.googleapis.com/google.rpc.QuotaFailure"}}, {{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "{delay}"}}]"#
+    );
+    let error = format!(
+        r#"{{"error": {{"code": 429, "message": "Quota exceeded.", "status": "RESOURCE_EXHAUSTED", "details": {details}}}}}"#
+    );
+    Answer::new(429, "content-type: application/json\r\n", error)
+}
+
+/// The result of a whole and of a streamed call to a server that sends these answers and then
+/// a good one, and the number of requests.
+async fn outcomes(answers: &[Answer]) -> [(Result<Reply>, usize); 2] {
+    let whole = Server::answering(answers.iter().cloned().chain([ok()])).await;
+    let stream = Server::answering(answers.iter().cloned().chain([ok_stream()])).await;
+    let replies = [whole.model().generate(&hi()).await, streamed(&stream.model(), hi()).await.1];
+    let [a, b] = replies;
+    [(a, whole.seen().len()), (b, stream.seen().len())]
+}
+
+#[tokio::test]
+async fn what_passes_is_retried() {
+    let broken = Answer::new(503, "retry-after-ms: 1\r\n", r#"{"error": {"code": 503}}"#);
+    for answer in [limited("0.001s"), limited("0s"), broken, Answer::reset()] {
+        for (outcome, requests) in outcomes(&[answer]).await {
+            assert_eq!((outcome.unwrap().to_text().as_str(), requests), ("ok", 2));
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_pause_is_that_of_the_details() {
+    let started = Instant::now();
+    let server = Server::answering([limited("1s"), ok()]).await;
+    server.model().generate(&hi()).await.unwrap();
+    assert!(started.elapsed() >= Duration::from_secs(1));
+
+    let server = Server::answering([limited("3600.5s")]).await;
+    let error = server.model().generate(&hi()).await.unwrap_err();
+    assert_eq!(error.retry_after(), Some(Duration::from_millis(3_600_500)));
+    assert!(error.is_retryable());
+}
+
+#[tokio::test]
+async fn a_refusal_names_the_fix() {
+    let body = r#"{"error": {"code": 400, "message": "API key not valid. Please pass a valid API key.", "status": "INVALID_ARGUMENT"}}"#;
+    for (outcome, requests) in outcomes(&[Answer::new(400, "", body)]).await {
+        let error = outcome.unwrap_err();
+        assert_eq!((error.stage(), requests), (Stage::Provider, 1));
+        assert!(matches!(own(&error), ProviderError::Status { status: 400, .. }));
+        let said = "the server refused the request (400: API key not valid. Please pass a valid API key.; the request had no key: give one with `with_key`, or use `from_env`); change the request as the message says";
+        assert_eq!(error.to_string(), said);
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_the_server_repeats_is_not_shown() {
+    let body = r#"{"error": {"code": 403, "message": "No access for AIza-made-up."}}"#;
+    let server = Server::answering([Answer::new(403, "", body)]).await;
+    let model = server.model().with_key("AIza-made-up").unwrap();
+    let error = model.generate(&hi()).await.unwrap_err();
+    for text in [said(&error, &server), format!("{error:?}")] {
+        assert!(!text.contains("AIza-made-up"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_before_its_end_is_an_error() {
+    let event = |end: &str| {
+        format!(
+            "data: {{\"candidates\": [{{\"content\": {{\"parts\": [{{\"text\": \"a\"}}]}}{end}}}]}}\n\n"
+        )
+    };
+    let last = event(", \"finishReason\": \"STOP\"");
+    for broken in [
+        Answer::events(&event(""), 4096),
+        Answer::events(&event(""), 4096).then_reset(),
+        Answer::events(&(event("") + "data: {\"candi"), 4096),
+    ] {
+        let server = Server::answering([broken]).await;
+        let error = streamed(&server.model(), hi()).await.1.unwrap_err();
+        assert!(matches!(own(&error), ProviderError::Truncated { .. }), "{error:?}");
+        assert_eq!(error.raw(), Some(r#"[{"text":"a"}]"#));
+        assert!(error.is_retryable());
+    }
+    // After the end it does no harm.
+    for late in [Answer::events(&last, 4096).then_reset(), Answer::events(&last, 4096).then_hang()]
+    {
+        let server = Server::answering([late]).await;
+        let model = server.model().with_timeout(Duration::from_millis(200)).unwrap();
+        assert_eq!(streamed(&model, hi()).await.1.unwrap().to_text(), "a");
+    }
+}
+
+#[tokio::test]
+async fn the_end_after_a_tool_of_the_server_may_not_be_the_last() {
+    let code = "data: {\"candidates\": [{\"content\": {\"parts\": [{\"executableCode\": {\"code\": \"1\"}}]}, \"finishReason\": \"STOP\"}]}\n\n";
+    let server = Server::answering([Answer::events(code, 4096).then_reset()]).await;
+    let error = streamed(&server.model(), hi()).await.1.unwrap_err();
+    assert!(matches!(own(&error), ProviderError::Truncated { .. }), "{error:?}");
+    // Without more, the server had nothing to add.
+    let server = Server::answering([Answer::events(code, 4096)]).await;
+    assert_eq!(streamed(&server.model(), hi()).await.1.unwrap().parts.len(), 1);
+}
+
+#[tokio::test]
+async fn silence_ends_in_an_error() {
+    let event = "data: {\"candidates\": [{\"content\": {\"parts\": [{\"text\": \"a\"}]}}]}\n\n";
+    for answer in [Answer::hang(), Answer::events(event, 4096).then_hang()] {
+        let server = Server::answering([answer]).await;
+        let model = server.model().with_timeout(Duration::from_millis(200)).unwrap();
+        let error = streamed(&model.with_retries(0), hi()).await.1.unwrap_err();
+        assert!(error.is_retryable(), "{error:?}");
+    }
+}
