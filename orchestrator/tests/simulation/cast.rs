@@ -41,6 +41,22 @@ pub(crate) struct Act {
     n: u32,
 }
 
+/// Do something, for a reason.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct ActWhy {
+    what: String,
+    n: u32,
+    why: String,
+}
+
+impl Signature for ActWhy {
+    type Output = Deed;
+
+    fn render(deed: &Deed) -> Result<String, toolwright_signature::ContractError> {
+        Ok(deed.text.clone())
+    }
+}
+
 /// What came of it, and perhaps something that goes off when it is dropped.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Deed {
