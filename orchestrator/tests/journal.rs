@@ -226,11 +226,13 @@ async fn a_write_that_failed_is_made_again_without_a_question() {
     assert_eq!(tries.load(Ordering::SeqCst), 3);
 }
 
+type Waits = fn(&Record) -> bool;
+
 /// A place that waits before it appends a record of a kind.
 #[derive(Clone, Default)]
 struct Slow {
     /// Whether to wait for a record.
-    waits: Arc<Mutex<Option<fn(&Record) -> bool>>>,
+    waits: Arc<Mutex<Option<Waits>>>,
     kept: Arc<Mutex<Vec<Record>>>,
     waiting: Arc<Notify>,
     go_on: Arc<Notify>,
@@ -335,7 +337,7 @@ async fn a_cost_below_an_agent_is_counted_once_when_the_run_is_driven_on() {
 
 #[tokio::test(start_paused = true)]
 async fn an_append_that_hangs_ends_with_the_deadline() {
-    let hangs: [fn(&Record) -> bool; 3] = [
+    let hangs: [Waits; 3] = [
         |record| matches!(record, Record::Ended { key, .. } if key.contains("ask")),
         |record| matches!(record, Record::Begun { .. }),
         |record| matches!(record, Record::Ended { key, .. } if key.contains("call")),
