@@ -38,8 +38,11 @@ impl Mistakes {
         most: u32,
     ) -> Option<&Mistake> {
         let before = std::mem::take(&mut self.0);
-        let before: HashMap<_, u32> = before.iter().map(|it| (it.what(), it.times)).collect();
         let mut round: Vec<Mistake> = round.into_iter().collect();
+        if round.is_empty() {
+            return None;
+        }
+        let before: HashMap<_, u32> = before.iter().map(|it| (it.what(), it.times)).collect();
         for mistake in &mut round {
             let times = before.get(&mistake.what()).copied();
             mistake.times = times.unwrap_or(0).saturating_add(1);

@@ -77,7 +77,10 @@ impl Run {
                 None => Some(ToolResult::failed(call, self.no_calls_left())),
             })
         });
-        let results: Vec<_> = results.collect();
+        // Not `collect`, which would make room for four large results.
+        let mut all = Vec::with_capacity(self.calls().count());
+        all.extend(results);
+        let results: Vec<Option<ToolResult>> = all;
         self.state.own_results = self
             .calls()
             .zip(&results)

@@ -1,7 +1,7 @@
 //! Runs that the simulation drives by hand: with every kind of answer, stored and resumed between
 //! steps, and replayed from the answers.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,19 +15,33 @@ use toolwright_module::message::{ReplyPart, ToolResult};
 use toolwright_module::model::Usage;
 use toolwright_module::{Contract, Dialect, Effect, Message, Request, Tool, ToolCall, from_fn};
 use toolwright_orchestrator::{
-    ApprovalPolicy, Choosing, Limits, Run, RunState, Step, StepKind, StepResult, StepResultKind,
+    ApprovalPolicy, Change, Choosing, Limits, Run, RunState, Step, StepKind, StepResult,
+    StepResultKind, ToolSet,
 };
 
-use super::cast::{Act, CountRooms, Deed, arguments, awaits, says, selects};
+use super::cast::{Act, ActWhy, CountRooms, Deed, arguments, awaits, says, selects};
 use super::chance::Chance;
 use super::checks::{self, Printer};
 use super::driven::Played;
 
 const EFFECTS: [Effect; 4] = [Effect::Read, Effect::Read, Effect::Write, Effect::Irreversible];
 
+/// The tools of one version of the program.
+struct Version {
+    tools: Vec<Tool>,
+    set: Arc<ToolSet>,
+}
+
+/// The version whose tools have other texts, and one more tool.
+const REWORDED: usize = 1;
+/// The version without `act_0`.
+const REMOVED: usize = 2;
+/// The version whose `act_2` needs one more argument.
+const STRICTER: usize = 3;
+
 /// The tools and unstarted runs, which are made once.
 pub(crate) struct Desk {
-    tools: Vec<Tool>,
+    versions: Vec<Version>,
     names: Vec<String>,
     runs: Vec<Run>,
 }
@@ -43,6 +57,19 @@ impl Desk {
                 tool.clone().with_effect(*effect).named(&format!("act_{n}")).unwrap()
             })
             .collect();
+        let mut versions = vec![tools.clone(); 4];
+        for tool in &mut versions[REWORDED] {
+            *tool = tool.clone().described("Do something else.");
+        }
+        versions[REWORDED].push(tool.clone().named("extra").unwrap());
+        versions[REMOVED].remove(0);
+        let stricter = Tool::new(from_fn(async |_: ActWhy| Ok(Deed::default()))).unwrap();
+        versions[STRICTER][2] = stricter.with_effect(EFFECTS[2]).named("act_2").unwrap();
+        let version = |tools: Vec<Tool>| {
+            let set = Arc::new(ToolSet::of(&tools).unwrap());
+            Version { tools, set }
+        };
+        let versions = versions.into_iter().map(version).collect();
         let names = tools.iter().map(|tool| tool.name().to_owned()).collect();
         let contract = Arc::new(Contract::of::<CountRooms>().unwrap());
         let mut runs = Vec::new();
@@ -52,7 +79,7 @@ impl Desk {
             runs.push(run());
             runs.push(run().with_output(Arc::clone(&contract)).unwrap());
         }
-        Self { tools, names, runs }
+        Self { versions, names, runs }
     }
 
     pub(crate) fn play(&self, seed: u64, trace: bool) -> Played {
@@ -89,6 +116,7 @@ impl Desk {
             called: HashSet::new(),
             decided: HashSet::new(),
             tasks: 0,
+            version: 0,
             acts: Vec::new(),
             trace: trace.then(String::new),
             printer: Printer::default(),
@@ -132,6 +160,8 @@ enum Deal {
     FollowUp(String),
     /// The program was killed during its calls, and resumed the run.
     Killed,
+    /// Another version of the program resumed the run.
+    Deployed(usize),
 }
 
 struct Hand<'a> {
@@ -151,6 +181,8 @@ struct Hand<'a> {
     called: HashSet<String>,
     decided: HashSet<String>,
     tasks: u32,
+    /// The version of the program.
+    version: usize,
     acts: Vec<Deal>,
     trace: Option<String>,
     printer: Printer,
@@ -181,6 +213,10 @@ impl Hand<'_> {
             // Making a selector is slow.
             if self.chance.percent(if self.selector { 3 } else { 8 }) {
                 self.resume()?;
+            }
+            // Making a selector is slow.
+            if self.chance.percent(if self.selector { 2 } else { 6 }) {
+                self.deploy()?;
             }
             self.look()?;
             if self.chance.percent(if self.selector { 2 } else { 10 }) {
@@ -221,7 +257,7 @@ impl Hand<'_> {
     /// Kills the program during its calls. Only a call that changes something is asked about.
     fn is_killed(&mut self, step: &Step) -> Result<(), String> {
         let StepKind::CallTools(calls) = &step.kind else { return Ok(()) };
-        self.run = killed(&self.run, &self.desk.tools)?;
+        self.run = killed(&self.run, self.todays())?;
         self.acts.push(Deal::Killed);
         let changes = EFFECTS[self.place(&calls[0])] >= Effect::Write;
         let asked = self.run.unknown_outcome();
@@ -229,10 +265,96 @@ impl Hand<'_> {
         check(asked == expected, || format!("asks about {asked:?}, not {expected:?}"))
     }
 
+    fn todays(&self) -> &[Tool] {
+        &self.desk.versions[self.version].tools
+    }
+
+    /// Resumes the run with the tools of another version. It is refused only if an open call needs
+    /// what changed.
+    fn deploy(&mut self) -> Result<(), String> {
+        let (was, now) = (self.version, self.chance.size(self.desk.versions.len()));
+        let state: RunState = serde_json::from_str(&text(&self.run)).map_err(|e| e.to_string())?;
+        let stored = serde_json::to_value(&self.run).unwrap();
+        let removed = self.open_calls(&stored).any(|call| call.name == "act_0");
+        let stricter = self.open_calls(&stored).any(|call| {
+            let edited = self.run.decisions().get(&call.id).map(|decided| &decided.decision);
+            let arguments = match edited {
+                Some(Decision::Edit { arguments }) => arguments,
+                _ => &call.arguments,
+            };
+            // What the tool could not read before is the model's mistake.
+            call.name == "act_2" && arguments.contains("\"what\":\"")
+        });
+        let refused = (now == REMOVED && was != REMOVED && removed)
+            || (now == STRICTER && was != STRICTER && stricter);
+        let state = state.with_tool_set(Arc::clone(&self.desk.versions[was].set));
+        let resumed = match Run::resume(state, &self.desk.versions[now].tools) {
+            Ok(resumed) => resumed,
+            Err(error) => return check(refused, || format!("a deploy is refused: {error}")),
+        };
+        check(!refused, || format!("a deploy from {was} to {now} with {stored} is not refused"))?;
+        let (mut changed, mut expected) = (BTreeSet::new(), BTreeSet::new());
+        for change in &resumed.changes {
+            changed.insert(match change {
+                Change::Reworded { tool } => ("is other", tool.clone()),
+                Change::Schema { tool, .. } if now == STRICTER => ("is stricter", tool.clone()),
+                Change::Schema { tool, .. } => ("is other", tool.clone()),
+                Change::Added { tool } => ("is new", tool.clone()),
+                Change::Removed { tool } => ("is gone", tool.clone()),
+                other => return Err(format!("{other:?}")),
+            });
+        }
+        for name in self.desk.names.iter().map(String::as_str).chain(["extra"]) {
+            let has = |version| match name {
+                "act_0" => version != REMOVED,
+                "extra" => version == REWORDED,
+                _ => true,
+            };
+            let texts = (was == REWORDED) != (now == REWORDED);
+            let schema = name == "act_2" && (was == STRICTER) != (now == STRICTER);
+            let what = match (has(was), has(now)) {
+                (true, true) if schema && now == STRICTER => "is stricter",
+                (true, true) if schema || texts => "is other",
+                (true, false) => "is gone",
+                (false, true) => "is new",
+                _ => continue,
+            };
+            expected.insert((what, name.to_owned()));
+        }
+        check(changed == expected, || {
+            format!("from {was} to {now} {changed:?}, not {expected:?}")
+        })?;
+        check(resumed.run.history() == self.run.history(), || "another history".to_owned())?;
+        self.run = resumed.run;
+        self.version = now;
+        self.acts.push(Deal::Deployed(now));
+        // A selection prompt contains the tools.
+        self.asked = self.asked.take().filter(|_| !self.selector && was == now);
+        Ok(())
+    }
+
+    /// Returns the calls of the last reply that have no result.
+    fn open_calls(&self, stored: &Value) -> impl Iterator<Item = &ToolCall> {
+        let phase = &stored["phase"];
+        let results =
+            phase["tools"]["results"].as_array().or(phase["approval"]["results"].as_array());
+        let open: Vec<bool> = results.into_iter().flatten().map(Value::is_null).collect();
+        let said = self.run.history().last().map(|said| &**said);
+        let parts = match said {
+            Some(Message::Assistant { parts }) => parts.as_slice(),
+            _ => &[],
+        };
+        let calls = parts.iter().filter_map(|part| match part {
+            ReplyPart::Call(call) => Some(call),
+            _ => None,
+        });
+        calls.zip(open).filter(|(_, open)| *open).map(|(call, _)| call)
+    }
+
     fn resume(&mut self) -> Result<(), String> {
         let stored = text(&self.run);
         let state: RunState = serde_json::from_str(&stored).map_err(|error| error.to_string())?;
-        let resumed = Run::resume(state, &self.desk.tools).map_err(|error| error.to_string())?;
+        let resumed = Run::resume(state, self.todays()).map_err(|error| error.to_string())?;
         check(resumed.changes.is_empty(), || "the tools are taken for others".to_owned())?;
         let resumed = resumed.run;
         check(text(&resumed) == stored, || "another state after it was stored".to_owned())?;
@@ -266,7 +388,7 @@ impl Hand<'_> {
         let stored = serde_json::to_value(&self.run).unwrap();
         let resume = |edited: &Value| -> Result<Run, String> {
             let state: RunState = serde_json::from_value(edited.clone()).unwrap();
-            let resumed = Run::resume(state, &self.desk.tools);
+            let resumed = Run::resume(state, self.todays());
             resumed.map(|resumed| resumed.run).map_err(|error| error.to_string())
         };
         let waits = |run: &Run| match run.next().kind {
@@ -492,7 +614,9 @@ impl Hand<'_> {
             }
             let awaits = awaits(&self.approval, &call.name, EFFECTS[self.place(call)]);
             check(awaits, || format!("{} waits for nothing", call.id))?;
-            let decision = match self.chance.weighed([4, 3, 3]) {
+            // A person's arguments must be those of today.
+            let edits = if self.version == STRICTER && call.name == "act_2" { 0 } else { 3 };
+            let decision = match self.chance.weighed([4, 3, edits]) {
                 0 => Decision::Approve,
                 1 => Decision::deny("Not today."),
                 _ => loop {
@@ -514,6 +638,7 @@ impl Hand<'_> {
     /// Replays the stored answers without interruption, which must give the same run.
     fn again(&mut self) -> Result<(), String> {
         let (mut run, mut printer) = (self.first.clone(), Printer::default());
+        let mut version = &self.desk.versions[0];
         for act in &self.acts {
             match act {
                 Deal::Answer { step, answer } => {
@@ -523,7 +648,15 @@ impl Hand<'_> {
                     let answer: StepResult = serde_json::from_str(&stored).unwrap();
                     run.apply(answer).map_err(|error| format!("again: {error}"))?;
                 }
-                Deal::Killed => run = killed(&run, &self.desk.tools)?,
+                Deal::Killed => run = killed(&run, &version.tools)?,
+                Deal::Deployed(now) => {
+                    let state: RunState =
+                        serde_json::from_str(&text(&run)).map_err(|error| error.to_string())?;
+                    let state = state.with_tool_set(Arc::clone(&version.set));
+                    version = &self.desk.versions[*now];
+                    let resumed = Run::resume(state, &version.tools);
+                    run = resumed.map_err(|error| error.to_string())?.run;
+                }
                 Deal::FollowUp(task) => run.follow_up(task.as_str()).map_err(|e| e.to_string())?,
             }
         }

@@ -17,13 +17,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use toolwright_module::budget::{Budget, Money, Price};
 use toolwright_module::error::Stage;
+use toolwright_module::hook::{AskNext, CallNext, Hook};
 use toolwright_module::message::ReplyPart;
 use toolwright_module::model::{
     BoxFuture, BoxStream, Capabilities, Delta, Finish, ToolChoice, Usage,
 };
 use toolwright_module::{
     Context, Dialect, Effect, Error, LanguageModel, Message, Module, Reply, Request, Result,
-    Signature, Tool, ToolCall,
+    Signature, Tool, ToolCall, ToolOutput,
 };
 use toolwright_orchestrator::{
     ApprovalPolicy, Choosing, Limits, ReAct, Task, TaskAnswer, ToolOrchestrator,
@@ -38,6 +39,22 @@ use super::world::World;
 pub(crate) struct Act {
     what: String,
     n: u32,
+}
+
+/// Do something, for a reason.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct ActWhy {
+    what: String,
+    n: u32,
+    why: String,
+}
+
+impl Signature for ActWhy {
+    type Output = Deed;
+
+    fn render(deed: &Deed) -> Result<String, toolwright_signature::ContractError> {
+        Ok(deed.text.clone())
+    }
 }
 
 /// What came of it, and perhaps something that goes off when it is dropped.
@@ -645,6 +662,46 @@ impl Speaker {
     fn reported(&self, request: &Request, reply: &Result<Reply>) {
         let usage = reply.as_ref().map_or_else(Error::usage, |reply| reply.usage);
         self.world.reported(usage, request.most_usage(Dialect::JsonSchema2020), self.price);
+    }
+}
+
+/// A hook that fails: before a call and after it, with errors and panics. It also repeats and
+/// answers calls.
+pub(crate) struct Meddler(pub(crate) Arc<World>);
+
+impl Hook for Meddler {
+    fn name(&self) -> &str {
+        "meddler"
+    }
+
+    async fn model(&self, request: Request, next: AskNext<'_>) -> Result<Reply> {
+        let path = checks::key(&next.cx().path());
+        let at = format!("meddles {path} {}", digest(&request));
+        // The error ends a drive of the top agent. Below, it is the error of a tool.
+        let may = |what: &str| !path.is_empty() || self.0.interrupts(&format!("{what} {at}"));
+        let failed = || Err(Error::other("the hook failed"));
+        match self.0.chance(&at).weighed([74, 5, 3, 5, 13]) {
+            1 if may("before") => failed(),
+            2 if may("falls") => fall("the hook fell"),
+            3 if may("after") => next.run(request).await.and_then(|_| failed()),
+            4 => match next.run(request.clone()).await {
+                Err(error) if error.is_retryable() => next.run(request).await,
+                ended => ended,
+            },
+            _ => next.run(request).await,
+        }
+    }
+
+    async fn tool(&self, arguments: String, next: CallNext<'_>) -> Result<ToolOutput> {
+        let at = format!("meddles {} {arguments}", checks::key(&next.cx().path()));
+        match self.0.chance(&at).weighed([75, 6, 4, 6, 5, 4]) {
+            1 => Err(Error::retry("the hook wants it in another way")),
+            2 => fall("the hook fell"),
+            3 => next.run(arguments).await.and_then(|_| Err(Error::other("the hook failed"))),
+            4 => Ok(ToolOutput::text_only("the hook knows it")),
+            5 if self.0.interrupts(&at) => Err(Error::stop("the hook stops")),
+            _ => next.run(arguments).await,
+        }
     }
 }
 

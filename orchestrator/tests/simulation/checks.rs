@@ -277,6 +277,10 @@ pub(crate) fn reported(events: &[Event], drive: Drive) -> Result<(), String> {
                 return Err(format!("reported in a call that was not reported:{}", said()));
             }
         }
+        // A hook around a call is inside the call, and around the agent in it.
+        if matches!(event.kind, EventKind::HookActed { tool: Some(_), .. }) {
+            continue;
+        }
         let by_agent = !matches!(
             event.kind,
             EventKind::ModelReplied { .. }
@@ -284,6 +288,7 @@ pub(crate) fn reported(events: &[Event], drive: Drive) -> Result<(), String> {
                 | EventKind::TextDelta { .. }
                 | EventKind::ReasoningDelta { .. }
                 | EventKind::LimitReached { .. }
+                | EventKind::HookActed { .. }
         );
         let agent = agents.entry(path.clone()).or_default();
         let starts = matches!(event.kind, EventKind::Started { .. });

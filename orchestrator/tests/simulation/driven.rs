@@ -18,7 +18,7 @@ use toolwright_orchestrator::{
 };
 
 use super::by_hand::Desk;
-use super::cast::{Agent, Cast, CountRooms, Kind, Roles, Rooms, arguments, fall};
+use super::cast::{Agent, Cast, CountRooms, Kind, Meddler, Roles, Rooms, arguments, fall};
 use super::chance::Chance;
 use super::checks::{self, Drive};
 use super::world::{TICK, World};
@@ -228,6 +228,8 @@ struct Scene {
     price: Option<Price>,
     /// Whether neither time nor money can end the run, so that interruptions change nothing.
     free: bool,
+    /// Whether a hook meddles with the calls.
+    meddles: bool,
 }
 
 /// One run of a scene.
@@ -260,7 +262,8 @@ impl Scene {
         let budgets = [budget(), budget()];
         let budgets = counts.then_some(budgets);
         let run = begin(&agent, kind);
-        Self { agent, kind, run, roles: cast.roles, budgets, price, free }
+        let meddles = cast.chance.percent(40);
+        Self { agent, kind, run, roles: cast.roles, budgets, price, free, meddles }
     }
 
     fn ledgers(&self) -> Option<[Ledger; 2]> {
@@ -454,6 +457,9 @@ impl Play<'_> {
             let world = Arc::clone(world);
             cx = cx.with_approver(move |asked| approves(Arc::clone(&world), asked));
         }
+        if scene.meddles {
+            cx = cx.with_hook(Meddler(Arc::clone(world)));
+        }
         let hearing = Arc::clone(world);
         let falls =
             !world.is_calm() && world.chance(&format!("falls {interruption:?}")).percent(15);
@@ -644,10 +650,14 @@ fn check_error(
                 let fell = [
                     "the approver panicked: the approver fell",
                     "the model panicked: the model fell",
+                    "the hook `meddler` panicked: the hook fell",
                 ];
                 !world.is_calm() && fell.contains(&text.lines().next().unwrap_or_default())
             }
-            Where::Module => text == "the house burns" || text == "nobody is there",
+            Where::Module => {
+                ["the house burns", "nobody is there", "the hook stops", "the hook failed"]
+                    .contains(&&*text)
+            }
             Where::Setup => text.contains("with_prices"),
             _ => false,
         }
