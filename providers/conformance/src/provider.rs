@@ -9,7 +9,7 @@ use toolwright_module::provider::ProviderError;
 use toolwright_openai::{Api, OpenAi};
 
 /// Maximum time without a byte. Some scripts are silent for longer.
-const SILENCE: Duration = Duration::from_millis(1500);
+const SILENCE: Duration = Duration::from_millis(2500);
 /// The key that is sent. The server checks only that there is one.
 const KEY: &str = "made-up";
 
