@@ -10,6 +10,7 @@ use toolwright_module::model::Settings;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use toolwright_anthropic::Anthropic;
+use toolwright_gemini::Gemini;
 use toolwright_module::message::Part;
 use toolwright_module::testing::{Recorder, Recording, RecordingError, Replay};
 use toolwright_module::{LanguageModel, Message};
@@ -33,6 +34,8 @@ pub enum Provider {
     Openai,
     /// Anthropic
     Anthropic,
+    /// Gemini
+    Gemini,
 }
 
 impl Provider {
@@ -41,6 +44,7 @@ impl Provider {
         match self {
             Self::Openai => "OPENAI_API_KEY",
             Self::Anthropic => "ANTHROPIC_API_KEY",
+            Self::Gemini => "GEMINI_API_KEY",
         }
     }
 
@@ -49,6 +53,7 @@ impl Provider {
         match self {
             Self::Openai => "gpt-4.1-mini",
             Self::Anthropic => "claude-haiku-4-5",
+            Self::Gemini => "gemini-2.5-flash",
         }
     }
 }
@@ -60,7 +65,7 @@ pub struct ServerArgs {
     #[arg(long, default_value = "openai")]
     pub provider: Provider,
 
-    /// URL of a server with that API, such as http://127.0.0.1:8080/v1
+    /// URL of a server with that API, such as http://127.0.0.1:8080/v1. For Gemini it ends in /v1beta
     #[arg(long, value_name = "URL", requires = "model")]
     pub base_url: Option<String>,
 
@@ -183,6 +188,13 @@ impl ServerArgs {
                     None => model,
                 })
             }
+            Provider::Gemini => {
+                let model = self.gemini(Gemini::at(base_url, name)?, settings)?;
+                Arc::new(match key {
+                    Some(key) => model.with_key(key)?,
+                    None => model,
+                })
+            }
         }))
     }
 
@@ -194,6 +206,11 @@ impl ServerArgs {
 
     /// Applies the arguments that are valid for every server with Anthropic's API.
     fn anthropic(&self, model: Anthropic, settings: Settings) -> Result<Anthropic, Box<dyn Error>> {
+        Ok(model.with_timeout(Duration::from_secs(self.timeout))?.with_settings(settings))
+    }
+
+    /// Applies the arguments that are valid for every server with Gemini's API.
+    fn gemini(&self, model: Gemini, settings: Settings) -> Result<Gemini, Box<dyn Error>> {
         Ok(model.with_timeout(Duration::from_secs(self.timeout))?.with_settings(settings))
     }
 
@@ -290,6 +307,7 @@ impl ModelArgs {
             Provider::Anthropic => {
                 Arc::new(self.server.anthropic(Anthropic::from_env(name)?, settings)?)
             }
+            Provider::Gemini => Arc::new(self.server.gemini(Gemini::from_env(name)?, settings)?),
         }))
     }
 

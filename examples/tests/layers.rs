@@ -21,12 +21,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "toolwright-conformance",
         &[
             "toolwright-anthropic",
+            "toolwright-gemini",
             "toolwright-module",
             "toolwright-openai",
             "toolwright-orchestrator",
         ],
     ),
     ("toolwright-genai", &["toolwright-module", "toolwright-signature"]),
+    ("toolwright-gemini", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     ("toolwright-openai", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     ("toolwright-github", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     (
@@ -39,6 +41,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "toolwright-examples",
         &[
             "toolwright-anthropic",
+            "toolwright-gemini",
             "toolwright-github",
             "toolwright-group",
             "toolwright-mcp",

@@ -325,7 +325,8 @@ impl Anthropic {
     ///
     /// Calls and results of a tool that Anthropic runs are [`ReplyPart::Other`] in the reply, and
     /// go back unchanged. A call of a tool that only has its definition from Anthropic, such as
-    /// memory, is an ordinary call.
+    /// memory, is an ordinary call: give the agent a tool of the same name, whose own definition is
+    /// then not sent.
     ///
     /// ```
     /// use serde_json::json;

@@ -71,7 +71,8 @@
 //! | older models, other vendors | `thinking.budget_tokens` ([`Thinking::Budget`]) |
 //!
 //! [`Effort::Off`](toolwright_module::model::Effort::Off) turns thinking off; without an effort, the
-//! model's default holds. With a budget, the API refuses a forced tool call, and with any thinking a
+//! model's default holds. Any other form of `thinking` is an extra field:
+//! `Settings::with_extra("anthropic", "thinking", json!({"type": "between_tools"}))`. With a budget, the API refuses a forced tool call, and with any thinking a
 //! temperature other than 1; such a request fails before it is sent. Claude 4.7 and later, and
 //! version 2026-10-21 of the API, take neither `temperature` nor `top_p`, so
 //! [`Capabilities::settings`](toolwright_module::model::Capabilities::settings) has neither.

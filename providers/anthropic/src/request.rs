@@ -168,7 +168,7 @@ pub(crate) fn body(
         if !system.is_empty() {
             body.list("system", [&system]);
         }
-        body.list("messages", messages_of(&turns, mark));
+        body.raw("messages", &list_of(&turns, mark));
         body.optional("thinking", &thinking)?;
         if effort.is_some() || !tools.format.is_empty() {
             let format = Some(&*tools.format).filter(|format| !format.is_empty());
@@ -213,9 +213,13 @@ impl Options {
             let mut written = WrittenTools::default();
             let mut write = || {
                 for tool in &self.server_tools {
-                    written.push(&serde_json::to_vec(tool)?, tool.get("defer_loading"));
+                    written.push(&serde_json::to_vec(tool)?, |name| tool.get(name));
                 }
+                let is_defined = |name: &str| self.server_tools.iter().any(|it| it["name"] == name);
                 for (contract, lowered) in request.tools.iter().zip(&lowered.tools) {
+                    if is_defined(contract.name()) {
+                        continue;
+                    }
                     let tool = Tool {
                         name: contract.name(),
                         description: contract.description(),
@@ -224,7 +228,7 @@ impl Options {
                     };
                     let fields = self.tool_fields.get(contract.name());
                     let definition = with_fields(&tool, fields)?;
-                    written.push(&definition, fields.and_then(|it| it.get("defer_loading")));
+                    written.push(&definition, |name| fields?.get(name));
                 }
                 if !written.tools.is_empty() {
                     written.tools.push(b']');
@@ -253,12 +257,14 @@ impl Options {
 }
 
 impl WrittenTools {
-    /// Adds a definition. A tool that is loaded later is not part of the prompt, so no prefix ends
-    /// with it.
-    fn push(&mut self, definition: &[u8], deferred: Option<&Value>) {
+    /// Adds a definition, some of whose fields `field` returns.
+    fn push<'a>(&mut self, definition: &[u8], field: impl Fn(&str) -> Option<&'a Value>) {
         self.tools.push(if self.tools.is_empty() { b'[' } else { b',' });
         self.tools.extend_from_slice(definition);
-        if deferred != Some(&Value::Bool(true)) {
+        if field("cache_control").is_some() {
+            self.mark_at = None;
+        } else if field("defer_loading") != Some(&Value::Bool(true)) {
+            // A tool that is loaded later is not part of the prompt, so no prefix ends with it.
             self.mark_at = Some(self.tools.len() - 1);
         }
     }
@@ -338,16 +344,17 @@ fn turns(messages: &[Arc<Written>]) -> Vec<Turn<'_>> {
     turns
 }
 
-/// Returns the messages of the API. The last two turns of the user end a cached prefix: the last
-/// one for the next request, and the one before because the last request has cached it, so that it
-/// is found however many blocks the turn between has.
-fn messages_of(turns: &[Turn<'_>], mark: Option<&[u8]>) -> impl Iterator<Item = Vec<u8>> {
+/// Returns the list of the API's messages. The last two turns of the user end a cached prefix: the
+/// last one for the next request, and the one before because the last request has cached it, so
+/// that it is found however many blocks the turn between has.
+fn list_of(turns: &[Turn<'_>], mark: Option<&[u8]>) -> Vec<u8> {
     let users = turns.iter().enumerate().filter(|(_, turn)| turn.role == Role::User);
     let first_marked = users.rev().take(2).last().map_or(usize::MAX, |(at, _)| at);
-    turns.iter().enumerate().map(move |(at, turn)| {
-        let size = turn.messages.iter().map(|message| message.size()).sum();
-        let mut json = Vec::with_capacity(size);
-        json.extend_from_slice(br#"{"role":""#);
+    let messages = turns.iter().flat_map(|turn| turn.messages);
+    let mut json = Vec::with_capacity(messages.map(|message| message.size()).sum::<usize>() + 2);
+    json.push(b'[');
+    for (at, turn) in turns.iter().enumerate() {
+        json.extend_from_slice(if at == 0 { br#"{"role":""# } else { br#",{"role":""# });
         json.extend_from_slice(turn.role.name().as_bytes());
         json.extend_from_slice(br#"","content":["#);
         let results = turn.messages.iter().map(|message| &*message.results);
@@ -363,8 +370,9 @@ fn messages_of(turns: &[Turn<'_>], mark: Option<&[u8]>) -> impl Iterator<Item = 
             insert_mark(&mut json, mark);
         }
         json.extend_from_slice(b"]}");
-        json
-    })
+    }
+    json.push(b']');
+    json
 }
 
 /// Returns the container of the last reply, if the request answers its calls or continues it.

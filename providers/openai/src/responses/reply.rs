@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use toolwright_module::message::{self, CallKind, Opaque, Reasoning, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
 use toolwright_module::provider::lenient::{
-    Arguments, Count, ListItem, Text, if_object, is_set, list, object, or_default,
+    Arguments, Count, ListItem, Str, Text, if_object, is_set, list, object, or_default,
 };
 use toolwright_module::provider::{Deltas, ReplyParts, complete_calls, is_empty_object};
 use toolwright_module::{Reply, Request, ToolCall};
@@ -458,15 +458,15 @@ impl RequestInfo {
 
 /// One event of a stream, of any kind.
 #[derive(Deserialize)]
-pub(crate) struct Event {
-    #[serde(rename = "type", default)]
-    kind: Text,
-    #[serde(default)]
-    delta: Text,
-    #[serde(default)]
-    item: Option<Box<RawValue>>,
-    #[serde(default)]
-    item_id: Text,
+pub(crate) struct Event<'e> {
+    #[serde(borrow, rename = "type", default)]
+    kind: Str<'e>,
+    #[serde(borrow, default)]
+    delta: Str<'e>,
+    #[serde(borrow, default)]
+    item: Option<&'e RawValue>,
+    #[serde(borrow, default)]
+    item_id: Str<'e>,
     #[serde(default)]
     output_index: Count,
     #[serde(default)]
@@ -478,23 +478,23 @@ pub(crate) struct Event {
     parameters: Arguments,
     #[serde(default)]
     input: Arguments,
-    #[serde(default)]
-    text: Text,
-    #[serde(default)]
-    refusal: Text,
-    #[serde(default)]
-    name: Text,
+    #[serde(borrow, default)]
+    text: Str<'e>,
+    #[serde(borrow, default)]
+    refusal: Str<'e>,
+    #[serde(borrow, default)]
+    name: Str<'e>,
     #[serde(default, deserialize_with = "or_default")]
     response: Option<Response>,
     #[serde(default)]
     error: Value,
-    #[serde(default)]
-    code: Text,
-    #[serde(default)]
-    message: Text,
+    #[serde(borrow, default)]
+    code: Str<'e>,
+    #[serde(borrow, default)]
+    message: Str<'e>,
     // Fields of an error without the usual form.
-    #[serde(default)]
-    object: Text,
+    #[serde(borrow, default)]
+    object: Str<'e>,
     #[serde(default)]
     detail: Value,
     #[serde(default)]
@@ -601,7 +601,7 @@ impl Pieces {
 
     /// Returns the index of the call for a piece of arguments. If the server did not announce the
     /// call, a new one begins.
-    fn piece_of(&mut self, event: &Event) -> usize {
+    fn piece_of(&mut self, event: &Event<'_>) -> usize {
         let index = event.output_index.0;
         match self.part_of(&event.item_id, "", index, "") {
             Some(part) => part,
@@ -610,7 +610,7 @@ impl Pieces {
             {
                 part
             }
-            None => self.begin(event.item_id.0.clone(), index),
+            None => self.begin(event.item_id.to_string(), index),
         }
     }
 
@@ -628,10 +628,10 @@ impl Pieces {
     }
 
     /// Adds a piece of text, or a whole text that had no deltas.
-    fn text(&mut self, event: Event, is_whole: bool, deltas: &mut Deltas) {
+    fn text(&mut self, event: Event<'_>, is_whole: bool, deltas: &mut Deltas) {
         let is_refusal = event.kind.starts_with("response.refusal");
         let index = event.output_index.0;
-        let id = if index.is_none() { event.item_id.0 } else { String::new() };
+        let id = if index.is_none() { event.item_id.0.into_owned() } else { String::new() };
         let is_new = self.texts.insert((is_refusal, index, id, event.content_index.0));
         let piece = match (is_whole, is_refusal) {
             (false, _) => event.delta.0,
@@ -646,24 +646,24 @@ impl Pieces {
     }
 
     /// Keeps a complete item. It replaces an item with the same id.
-    fn keep(&mut self, raw: Box<RawValue>) -> Result<()> {
+    fn keep(&mut self, raw: &RawValue) -> Result<()> {
         let place = self.items.len();
-        let known = match Item::of(&raw)?.id.filled() {
+        let known = match Item::of(raw)?.id.filled() {
             Some(id) => *self.kept.entry(id).or_insert(place),
             None => place,
         };
         match self.items.get_mut(known) {
-            Some(known) => *known = raw,
-            None => self.items.push(raw),
+            Some(known) => *known = raw.to_owned(),
+            None => self.items.push(raw.to_owned()),
         }
         Ok(())
     }
 }
 
 impl Decoder for Pieces {
-    type Event<'e> = Event;
+    type Event<'e> = Event<'e>;
 
-    fn is_bare_error(event: &Event) -> bool {
+    fn is_bare_error(event: &Event<'_>) -> bool {
         event.kind.is_empty()
             && !is_set(&event.error)
             && (&*event.object == "error"
@@ -671,7 +671,7 @@ impl Decoder for Pieces {
                 || [&event.detail, &event.errors].into_iter().any(is_set))
     }
 
-    fn take(&mut self, event: Event, deltas: &mut Deltas) -> Result<()> {
+    fn take(&mut self, event: Event<'_>, deltas: &mut Deltas) -> Result<()> {
         if is_set(&event.error) || matches!(&*event.kind, "error" | "response.error") {
             let flat = || json!({"code": &*event.code, "message": &*event.message});
             let error = if is_set(&event.error) { event.error.clone() } else { flat() };
@@ -688,25 +688,31 @@ impl Decoder for Pieces {
                 self.parts.reasoning(&self.request.origin, event.delta.0, deltas);
             }
             "response.output_item.added" => {
-                if let Some(item) = &event.item {
+                if let Some(item) = event.item {
                     self.call(item, event.output_index, deltas)?;
                 }
             }
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
                 let part = self.piece_of(&event);
                 let (id, name) = (String::new(), String::new());
-                self.parts.extend_call(part, id, name, event.delta.0, deltas);
+                self.parts.extend_call(part, id, name, event.delta.0.into_owned(), deltas);
             }
             "response.function_call_arguments.done" | "response.custom_tool_call_input.done" => {
                 let part = self.piece_of(&event);
                 let (id, nothing) = (String::new(), String::new());
-                self.parts.extend_call(part, id, event.name.0, nothing, &mut Deltas::discarded());
+                self.parts.extend_call(
+                    part,
+                    id,
+                    event.name.0.into_owned(),
+                    nothing,
+                    &mut Deltas::discarded(),
+                );
                 let whole = Arguments::first([event.arguments, event.parameters, event.input]);
                 self.parts.settle_call(part, whole.0, deltas);
             }
             "response.output_item.done" => {
                 if let Some(item) = event.item {
-                    self.call(&item, event.output_index, deltas)?;
+                    self.call(item, event.output_index, deltas)?;
                     self.keep(item)?;
                 }
             }
