@@ -16,6 +16,17 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("toolwright-group", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-orchestrator", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-anthropic", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
+    // It plays the same scripts with all of them.
+    (
+        "toolwright-conformance",
+        &[
+            "toolwright-anthropic",
+            "toolwright-gemini",
+            "toolwright-module",
+            "toolwright-openai",
+            "toolwright-orchestrator",
+        ],
+    ),
     ("toolwright-genai", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-gemini", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     ("toolwright-openai", &["toolwright-http", "toolwright-module", "toolwright-signature"]),

@@ -20,6 +20,16 @@ fn the_assistant_replays_its_recording_where_there_is_no_model() {
 }
 
 #[test]
+fn a_provider_of_ones_own_runs_an_agent_whole_and_streamed() {
+    let ran = run(&mut program("own_provider"));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let said = "whole: The tool says: Rain in Oslo.\nstreamed: The tool says: Rain in Oslo.\n";
+    assert_eq!(ran.stdout, said);
+    let source = include_str!("../examples/own_provider/small.rs");
+    assert!(source.lines().count() < 150, "the page says that it is short");
+}
+
+#[test]
 fn for_another_prompt_the_assistant_says_how_to_get_a_model() {
     let ran = run(program("assistant").args(["--offline", "Sing."]));
     assert_eq!(ran.code, Some(1));

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use toolwright_anthropic::Anthropic;
+use toolwright_anthropic::{Anthropic, ApiVersion};
 use toolwright_gemini::Gemini;
 use toolwright_module::LanguageModel;
 use toolwright_module::provider::ProviderError;
 use toolwright_openai::{Api, OpenAi};
 
 /// Maximum time without a byte. Some scripts are silent for longer.
-const SILENCE: Duration = Duration::from_millis(1500);
+const SILENCE: Duration = Duration::from_millis(2500);
 /// The key that is sent. The server checks only that there is one.
 const KEY: &str = "made-up";
 
@@ -26,6 +26,8 @@ pub struct Provider {
 }
 
 /// All providers. A new one is a line here and a dependency in `Cargo.toml`.
+///
+/// Where the rules of an API differ by version or model, each set of rules is an entry.
 pub const PROVIDERS: &[Provider] = &[
     Provider { name: "OpenAI Chat", wire: Wire::OpenAiChat, model: |url| openai(url, Api::Chat) },
     Provider {
@@ -33,17 +35,39 @@ pub const PROVIDERS: &[Provider] = &[
         wire: Wire::OpenAiResponses,
         model: |url| openai(url, Api::Responses),
     },
-    Provider { name: "Anthropic", wire: Wire::Anthropic, model: anthropic },
-    Provider { name: "Gemini", wire: Wire::Gemini, model: gemini },
+    Provider {
+        name: "Anthropic",
+        wire: Wire::Anthropic,
+        model: |url| anthropic(url, "claude-sonnet-4-5", ApiVersion::V2023_06_01),
+    },
+    Provider {
+        name: "Anthropic 2026",
+        wire: Wire::Anthropic,
+        model: |url| anthropic(url, "claude-opus-4-7", ApiVersion::V2026_10_21),
+    },
+    Provider {
+        name: "Gemini 2.5",
+        wire: Wire::Gemini,
+        model: |url| gemini(url, "gemini-2.5-flash"),
+    },
+    Provider {
+        name: "Gemini 3",
+        wire: Wire::Gemini,
+        model: |url| gemini(url, "gemini-3-flash-preview"),
+    },
 ];
 
-fn anthropic(url: &str) -> Result<Arc<dyn LanguageModel>, ProviderError> {
-    let model = Anthropic::at(&format!("{url}/v1"), "claude-sonnet-4-5")?.with_key(KEY)?;
-    Ok(Arc::new(model.with_timeout(SILENCE)?))
+fn anthropic(
+    url: &str,
+    model: &str,
+    version: ApiVersion,
+) -> Result<Arc<dyn LanguageModel>, ProviderError> {
+    let model = Anthropic::at(&format!("{url}/v1"), model)?.with_key(KEY)?;
+    Ok(Arc::new(model.with_version(version)?.with_timeout(SILENCE)?))
 }
 
-fn gemini(url: &str) -> Result<Arc<dyn LanguageModel>, ProviderError> {
-    let model = Gemini::at(&format!("{url}/v1beta"), "gemini-2.5-flash")?.with_key(KEY)?;
+fn gemini(url: &str, model: &str) -> Result<Arc<dyn LanguageModel>, ProviderError> {
+    let model = Gemini::at(&format!("{url}/v1beta"), model)?.with_key(KEY)?;
     Ok(Arc::new(model.with_timeout(SILENCE)?))
 }
 

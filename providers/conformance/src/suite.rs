@@ -15,6 +15,9 @@ use crate::{Check, PROVIDERS, Provider, table};
 
 /// Maximum time of one script.
 const LONGEST: Duration = Duration::from_secs(15);
+/// Providers and parts of names of scripts that are not played: the server does not know what they
+/// send. Its description of Gemini has no `thinkingLevel`.
+const LEFT_OUT: &[(&str, &str)] = &[("Gemini 3", "reasoning effort")];
 /// Number of scripts at once. Most of them wait.
 const AT_ONCE: usize = 4;
 
@@ -49,6 +52,10 @@ pub async fn play(server: &Path, filter: &str, mut each: impl FnMut(&Played)) ->
     let scripts = Script::all();
     let chosen = scripts.iter().filter(|script| script.name.contains(filter));
     let pairs = chosen.flat_map(|script| PROVIDERS.iter().map(move |provider| (script, provider)));
+    let is_left_out = |script: &Script, provider: &Provider| {
+        LEFT_OUT.iter().any(|(name, part)| provider.name == *name && script.name.contains(part))
+    };
+    let pairs = pairs.filter(|(script, provider)| !is_left_out(script, provider));
     let plays = pairs.map(|(script, provider)| play_one(server, script, provider));
     let played = stream::iter(plays).buffered(AT_ONCE).inspect(|played| each(played));
     Results { played: played.collect().await }

@@ -197,8 +197,8 @@ fn turn() -> impl Strategy<Value = Turn> {
     )
 }
 
-/// The provider that a value belongs to. `None` for the one that nobody knows.
-type Owner = Option<usize>;
+/// The API that a value belongs to. `None` for the one that nobody knows.
+type Owner = Option<Wire>;
 
 /// A conversation with what must be found in the bodies of later requests.
 struct Conversation {
@@ -211,11 +211,11 @@ struct Conversation {
     sorted: BTreeSet<usize>,
     own: BTreeMap<Mark, Owner>,
     /// Strings that must go back unchanged to their provider.
-    kept: Vec<(usize, String)>,
+    kept: Vec<(Wire, String)>,
     /// Values that must go back unchanged to their provider.
-    values: Vec<(usize, Value)>,
-    /// The calls: mark, provider, id.
-    calls: Vec<(Mark, usize, String)>,
+    values: Vec<(Wire, Value)>,
+    /// The calls: mark, API, id.
+    calls: Vec<(Mark, Wire, String)>,
     /// The result of each call, by their marks.
     results: BTreeMap<Mark, Mark>,
 }
@@ -338,11 +338,11 @@ impl Conversation {
         }
         let sent = wires::reply(wire, number, &pieces);
         for mark in marks(&sent).into_iter().filter(|mark| mark.kind == Kind::Own) {
-            self.own.insert(mark, Some(provider));
+            self.own.insert(mark, Some(wire));
         }
         strings(&sent, &mut |text| {
             if in_text(text).iter().any(|mark| mark.kind == Kind::Own) {
-                self.kept.push((provider, text.to_owned()));
+                self.kept.push((wire, text.to_owned()));
             }
         });
         let reply = world.reply(provider, &self.messages, sent);
@@ -356,7 +356,7 @@ impl Conversation {
                 _ => continue,
             };
             if !value.is_null() {
-                self.values.push((provider, value.clone()));
+                self.values.push((wire, value.clone()));
             }
         }
         if turn.has_foreign {
@@ -374,7 +374,7 @@ impl Conversation {
         for (call, (mark, id, answer)) in calls.iter().zip(marked) {
             assert!(call.arguments.contains(&mark.to_string()), "{call:?}");
             assert!(id.is_empty() || call.id == id, "the id {id:?} is read as {:?}", call.id);
-            self.calls.push((mark, provider, call.id.clone()));
+            self.calls.push((mark, wire, call.id.clone()));
             let text = self.expect(Kind::Result);
             self.results.insert(mark, text);
             let result = match answer.is_failed {
@@ -434,7 +434,7 @@ impl Conversation {
 
         // Opaque values go back to their provider, and to no other one.
         for (mark, owner) in &self.own {
-            let is_own = *owner == Some(provider);
+            let is_own = *owner == Some(wire);
             match wires::keeps(wire) {
                 _ if !is_own => assert_eq!(count(mark), 0, "{name}: {mark} in {body}"),
                 true => assert_eq!(count(mark), 1, "{name}: {mark} in {body}"),
@@ -442,13 +442,13 @@ impl Conversation {
             }
         }
         if wires::keeps(wire) {
-            let own = self.kept.iter().filter(|(owner, _)| *owner == provider);
+            let own = self.kept.iter().filter(|(owner, _)| *owner == wire);
             for (_, text) in own {
                 let mut is_there = false;
                 strings(body, &mut |found| is_there |= found == text);
                 assert!(is_there, "{name}: {text} is changed in {body}");
             }
-            let own = self.values.iter().filter(|(owner, _)| *owner == provider);
+            let own = self.values.iter().filter(|(owner, _)| *owner == wire);
             for (_, value) in own {
                 assert!(contains(body, value), "{name}: {value} is changed in {body}");
             }
@@ -478,7 +478,7 @@ impl Conversation {
             assert!(wires::accepts(wire, sent), "{}: the id {sent:?}", PROVIDERS[provider].name);
             assert!(!seen.contains(&sent), "two calls have the id {sent:?}");
             seen.push(sent);
-            if *owner == provider && wires::accepts(wire, id) {
+            if *owner == wire && wires::accepts(wire, id) {
                 assert_eq!(sent, id, "an id of its own is changed");
             }
         }

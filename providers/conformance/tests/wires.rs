@@ -241,11 +241,6 @@ pub(crate) fn pairs(wire: Wire, body: &Value) -> (Vec<Paired<'_>>, Vec<Paired<'_
     (calls, results)
 }
 
-/// Returns whether a content of Gemini has results of calls.
-fn has_result(content: &Value) -> bool {
-    each(&content["parts"]).any(|part| part["functionResponse"].is_object())
-}
-
 fn each(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
@@ -254,24 +249,20 @@ fn each(list: &Value) -> impl Iterator<Item = &Value> {
 pub(crate) fn accepts(wire: Wire, id: &str) -> bool {
     let most = match wire {
         Wire::OpenAiChat => 40,
-        _ => 64,
+        Wire::OpenAiResponses | Wire::Anthropic => 64,
+        // Any text.
+        Wire::Gemini => return !id.is_empty(),
     };
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     !id.is_empty() && id.len() <= most && id.bytes().all(fits)
 }
 
-/// Returns whether an API accepts the name of a called tool.
+/// Returns whether an API accepts the name of a called tool. The other providers send the name of a
+/// tool that does not exist as the model wrote it.
 pub(crate) fn accepts_name(wire: Wire, name: &str) -> bool {
-    let most = match wire {
-        // It sends the name as the model wrote it.
-        Wire::OpenAiChat | Wire::OpenAiResponses => return true,
-        Wire::Anthropic | Wire::Gemini => 128,
-    };
-    let fits = |byte: u8| match byte {
-        b'.' | b':' => wire == Wire::Gemini,
-        _ => byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'),
-    };
-    !name.is_empty() && name.len() <= most && name.bytes().all(fits)
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    let is_plain = (1..=128).contains(&name.len()) && name.bytes().all(fits);
+    is_plain || wire != Wire::Anthropic
 }
 
 /// Returns whether everything of the provider goes back to it. Servers with Chat Completions differ
@@ -307,11 +298,10 @@ pub(crate) fn check_turns(wire: Wire, body: &Value) {
     if matches!(wire, Wire::Anthropic | Wire::Gemini) {
         assert_eq!(turns.first().map(|turn| &turn["role"]), Some(&json!("user")), "{body}");
         for pair in turns.windows(2) {
-            // Results have a content of their own, which a message of the user may follow.
-            if wire == Wire::Gemini && has_result(pair[0]) && !has_result(pair[1]) {
-                continue;
-            }
-            assert_ne!(pair[0]["role"], pair[1]["role"], "two turns of one role: {body}");
+            // Gemini takes a message of the user after the results of calls.
+            let may_repeat = wire == Wire::Gemini && pair[0]["role"] == "user";
+            let repeats = pair[0]["role"] == pair[1]["role"];
+            assert!(!repeats || may_repeat, "two turns of one role: {body}");
         }
     }
 }

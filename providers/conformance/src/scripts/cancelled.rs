@@ -17,12 +17,12 @@ use crate::{Check, Wire};
 /// Time after which a call is cancelled.
 const AFTER: Duration = Duration::from_millis(300);
 /// Maximum time for the end of a cancelled call.
-const SOON: Duration = Duration::from_millis(500);
+const SOON: Duration = Duration::from_millis(1000);
 
-/// A reply that takes more than a second. Streamed, it has an event every 200 milliseconds.
+/// A reply that takes more than two seconds. Streamed, it has an event every 200 milliseconds.
 fn slow(_: Wire, mode: Mode) -> Vec<Value> {
     let wait = match mode {
-        Mode::Whole => 1200,
+        Mode::Whole => 2200,
         Mode::Streamed => 0,
     };
     let text = "Slowly, word by word, and then some more.";

@@ -134,7 +134,7 @@ fn faults() -> Vec<Fault> {
             whole: ANSWER,
             streamed: &["Timeout"],
         },
-        both("a late answer", vec![json!({"text": TEXT, "first_delay_ms": 700})], ANSWER),
+        both("a late answer", vec![json!({"text": TEXT, "first_delay_ms": 500})], ANSWER),
         both("a slow answer", vec![json!({"text": TEXT, "delay_ms": 100})], ANSWER),
     ]
 }

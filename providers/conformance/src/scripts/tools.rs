@@ -81,6 +81,7 @@ fn call(city: &str) -> Value {
     json!({"name": "get_weather", "arguments": {"city": city}})
 }
 
+const THOUGHTS: [&str; 3] = ["Think twice.", "Rain in Oslo.", "Think again."];
 const QUESTION: &str = "How is the weather?";
 
 /// Runs an agent to its answer, and checks the number of calls of its tool.
@@ -145,14 +146,14 @@ pub(crate) fn all() -> Vec<Script> {
             ],
             |trial| async move {
                 answered(&trial, 2).await?;
-                let kept: &[&str] = match trial.wire {
+                // The id or the signature of each reasoning, and its text where that goes back.
+                let (opaque, kept): (&[&str], &[&str]) = match trial.wire {
                     Wire::OpenAiChat => return Ok(Saw::Lacks("not in the API")),
-                    Wire::OpenAiResponses => {
-                        &["rs_1", "Think twice.", "Rain in Oslo.", "rs_2", "Think again."]
-                    }
-                    Wire::Anthropic => &["Think twice.", "c2ln", "Rain in Oslo.", "Think again."],
-                    Wire::Gemini => &["Oslo", "c2ln", "Rain in Oslo."],
+                    Wire::OpenAiResponses => (&["rs_1", "rs_2"], &THOUGHTS),
+                    Wire::Anthropic => (&["c2ln"], &THOUGHTS),
+                    Wire::Gemini => (&["c2ln"], &["Oslo", "Rain in Oslo."]),
                 };
+                sent(&trial, 3, opaque).await?;
                 sent(&trial, 3, kept).await?;
                 Ok(Saw::Works)
             },
