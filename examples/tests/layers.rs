@@ -15,6 +15,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("toolwright-module", &["toolwright-http", "toolwright-signature"]),
     ("toolwright-group", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-orchestrator", &["toolwright-module", "toolwright-signature"]),
+    (
+        "toolwright-journal",
+        &["toolwright-module", "toolwright-orchestrator", "toolwright-signature"],
+    ),
     ("toolwright-genai", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-openai", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     ("toolwright-github", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
@@ -29,6 +33,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "toolwright-github",
             "toolwright-group",
+            "toolwright-journal",
             "toolwright-mcp",
             "toolwright-memory",
             "toolwright-module",
