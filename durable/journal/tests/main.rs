@@ -2,3 +2,13 @@
 //!
 //! A new test goes into the module of its subject, or into a new module listed here.
 #![cfg(test)]
+
+// What tests share.
+mod support;
+
+// Tests by subject.
+mod damage;
+mod driving;
+mod folder;
+#[cfg(target_os = "linux")]
+mod full;
