@@ -25,7 +25,7 @@ struct Args {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let model: Arc<dyn LanguageModel> = match Args::parse().server.given()? {
-        Some(model) => Arc::new(model),
+        Some(model) => model,
         None => Arc::new(SchemaDriven::default()),
     };
     let tools = Memory::default().tools()?;

@@ -1,7 +1,7 @@
 //! Reads recorded replies of the providers' APIs, to check how the providers read them.
 //!
 //! Input: `{"id", "model", "stream"}`, one JSON line each. The reply is served at
-//! `{base-url}/{id}/v1`. Output: `{"id", "text", "reasoning", "calls", "usage", "finish", "next"}`,
+//! `{base-url}/{id}/v1`, or `{base-url}/{id}/v1beta` for Gemini. Output: `{"id", "text", "reasoning", "calls", "usage", "finish", "next"}`,
 //! or `{"id", "error"}`. `next` is the body of the next request.
 //!
 //! `cargo run -p toolwright-examples --example replay_wire -- --provider openai-chat --base-url http://127.0.0.1:8080 < exchanges.jsonl`
@@ -17,6 +17,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use toolwright_anthropic::Anthropic;
+use toolwright_gemini::Gemini;
 use toolwright_module::message::{ReplyPart, ToolResult};
 use toolwright_module::model::{Delta, Finish};
 use toolwright_module::{LanguageModel, Message, Reply, Request, Result};
@@ -36,8 +38,10 @@ struct Args {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Provider {
+    Anthropic,
     OpenaiChat,
     OpenaiResponses,
+    Gemini,
 }
 
 impl Provider {
@@ -48,8 +52,15 @@ impl Provider {
             Ok(Arc::new(model.with_api(api).with_retries(0)) as Arc<dyn LanguageModel>)
         };
         match self {
+            Self::Anthropic => {
+                let model = Anthropic::at(&format!("{server}/v1"), name)?;
+                Ok(Arc::new(model.with_retries(0)))
+            }
             Self::OpenaiChat => openai(Api::Chat),
             Self::OpenaiResponses => openai(Api::Responses),
+            Self::Gemini => {
+                Ok(Arc::new(Gemini::at(&format!("{server}/v1beta"), name)?.with_retries(0)))
+            }
         }
     }
 }

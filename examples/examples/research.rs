@@ -91,7 +91,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let mut server = args.server.clone();
         server.model = name.clone().or(server.model);
         Ok(match server.given()? {
-            Some(model) => Arc::new(model),
+            Some(model) => model,
             None => Arc::new(SchemaDriven::default()),
         })
     };

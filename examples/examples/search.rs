@@ -159,7 +159,7 @@ struct Args {
 async fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
     let model: Arc<dyn LanguageModel> = match args.server.given()? {
-        Some(model) => Arc::new(model),
+        Some(model) => model,
         None => Arc::new(SchemaDriven::default()),
     };
     let title = |title: &str, year| Document { title: title.to_owned(), year };

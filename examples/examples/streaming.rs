@@ -62,7 +62,7 @@ const RIGHT: &str = r#"{"reasoning": "It is cold up there.", "output": {"title":
 async fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
     let model: Arc<dyn LanguageModel> = match args.server.given()? {
-        Some(model) => Arc::new(model),
+        Some(model) => model,
         None => Arc::new(Scripted::replies([Reply::text(WRONG), Reply::text(RIGHT)])),
     };
     let example =

@@ -7,15 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use toolwright_module::model::Settings;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Deserialize;
+use toolwright_anthropic::Anthropic;
+use toolwright_gemini::Gemini;
 use toolwright_module::message::Part;
 use toolwright_module::testing::{Recorder, Recording, RecordingError, Replay};
 use toolwright_module::{LanguageModel, Message};
 use toolwright_openai::{Api, OpenAi};
-
-/// Environment variable with the key for OpenAI.
-const KEY: &str = "OPENAI_API_KEY";
 
 /// Model servers with their default ports.
 const LOCAL_SERVERS: [(&str, u16); 3] =
@@ -24,13 +23,49 @@ const LOCAL_SERVERS: [(&str, u16); 3] =
 /// Timeout for the response of a local server.
 const PROBE: Duration = Duration::from_millis(200);
 
-/// Model of OpenAI, if only a key is set.
-const DEFAULT_MODEL: &str = "gpt-4.1-mini";
+/// A model of any provider.
+type Model = Arc<dyn LanguageModel>;
+
+/// The provider whose API a server has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Provider {
+    /// OpenAI, and most local servers
+    #[default]
+    Openai,
+    /// Anthropic
+    Anthropic,
+    /// Gemini
+    Gemini,
+}
+
+impl Provider {
+    /// Returns the environment variable with the key.
+    fn key(self) -> &'static str {
+        match self {
+            Self::Openai => "OPENAI_API_KEY",
+            Self::Anthropic => "ANTHROPIC_API_KEY",
+            Self::Gemini => "GEMINI_API_KEY",
+        }
+    }
+
+    /// Returns the model to use if only a key is set.
+    fn default_model(self) -> &'static str {
+        match self {
+            Self::Openai => "gpt-4.1-mini",
+            Self::Anthropic => "claude-haiku-4-5",
+            Self::Gemini => "gemini-2.5-flash",
+        }
+    }
+}
 
 /// Arguments that select a server.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ServerArgs {
-    /// URL of a server with OpenAI's API, such as http://127.0.0.1:8080/v1
+    /// Provider, or the one whose API the server has
+    #[arg(long, default_value = "openai")]
+    pub provider: Provider,
+
+    /// URL of a server with that API, such as http://127.0.0.1:8080/v1. For Gemini it ends in /v1beta
     #[arg(long, value_name = "URL", requires = "model")]
     pub base_url: Option<String>,
 
@@ -43,7 +78,7 @@ pub struct ServerArgs {
     pub api: Api,
 
     /// Environment variable with the key for --base-url. Default for a server on this machine:
-    /// OPENAI_API_KEY
+    /// that of the provider, such as OPENAI_API_KEY
     #[arg(long, value_name = "NAME", requires = "base_url")]
     pub key_env: Option<String>,
 
@@ -77,7 +112,7 @@ pub struct Chosen {
     pub model: Arc<dyn LanguageModel>,
     /// One line that names the model and where it was found.
     pub line: String,
-    recorder: Option<(Arc<Recorder<OpenAi>>, PathBuf)>,
+    recorder: Option<(Arc<Recorder<Model>>, PathBuf)>,
 }
 
 impl Chosen {
@@ -131,22 +166,56 @@ impl ServerArgs {
     /// # Errors
     ///
     /// If an argument is not valid, or the variable in `--key-env` is not set.
-    pub fn given(&self) -> Result<Option<OpenAi>, Box<dyn Error>> {
+    pub fn given(&self) -> Result<Option<Arc<dyn LanguageModel>>, Box<dyn Error>> {
+        self.given_with(Settings::default())
+    }
+
+    fn given_with(&self, settings: Settings) -> Result<Option<Model>, Box<dyn Error>> {
         let (Some(base_url), Some(name)) = (&self.base_url, &self.model) else { return Ok(None) };
-        let model = self.set_up(OpenAi::at(base_url, name)?)?;
-        Ok(Some(match self.key_for(base_url)? {
-            Some(key) => model.with_key(key)?,
-            None => model,
+        let key = self.key_for(base_url)?;
+        Ok(Some(match self.provider {
+            Provider::Openai => {
+                let model = self.openai(OpenAi::at(base_url, name)?, settings)?;
+                Arc::new(match key {
+                    Some(key) => model.with_key(key)?,
+                    None => model,
+                })
+            }
+            Provider::Anthropic => {
+                let model = self.anthropic(Anthropic::at(base_url, name)?, settings)?;
+                Arc::new(match key {
+                    Some(key) => model.with_key(key)?,
+                    None => model,
+                })
+            }
+            Provider::Gemini => {
+                let model = self.gemini(Gemini::at(base_url, name)?, settings)?;
+                Arc::new(match key {
+                    Some(key) => model.with_key(key)?,
+                    None => model,
+                })
+            }
         }))
     }
 
-    /// Applies the arguments that are valid for every server.
-    fn set_up(&self, model: OpenAi) -> Result<OpenAi, Box<dyn Error>> {
-        Ok(model.with_api(self.api).with_timeout(Duration::from_secs(self.timeout))?)
+    /// Applies the arguments that are valid for every server with OpenAI's API.
+    fn openai(&self, model: OpenAi, settings: Settings) -> Result<OpenAi, Box<dyn Error>> {
+        let timeout = Duration::from_secs(self.timeout);
+        Ok(model.with_api(self.api).with_timeout(timeout)?.with_settings(settings))
     }
 
-    /// Returns the key for a URL: the one in `--key-env`, or OpenAI's if the server is on this
-    /// machine. OpenAI's key is not sent to other machines by accident.
+    /// Applies the arguments that are valid for every server with Anthropic's API.
+    fn anthropic(&self, model: Anthropic, settings: Settings) -> Result<Anthropic, Box<dyn Error>> {
+        Ok(model.with_timeout(Duration::from_secs(self.timeout))?.with_settings(settings))
+    }
+
+    /// Applies the arguments that are valid for every server with Gemini's API.
+    fn gemini(&self, model: Gemini, settings: Settings) -> Result<Gemini, Box<dyn Error>> {
+        Ok(model.with_timeout(Duration::from_secs(self.timeout))?.with_settings(settings))
+    }
+
+    /// Returns the key for a URL: the one in `--key-env`, or the provider's if the server is on
+    /// this machine. The provider's key is not sent to other machines by accident.
     fn key_for(&self, base_url: &str) -> Result<Option<String>, Box<dyn Error>> {
         if let Some(variable) = &self.key_env {
             let key = env::var(variable)
@@ -158,13 +227,15 @@ impl ServerArgs {
         let here = host == "localhost"
             || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
         // Some local servers require a key, but accept any.
-        Ok(here.then(|| env::var(KEY).unwrap_or_else(|_| "no-key-required".to_owned())))
+        Ok(here.then(|| {
+            env::var(self.provider.key()).unwrap_or_else(|_| "no-key-required".to_owned())
+        }))
     }
 }
 
 impl ModelArgs {
-    /// Finds a model: the one in the arguments, OpenAI's if its key is set, or one of a server on
-    /// this machine. If there is no model, replays `recording`.
+    /// Finds a model: the one in the arguments, the provider's if its key is set, or one of a server
+    /// on this machine. If there is no model, replays `recording`.
     ///
     /// The recording answers only its own prompt. `None` means that the prompt is not known yet,
     /// so the recording cannot be used.
@@ -184,16 +255,23 @@ impl ModelArgs {
         {
             return Err(format!("--record: there is no folder {}", folder.display()).into());
         }
-        let found = if let Some(model) = self.server.given()? {
-            let line = format!("asking {} at {}", model.name(), model.base_url());
+        // With temperature 0, a new recording has the same replies, as far as the model allows.
+        let settings = match self.record {
+            Some(_) => Settings::default().with_temperature(0.0),
+            None => Settings::default(),
+        };
+        let found = if let Some(model) = self.server.given_with(settings.clone())? {
+            let base_url = self.server.base_url.as_deref().unwrap_or_default();
+            let line = format!("asking {} at {}", model.name(), base_url.trim_end_matches('/'));
             Some((model, line))
         } else if self.offline {
             None
-        } else if let Some(model) = self.at_openai()? {
-            let line = format!("asking {} with the key in {KEY}", model.name());
+        } else if let Some(model) = self.at_provider(settings.clone())? {
+            let line =
+                format!("asking {} with the key in {}", model.name(), self.server.provider.key());
             Some((model, line))
         } else {
-            self.at_local_server().await?
+            self.at_local_server(settings).await?
         };
         if let Some((model, line)) = found {
             return Ok(self.recorded(model, line));
@@ -209,34 +287,44 @@ impl ModelArgs {
         Ok(Chosen { model: Arc::new(Replay::new(recording)), line, recorder: None })
     }
 
-    fn recorded(&self, model: OpenAi, line: String) -> Chosen {
+    fn recorded(&self, model: Model, line: String) -> Chosen {
         let Some(path) = &self.record else {
-            return Chosen { model: Arc::new(model), line, recorder: None };
+            return Chosen { model, line, recorder: None };
         };
-        // With temperature 0, a new recording has the same replies, as far as the model allows.
-        let settings = Settings::default().with_temperature(0.0);
-        let recorder = Arc::new(Recorder::new(model.with_settings(settings)));
-        let model = Arc::clone(&recorder) as Arc<dyn LanguageModel>;
+        let recorder = Arc::new(Recorder::new(model));
+        let model = Arc::clone(&recorder) as Model;
         Chosen { model, line, recorder: Some((recorder, path.clone())) }
     }
 
-    fn at_openai(&self) -> Result<Option<OpenAi>, Box<dyn Error>> {
-        if env::var_os(KEY).is_none_or(|key| key.is_empty()) {
+    fn at_provider(&self, settings: Settings) -> Result<Option<Model>, Box<dyn Error>> {
+        let provider = self.server.provider;
+        if env::var_os(provider.key()).is_none_or(|key| key.is_empty()) {
             return Ok(None);
         }
-        let name = self.server.model.as_deref().unwrap_or(DEFAULT_MODEL);
-        Ok(Some(self.server.set_up(OpenAi::from_env(name)?)?))
+        let name = self.server.model.as_deref().unwrap_or(provider.default_model());
+        Ok(Some(match provider {
+            Provider::Openai => Arc::new(self.server.openai(OpenAi::from_env(name)?, settings)?),
+            Provider::Anthropic => {
+                Arc::new(self.server.anthropic(Anthropic::from_env(name)?, settings)?)
+            }
+            Provider::Gemini => Arc::new(self.server.gemini(Gemini::from_env(name)?, settings)?),
+        }))
     }
 
-    async fn at_local_server(&self) -> Result<Option<(OpenAi, String)>, Box<dyn Error>> {
+    async fn at_local_server(
+        &self,
+        settings: Settings,
+    ) -> Result<Option<(Model, String)>, Box<dyn Error>> {
         for (server, port) in LOCAL_SERVERS {
             let base_url = format!("http://127.0.0.1:{port}/v1");
             let Some(models) = models_at(&base_url).await else { continue };
             let Some(name) = self.server.model.clone().or_else(|| models.into_iter().next()) else {
                 continue;
             };
-            let model = self.server.set_up(OpenAi::at(&base_url, &name)?)?;
-            return Ok(Some((model, format!("asking {name} at {base_url} ({server})"))));
+            let line = format!("asking {name} at {base_url} ({server})");
+            let server =
+                ServerArgs { base_url: Some(base_url), model: Some(name), ..self.server.clone() };
+            return Ok(server.given_with(settings)?.map(|model| (model, line)));
         }
         Ok(None)
     }

@@ -10,7 +10,7 @@ mod signals;
 mod toolbox;
 
 pub use approve::decide;
-pub use choose::{Chosen, ModelArgs, NoModel, ServerArgs};
+pub use choose::{Chosen, ModelArgs, NoModel, Provider, ServerArgs};
 pub use input::Input;
 pub use servers::{McpArgs, note_left_out, started_by};
 pub use show::{Screen, note, printable, say, summary, tell, visible};

@@ -19,7 +19,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "toolwright-journal",
         &["toolwright-module", "toolwright-orchestrator", "toolwright-signature"],
     ),
+    ("toolwright-anthropic", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     ("toolwright-genai", &["toolwright-module", "toolwright-signature"]),
+    ("toolwright-gemini", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     ("toolwright-openai", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     ("toolwright-github", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     (
@@ -31,6 +33,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "toolwright-examples",
         &[
+            "toolwright-anthropic",
+            "toolwright-gemini",
             "toolwright-github",
             "toolwright-group",
             "toolwright-journal",

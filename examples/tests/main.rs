@@ -46,6 +46,7 @@ mod mcp_programs;
 mod mcp_servers;
 mod programs;
 mod reading;
+mod real_server;
 mod replay;
 #[cfg(unix)]
 mod stored_run;

@@ -64,8 +64,8 @@ fn each_recorded_reply_is_answered_by_a_line() {
 {"id": "3", "model": "m", "stream": false}
 "#;
     assert_snapshot!(answers("openai-chat", &url, lines), @r#"
-    {"text":"Well.","reasoning":"","calls":[{"id":"a","name":"look","arguments":"{}"}],"usage":{"input":3,"output":4,"cached":0,"reasoning":0,"incomplete":false},"finish":"stop","next":{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"Well.","tool_calls":[{"type":"function","id":"a","function":{"name":"look","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"ok"}],"max_completion_tokens":4096},"id":"1"}
-    {"text":"ok","reasoning":"","calls":[],"usage":{"input":0,"output":0,"cached":0,"reasoning":0,"incomplete":true},"finish":"stop","next":{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"ok"},{"role":"user","content":"go on"}],"max_completion_tokens":4096},"id":"2"}
+    {"text":"Well.","reasoning":"","calls":[{"id":"a","name":"look","arguments":"{}"}],"usage":{"input":3,"output":4,"cached":0,"cache_write":0,"reasoning":0,"incomplete":false},"finish":"stop","next":{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"Well.","tool_calls":[{"id":"a","type":"function","function":{"name":"look","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"ok"}],"max_completion_tokens":4096},"id":"1"}
+    {"text":"ok","reasoning":"","calls":[],"usage":{"input":0,"output":0,"cached":0,"cache_write":0,"reasoning":0,"incomplete":true},"finish":"stop","next":{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"ok"},{"role":"user","content":"go on"}],"max_completion_tokens":4096},"id":"2"}
     {"error":{"stage":"provider","text":"the server refused the request (400: No.); change the request as the message says"},"id":"3"}
     "#);
     let url = serve(vec![(
@@ -74,5 +74,11 @@ fn each_recorded_reply_is_answered_by_a_line() {
         r#"{"status": "completed", "output": [{"type": "message", "content": [{"type": "output_text", "text": "ok"}]}]}"#,
     )]);
     let lines = "{\"id\": \"1\", \"model\": \"m\", \"stream\": false}\n";
-    assert_snapshot!(answers("openai-responses", &url, lines), @r#"{"text":"ok","reasoning":"","calls":[],"usage":{"input":0,"output":0,"cached":0,"reasoning":0,"incomplete":true},"finish":"stop","next":{"model":"m","input":[{"type":"message","role":"user","content":"hi"},{"type":"message","role":"assistant","content":"ok"},{"type":"message","role":"user","content":"go on"}],"max_output_tokens":4096},"id":"1"}"#);
+    assert_snapshot!(answers("openai-responses", &url, lines), @r#"{"text":"ok","reasoning":"","calls":[],"usage":{"input":0,"output":0,"cached":0,"cache_write":0,"reasoning":0,"incomplete":true},"finish":"stop","next":{"model":"m","input":[{"type":"message","role":"user","content":"hi"},{"type":"message","role":"assistant","content":"ok"},{"type":"message","role":"user","content":"go on"}],"max_output_tokens":4096},"id":"1"}"#);
+    let url = serve(vec![(
+        200,
+        "application/json",
+        r#"{"type": "message", "content": [{"type": "text", "text": "ok"}], "stop_reason": "end_turn", "usage": {"input_tokens": 3, "output_tokens": 4}}"#,
+    )]);
+    assert_snapshot!(answers("anthropic", &url, lines), @r#"{"text":"ok","reasoning":"","calls":[],"usage":{"input":3,"output":4,"cached":0,"cache_write":0,"reasoning":0,"incomplete":false},"finish":"stop","next":{"model":"m","max_tokens":4096,"messages":[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]},{"role":"assistant","content":[{"type":"text","text":"ok"}]},{"role":"user","content":[{"type":"text","text":"go on","cache_control":{"type":"ephemeral"}}]}]},"id":"1"}"#);
 }

@@ -198,6 +198,12 @@ pub fn ledger(above: Option<&Ledger>, owner: &str, budget: Budget, spent: Spent)
     Ledger::of_run(above, owner, budget, spent)
 }
 
+/// Adds the cost of a part of a run that was performed before, in this ledger and those above up to
+/// the outermost run's. A ledger above the runs is not charged for that again.
+pub fn record_again(ledger: &Ledger, spent: Spent) {
+    ledger.record_again(spent);
+}
+
 /// Returns a hash of texts in order that is the same in every release, for keys in stores.
 pub fn stable_hash<'a>(texts: impl IntoIterator<Item = &'a str>) -> u128 {
     crate::stable_hash::stable_hash(texts)

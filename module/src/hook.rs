@@ -65,7 +65,9 @@ pub use retry::Retry;
 ///
 /// Both methods may run `next` once, several times, or not at all. The first hook that was added is
 /// the outermost one: it sees a call first and its result last. Each run of `next` that reaches the
-/// model is reserved and counted by the [`Ledger`](crate::budget::Ledger).
+/// model is reserved and counted by the [`Ledger`](crate::budget::Ledger). A tool call counts once,
+/// however often a hook runs it: limits of tool calls bound the calls that the model makes. If several
+/// runs of a streamed call are under way, only the one that began last is shown.
 ///
 /// The calls of agents, predictors and groups all pass the hooks of their context. A hook that only
 /// concerns tools leaves out `model`, and the reverse. If a hook panics, its call fails with

@@ -171,6 +171,16 @@ impl Ledger {
         }
     }
 
+    /// Adds a cost of an earlier process, in this ledger and those above up to the outermost run's.
+    /// A ledger above the runs is not charged for that again.
+    pub(crate) fn record_again(&self, spent: Spent) {
+        let runs = self.chain().enumerate().filter(|(_, ledger)| ledger.0.owner.is_some());
+        let outermost = runs.last().map_or(0, |(place, _)| place);
+        for ledger in self.chain().take(outermost + 1) {
+            ledger.book().spent += spent;
+        }
+    }
+
     /// Returns the recorded cost, without reservations.
     #[must_use]
     pub fn spent(&self) -> Spent {

@@ -60,6 +60,8 @@ pub mod lenient;
 #[cfg(feature = "provider")]
 mod reply_parts;
 #[cfg(feature = "provider")]
+mod retry_info;
+#[cfg(feature = "provider")]
 mod streaming;
 
 use std::borrow::Cow;

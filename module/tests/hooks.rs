@@ -371,7 +371,12 @@ impl LanguageModel for Streams {
     }
 
     fn stream<'a>(&'a self, _: Request) -> BoxStream<'a, Result<Delta>> {
-        stream::iter(self.0.lock().unwrap().remove(0)).boxed()
+        let deltas = stream::iter(self.0.lock().unwrap().remove(0));
+        let one_by_one = |delta| async {
+            tokio::task::yield_now().await;
+            delta
+        };
+        deltas.then(one_by_one).boxed()
     }
 }
 
@@ -422,6 +427,66 @@ async fn a_predictors_stream_passes_the_hooks() {
     let broken = vec![text(start), Err(Error::other("connection lost").retryable(true))];
     let expected = vec![start.into(), "(discard)".into(), start.into(), end.into()];
     assert_eq!(streamed(vec![broken, whole()], &cx).await, (expected, "It rained.".into()));
+}
+
+/// Runs a call twice at the same time, and returns one of the replies.
+struct Both {
+    first: bool,
+}
+
+impl Hook for Both {
+    fn name(&self) -> &str {
+        "both"
+    }
+
+    async fn model(&self, request: Request, next: AskNext<'_>) -> Result<Reply> {
+        let (first, second) = tokio::join!(next.run(request.clone()), next.run(request));
+        if self.first { first } else { second }
+    }
+}
+
+#[tokio::test]
+async fn the_pieces_of_two_runs_at_the_same_time_are_not_mixed() {
+    let (start, end) = SUMMARY.split_at(12);
+    let other = SUMMARY.replace("rained", "snowed");
+    let (other_start, other_end) = other.split_at(12);
+    let replied = |text: &str| Ok(Delta::Done(Box::new(Reply::text(text))));
+    let both = || {
+        let one = vec![text(start), text(end), replied(SUMMARY)];
+        vec![one, vec![text(other_start), text(other_end), replied(&other)]]
+    };
+    let second = [other_start, other_end].map(String::from);
+    let then_first = second.iter().cloned().chain(["(discard)".into(), SUMMARY.into()]);
+    for (first, pieces) in [(false, second.to_vec()), (true, then_first.collect())] {
+        let cx = Context::default().with_hook(Both { first });
+        let sentence = if first { "It rained." } else { "It snowed." };
+        assert_eq!(streamed(both(), &cx).await, (pieces, sentence.into()));
+
+        let (cx, events) = recorded();
+        let cx = cx.with_hook(Both { first });
+        cx.ask(&Streams(Mutex::new(both())), hi(), true).await.unwrap();
+        assert_eq!(taken(&events), ["both - Retried", other_start, other_end]);
+    }
+}
+
+#[tokio::test]
+async fn a_reader_of_a_stream_gets_the_text_of_a_hook_that_answers() {
+    struct Cached(Mutex<Vec<&'static str>>);
+    impl Hook for Cached {
+        fn name(&self) -> &str {
+            "cached"
+        }
+
+        async fn model(&self, _: Request, _: AskNext<'_>) -> Result<Reply> {
+            Ok(Reply::text(self.0.lock().unwrap().remove(0)))
+        }
+    }
+    let cx = Context::default().with_hook(Cached(Mutex::new(vec![SUMMARY])));
+    assert_eq!(streamed(vec![], &cx).await, (vec![SUMMARY.into()], "It rained.".into()));
+    // Also that of an answer that does not fit.
+    let cx = Context::default().with_hook(Cached(Mutex::new(vec!["Rain.", SUMMARY])));
+    let pieces = ["Rain.", "(discard)", SUMMARY].map(String::from).to_vec();
+    assert_eq!(streamed(vec![], &cx).await, (pieces, "It rained.".into()));
 }
 
 /// Fails or panics, before or after its call.

@@ -5,6 +5,7 @@ mod caller;
 mod performing;
 mod waiting;
 
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use futures_util::future::FutureExt;
 use futures_util::stream::{self, StreamExt};
 use tokio::time::Instant;
-use toolwright_module::budget::Spent;
+use toolwright_module::budget::{Ledger, Spent};
 use toolwright_module::driver;
 use toolwright_module::error::Stage;
 use toolwright_module::event::{Ending, EventKind};
@@ -21,13 +22,14 @@ use toolwright_module::model::BoxFuture;
 use toolwright_module::{Context, Error, Repaired, Result, ToolCall};
 
 use self::caller::{Caller, is_interruption, lower_json};
-use self::waiting::{ONE_YEAR, before_context_deadline, before_deadline};
+use self::waiting::{ONE_YEAR, before_context_deadline, before_deadline, kept};
 
 use crate::error;
 use crate::finished::ToolFailure;
 use crate::limits::Limits;
-use crate::perform::{self, Attempts};
+use crate::perform;
 use crate::run::{Due, Run, edit_of, with_edits};
+use crate::state::Decided;
 use crate::step::{RunResult, StepResult, StepResultKind};
 use crate::tool_orchestrator::ToolOrchestrator;
 
@@ -36,8 +38,9 @@ pub(crate) struct Driver<'a, 's> {
     caller: Caller<'a>,
     track: Track<'a, 's>,
     pub(crate) failures: Vec<ToolFailure>,
-    /// The attempts of calls whose outcome was lost.
-    attempts: Attempts,
+    /// The calls with a lost outcome on which this drive got a decision. Their next attempt was not
+    /// begun before.
+    decided_now: HashSet<String>,
 }
 
 /// The run and the measure of its steps.
@@ -45,6 +48,9 @@ struct Track<'a, 's> {
     run: &'a mut Run,
     /// The ledger's total at the last count.
     counted: Spent,
+    /// The ledgers of runs below that have no result yet. The parts of these runs are found and
+    /// counted again when this run is driven on, so their cost is not charged without a result.
+    below: Vec<Ledger>,
     /// The end of the step before.
     started: Instant,
     /// Whether the run has changed since it was given to `after_step`.
@@ -94,8 +100,9 @@ impl<'a, 's> Driver<'a, 's> {
         let calls_natively = run.calls_natively();
         let caller = Caller { agent, cx, ledger, limits, calls_natively };
         let started = Instant::now();
-        let track = Track { run, counted: spent, started, is_changed: true, after_step };
-        Self { caller, track, failures: Vec::new(), attempts: Attempts::new() }
+        let below = Vec::new();
+        let track = Track { run, counted: spent, below, started, is_changed: true, after_step };
+        Self { caller, track, failures: Vec::new(), decided_now: HashSet::new() }
     }
 
     /// Drives the run to its end, or for one step. Returns `None` if it has not ended.
@@ -110,7 +117,10 @@ impl<'a, 's> Driver<'a, 's> {
             let text = "a time limit or a deadline needs tokio's timer; build the runtime with `enable_time` or `enable_all`";
             return Err(Error::stop(text).at(Stage::Setup));
         }
-        self.track.store().await?;
+        self.track.store(&self.caller.cx).await?;
+        if !self.track.run.decided().is_empty() {
+            Box::pin(self.keep_decisions()).await?;
+        }
         self.track.started = Instant::now();
         let first = self.track.run.step();
         loop {
@@ -153,7 +163,7 @@ impl<'a, 's> Driver<'a, 's> {
                         Ok(Verdict::Taken(None)) => return Ok(Some(result)),
                         Ok(Verdict::Taken(Some(repaired))) => {
                             let result = self.repaired_answer(result, repaired);
-                            self.track.store().await?;
+                            self.track.store(&self.caller.cx).await?;
                             return Ok(Some(result));
                         }
                         Ok(Verdict::Rejected(why)) => {
@@ -164,7 +174,7 @@ impl<'a, 's> Driver<'a, 's> {
                 }
                 Due::Done(result) => return Ok(Some(result)),
             };
-            let stored = self.track.store().await;
+            let stored = self.track.store(&self.caller.cx).await;
             if let Err(error) = taken.and(stored) {
                 self.track.count(&self.caller);
                 return Err(error.with_usage(self.track.run.spent().usage));
@@ -176,8 +186,8 @@ impl<'a, 's> Driver<'a, 's> {
     /// run.
     fn report(&mut self) {
         let (run, cx) = (&mut self.track.run, &self.caller.cx);
-        for (id, decision) in run.take_decided() {
-            cx.emit(|| EventKind::Decided { id, decision });
+        for Decided { call, decision, .. } in run.take_decided() {
+            cx.emit(|| EventKind::Decided { id: call.id, decision });
         }
         for (call, result) in run.take_own_results() {
             cx.emit(|| EventKind::ToolStarted { call: call.clone() });
@@ -247,7 +257,7 @@ impl<'a, 's> Driver<'a, 's> {
         track.run.mark_begun();
         if track.run.has_begun_call() {
             track.is_changed = true;
-            let stored = track.store().await;
+            let stored = track.store(&caller.cx).await;
             if stored.is_err() {
                 // The call was not made.
                 track.run.unmark_begun();
@@ -317,7 +327,7 @@ impl<'a, 's> Driver<'a, 's> {
                 _ if left == 0 => track.apply(caller, StepResultKind::Tools(results))?,
                 _ => track.apply_some(caller, results)?,
             }
-            track.store().await?;
+            track.store(&caller.cx).await?;
         }
         failed.map_or(Ok(()), Err)
     }
@@ -363,9 +373,13 @@ impl Track<'_, '_> {
     }
 
     /// Gives the run to the caller's function, if it has changed.
-    async fn store(&mut self) -> Result<()> {
+    async fn store(&mut self, cx: &Context) -> Result<()> {
         match &mut self.after_step {
-            Some(after_step) if std::mem::take(&mut self.is_changed) => after_step(self.run).await,
+            Some(after_step) if std::mem::take(&mut self.is_changed) => {
+                let run = &*self.run;
+                // Boxed, because most drives store nothing.
+                Box::pin(kept(cx, "the store", async { after_step(run).await })).await
+            }
             _ => Ok(()),
         }
     }
@@ -382,8 +396,16 @@ impl Track<'_, '_> {
         spent
     }
 
+    /// Leaves out the cost of runs below that have no result.
+    fn leave_out_below(&mut self) {
+        for ledger in self.below.drain(..) {
+            self.counted += ledger.committed();
+        }
+    }
+
     /// Charges the run with the cost of a step that has no answer.
     fn count(&mut self, caller: &Caller<'_>) {
+        self.leave_out_below();
         let spent = self.spent(caller);
         self.run.charge(spent);
     }

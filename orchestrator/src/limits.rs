@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolwright_module::budget::Budget;
+use toolwright_module::budget::{Budget, LimitKind};
 use toolwright_module::message::{Part, Source, ToolResult};
 
 /// Limits of a run.
@@ -150,7 +150,7 @@ impl Limits {
     /// Sets the maximum number of calls of one tool in the whole run.
     ///
     /// The run counts the calls and stores the count. Calls that a person does not allow are not
-    /// counted. A new run is an error if the tool does not exist.
+    /// counted. A call that a hook runs again counts once. A new run is an error if the tool does not exist.
     ///
     /// ```
     /// # use toolwright_orchestrator::Limits;
@@ -160,6 +160,16 @@ impl Limits {
     pub fn with_tool(mut self, name: impl Into<String>, most: u64) -> Self {
         self.tools.insert(name.into(), most);
         self
+    }
+
+    /// Returns the limit of one kind, which ends a question. `None` means no limit.
+    pub(crate) fn allows(&self, limit: LimitKind) -> Option<u64> {
+        match limit {
+            LimitKind::Time => {
+                self.max_time.map(|time| time.as_millis().try_into().unwrap_or(u64::MAX))
+            }
+            limit => self.budget.allows(limit),
+        }
     }
 
     /// Returns the part of a result that the model gets: all of it, or its start and a note. Both

@@ -12,7 +12,7 @@
 //! Hooks and retries are inside the work; a performer sees outcomes only. A drive from recorded
 //! outcomes emits no events of tools and models for them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,9 +43,12 @@ pub type Work<'a> = BoxFuture<'a, Performed>;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Open {
-    /// The work failed: a cancellation, a deadline of the context, an error of the provider, or
-    /// [`Error::stop`] of a tool. The next drive does the work again.
+    /// The work ended with an error that is not an outcome, such as an error of the provider or
+    /// [`Error::stop`] of a tool, or it did not begin. The next drive does it again.
     Work(Error),
+    /// The work was ended during a call, by a cancellation or a deadline of the context. Nobody
+    /// knows whether the call took effect.
+    Interrupted(Error),
     /// The performer failed: a full disk, or a journal of another run. The model never sees it.
     Performer(Box<dyn std::error::Error + Send + Sync>),
 }
@@ -60,7 +63,7 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for Open {
 impl Open {
     pub(crate) fn into_error(self) -> Error {
         match self {
-            Self::Work(error) => error,
+            Self::Work(error) | Self::Interrupted(error) => error,
             Self::Performer(source) => Error::stop(PerformerFailed { source }).at(Stage::Journal),
         }
     }
@@ -130,6 +133,9 @@ pub enum PartKind {
         nth: u64,
         /// A hash of the run's current task.
         task: u64,
+        /// 0, and one more each time a limit forbade the question and is larger now.
+        #[serde(default)]
+        attempt: u32,
     },
     /// A tool call. Nothing inside it is a part.
     Call {
@@ -167,9 +173,13 @@ impl Part {
     pub fn key(&self) -> String {
         let mut names: Vec<&str> = Vec::with_capacity(2 * self.path.len() + 3);
         names.extend(self.path.iter().flat_map(|call| [&*call.tool, &*call.id]));
-        let number;
+        let (number, again);
         let (kind, id, count) = match &self.kind {
-            PartKind::Ask { nth, .. } => ("ask", "", Some(*nth)),
+            PartKind::Ask { nth, attempt: 0, .. } => ("ask", "", Some(*nth)),
+            PartKind::Ask { nth, attempt, .. } => {
+                again = format!("again {attempt}");
+                ("ask", &*again, Some(*nth))
+            }
             PartKind::Call { call, attempt, .. } => ("call", &*call.id, Some((*attempt).into())),
             PartKind::Run { call } => ("run", &*call.id, None),
             PartKind::Decide { call, unknown, .. } => ("decide", &*call.id, unknown.map(u64::from)),
@@ -236,8 +246,13 @@ pub struct Outcome {
 pub enum OutcomeKind {
     /// The model's reply.
     Reply(Reply),
-    /// A limit of the run that forbade the question.
-    Exhausted(LimitKind),
+    /// A limit of the run forbade the question. With a larger one, the question is asked.
+    Exhausted {
+        /// The kind of limit.
+        limit: LimitKind,
+        /// The limit. Money is in millionths, time in milliseconds.
+        allowed: u64,
+    },
     /// The result of a call, and the whole error if it failed.
     Called {
         /// The result for the model.
@@ -248,7 +263,8 @@ pub enum OutcomeKind {
     },
     /// A person's decision.
     Decided(Decision),
-    /// The call was begun, and nobody knows whether it took effect.
+    /// The call was begun, and nobody knows whether it took effect. A performer returns it only for
+    /// an attempt that was begun in an earlier drive.
     Unknown,
     /// A value of a module.
     Value(Value),
@@ -356,6 +372,14 @@ pub enum Record {
         /// The [`Part::identity`].
         identity: u64,
     },
+    /// A begun call has ended with an error that is not an outcome, such as [`Error::stop`] of its
+    /// tool. It may be made again.
+    Failed {
+        /// The [`Part::key`].
+        key: String,
+        /// The [`Part::identity`].
+        identity: u64,
+    },
     /// A part has ended.
     Ended {
         /// The [`Part::key`].
@@ -370,6 +394,9 @@ pub enum Record {
 /// A place to append records to, such as a file or a table.
 pub trait Append: Send + Sync {
     /// Appends a record. It must be on disk when the future ends.
+    ///
+    /// The future is dropped one second after the deadline of the context. The next drive appends
+    /// the record again then, and a record that is in the list twice does no harm.
     fn append<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), Open>>;
 }
 
@@ -432,6 +459,11 @@ impl<A: Append> Replay<A> {
                     let begun = Known { identity, outcome: None, is_appended: true };
                     known.entry(key).or_insert(begun);
                 }
+                Record::Failed { key, .. } => {
+                    if known.get(&key).is_some_and(|known| known.outcome.is_none()) {
+                        known.remove(&key);
+                    }
+                }
                 Record::Ended { key, identity, outcome } => {
                     let outcome = Some(outcome);
                     known.insert(key, Known { identity, outcome, is_appended: true });
@@ -475,7 +507,15 @@ impl<A: Append> Replay<A> {
             // Known now, because a second drive may follow in this process.
             let begun = Known { identity, outcome: None, is_appended: true };
             self.keep(key.clone(), begun);
-            work.await?
+            match work.await {
+                Err(Open::Work(error)) => {
+                    let failed = Record::Failed { key: key.clone(), identity };
+                    self.append.append(&failed).await?;
+                    self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+                    return Err(Open::Work(error));
+                }
+                ended => ended?,
+            }
         };
         self.end(key, identity, outcome).await
     }
@@ -558,6 +598,3 @@ impl Made {
         self.0.load(Ordering::Relaxed)
     }
 }
-
-/// The attempts of calls whose outcome was lost, by id.
-pub(crate) type Attempts = HashMap<String, u32>;

@@ -154,6 +154,7 @@ impl Run {
             choosing: Choosing::default(),
             iterations: 0,
             asked: 0,
+            exhausted: 0,
             spent: Spent::default(),
             elapsed: Duration::ZERO,
             tools_used: Vec::new(),
@@ -161,6 +162,7 @@ impl Run {
             mistakes: Mistakes::default(),
             decisions: BTreeMap::new(),
             decided: Vec::new(),
+            lost: BTreeMap::new(),
             own_results: Vec::new(),
             repaired: Vec::new(),
             calls: BTreeMap::new(),
@@ -309,6 +311,16 @@ impl Run {
     /// Returns the number of questions to the model.
     pub(crate) fn asked(&self) -> u64 {
         self.state.asked
+    }
+
+    /// Returns how often a limit forbade the next question.
+    pub(crate) fn exhausted(&self) -> u32 {
+        self.state.exhausted
+    }
+
+    /// Passes over an outcome of the next question that a smaller limit forbade.
+    pub(crate) fn pass_exhausted(&mut self) {
+        self.state.exhausted = self.state.exhausted.saturating_add(1);
     }
 
     /// Returns the model's last message, for [`due_calls`](Self::due_calls).
@@ -641,6 +653,7 @@ impl Run {
         match kind {
             StepResultKind::Model(reply) => {
                 self.state.asked = self.state.asked.saturating_add(1);
+                self.state.exhausted = 0;
                 match last_word {
                     Some(limit) => self.take_last_word(reply, limit),
                     None => self.take_reply(reply),
@@ -650,6 +663,7 @@ impl Run {
             StepResultKind::Decisions(decisions) => self.take_decisions(decisions),
             StepResultKind::Rejected(why) => self.take_rejection(&why),
             StepResultKind::Exhausted(limit) => {
+                self.pass_exhausted();
                 self.state.phase = Phase::Done(self.at_limit(limit))
             }
         }

@@ -75,6 +75,9 @@ pub struct RunState {
     /// The number of questions to the model.
     #[serde(default)]
     pub(crate) asked: u64,
+    /// How often a limit forbade the next question.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) exhausted: u32,
     pub(crate) spent: Spent,
     pub(crate) elapsed: Duration,
     pub(crate) tools_used: Vec<String>,
@@ -86,9 +89,12 @@ pub struct RunState {
     /// Decisions on calls, by the ids of the calls.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) decisions: BTreeMap<String, DecidedCall>,
-    /// The ids of decisions that the driver has not reported yet.
+    /// The decisions that the driver has not reported yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) decided: Vec<String>,
+    pub(crate) decided: Vec<Decided>,
+    /// How often the outcome of a call was lost, by the ids of the calls.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) lost: BTreeMap<String, u32>,
     /// The run's own results for calls that no tool gets, until the driver has reported them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) own_results: Vec<(ToolCall, ToolResult)>,
@@ -135,8 +141,8 @@ pub(crate) enum Phase {
     Done(RunResult),
 }
 
-fn is_zero(number: &usize) -> bool {
-    *number == 0
+fn is_zero<N: Default + PartialEq>(number: &N) -> bool {
+    *number == N::default()
 }
 
 /// The decision on one call, as a run stores it.
@@ -154,6 +160,16 @@ pub struct DecidedCall {
     pub arguments: String,
     /// The decision.
     pub decision: Decision,
+}
+
+/// A decision as it was made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Decided {
+    pub(crate) call: ToolCall,
+    pub(crate) decision: Decision,
+    /// The attempt whose outcome was lost, if the question was whether to make the call again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) unknown: Option<u32>,
 }
 
 impl DecidedCall {
@@ -236,16 +252,20 @@ impl RunState {
     }
 
     /// Renames a tool: its open calls, their decisions, and what the run has noted under the name.
-    /// The conversation keeps the old name in finished calls.
+    /// The conversation keeps the old name in finished calls. If the run knows the new name, too, the
+    /// smaller limit holds, and the calls of both names count.
     #[must_use]
     pub fn with_renamed(mut self, old: &str, new: &str) -> Self {
         if self.approval.tools.contains(old) {
             self.approval.tools.insert(new.to_owned());
         }
-        for counts in [&mut self.limits.tools, &mut self.calls] {
-            if let Some(count) = counts.remove(old) {
-                counts.insert(new.to_owned(), count);
-            }
+        if let Some(most) = self.limits.tools.remove(old) {
+            let known = self.limits.tools.entry(new.to_owned()).or_insert(most);
+            *known = most.min(*known);
+        }
+        if let Some(made) = self.calls.remove(old) {
+            let known = self.calls.entry(new.to_owned()).or_default();
+            *known = known.saturating_add(made);
         }
         let offered = self.offers.iter_mut().filter_map(|offer| offer.tools.as_mut()).flatten();
         offered.filter(|name| *name == old).for_each(|name| new.clone_into(name));

@@ -78,8 +78,6 @@ pub struct AwaitsApproval {
     /// Whether a call was begun before and its outcome is not known; see
     /// [`Run::unknown_outcome`](crate::Run::unknown_outcome).
     pub unknown: bool,
-    /// Whether the run has a performer, which has to know the decision.
-    pub(crate) is_recorded: bool,
 }
 
 impl fmt::Display for AwaitsApproval {
@@ -95,10 +93,10 @@ impl fmt::Display for AwaitsApproval {
             }
         }
         let waits = if names.len() == 1 { "waits" } else { "wait" };
-        let advice = if self.path.is_empty() && !self.is_recorded {
+        let advice = if self.path.is_empty() {
             "apply `StepResult::decisions` to the run and drive it on, or give the context an approver"
         } else {
-            "give the context an approver (`Context::with_approver`), or add the decision to the run's journal"
+            "give the context an approver (`Context::with_approver`) and drive the run again"
         };
         if self.unknown {
             write!(f, "it is not known whether the call took effect; ")?;

@@ -184,7 +184,7 @@ async fn an_agent_below_asks_the_approver_or_stops_the_whole_run() {
     let log = Log::default();
     let error = above(&log).run("Go.", &soon()).await.unwrap_err();
     assert_eq!((error.stage(), error.audience()), (Stage::Approval, Audience::Run));
-    insta::assert_snapshot!(error, @"`helper > burn` waits for a person's approval; give the context an approver (`Context::with_approver`), or add the decision to the run's journal");
+    insta::assert_snapshot!(error, @"`helper > burn` waits for a person's approval; give the context an approver (`Context::with_approver`) and drive the run again");
 
     let asked = Log::default();
     let wrote = asked.clone();

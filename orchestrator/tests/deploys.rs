@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolwright_module::approval::Decision;
 use toolwright_module::message::ToolResult;
-use toolwright_module::{Contract, Effect, Reply, Signature, Tool, ToolCall, ToolOutput};
+use toolwright_module::{Contract, Effect, Message, Reply, Signature, Tool, ToolCall, ToolOutput};
 use toolwright_orchestrator::{
     ApprovalPolicy, Change, Limits, ReAct, Resumed, Run, RunError, RunState, StepKind, StepResult,
     ToolSet,
@@ -353,4 +353,25 @@ fn a_mapped_call_that_was_begun_is_still_asked_about() {
     assert!(run.apply(StepResult::decisions(step, [("p", Decision::Approve)])).is_err());
     run.apply(StepResult::decisions(step, [("p", Decision::CallAgain)])).unwrap();
     assert!(matches!(run.next().kind, StepKind::CallTools(_)));
+}
+
+#[test]
+fn a_tool_that_is_renamed_to_a_known_one_keeps_the_stricter_limit_and_both_counts() {
+    let limits = Limits::default().with_tool("look", 2).with_tool("see", 3);
+    let see = || look().named("see").unwrap();
+    let mut run = Run::new("Go.", &[look(), see()], limits).unwrap();
+    let said = calls([("a", "look", "x"), ("b", "see", "y")]);
+    run.apply(StepResult::model(0, said)).unwrap();
+    let result = |id: &str, name: &str| ToolResult::new(&call(id, name, ""), "empty");
+    run.apply(StepResult::tools(1, [result("a", "look"), result("b", "see")])).unwrap();
+    let state: RunState = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
+    let state = state.with_renamed("look", "see");
+    let mut run = Run::resume(state, &[see()]).unwrap().run;
+    assert_eq!(run.limits().tools["see"], 2);
+    run.apply(StepResult::model(2, calls([("c", "see", "z")]))).unwrap();
+    let Message::Tool(result) = &**run.history().last().unwrap() else { panic!() };
+    assert_eq!(
+        result.text,
+        "The call was not made: `see` may be called at most 2 times in this run."
+    );
 }

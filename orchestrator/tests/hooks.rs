@@ -125,6 +125,25 @@ async fn a_retry_keeps_a_run_alive_and_its_ledger_counts_it() {
 }
 
 #[tokio::test]
+async fn a_tool_call_counts_once_however_often_a_hook_runs_it() {
+    struct Thrice;
+    impl Hook for Thrice {
+        fn name(&self) -> &str {
+            "thrice"
+        }
+
+        async fn tool(&self, arguments: String, next: CallNext<'_>) -> Result<ToolOutput> {
+            next.run(arguments.clone()).await?;
+            next.run(arguments.clone()).await?;
+            next.run(arguments).await
+        }
+    }
+    let (agent, _) = agent([look()], [calls([("1", "look", "attic")]), Reply::text("Empty.")]);
+    let finished = agent.run("Look.", &Context::default().with_hook(Thrice)).await.unwrap();
+    assert_eq!(finished.spent.tool_calls, 1);
+}
+
+#[tokio::test]
 async fn the_hooks_of_an_agent_see_its_own_calls_and_none_below() {
     struct Counts(support::Log);
     impl Hook for Counts {

@@ -42,8 +42,18 @@ impl Recorder {
     ) -> Self {
         let mut ahead = HashMap::<String, BTreeSet<String>>::new();
         for record in &records {
-            let (Record::Begun { key, .. } | Record::Ended { key, .. }) = record else { continue };
-            ahead.entry(path_of(key)).or_default().insert(key.clone());
+            match record {
+                Record::Begun { key, .. } | Record::Ended { key, .. } => {
+                    ahead.entry(path_of(key)).or_default().insert(key.clone());
+                }
+                // The call is open, so nothing is lost with it.
+                Record::Failed { key, .. } => {
+                    if let Some(keys) = ahead.get_mut(&path_of(key)) {
+                        keys.remove(key);
+                    }
+                }
+                _ => {}
+            }
         }
         let replay = Replay::new(records, SharedWriter(Arc::clone(&writer)));
         let (ahead, waiting) = (Mutex::new(ahead), Mutex::new(waiting));

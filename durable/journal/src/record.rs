@@ -88,6 +88,7 @@ pub(crate) enum Outline {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PartOutline {
     Begun(KeyOutline),
+    Failed(KeyOutline),
     Ended(KeyOutline),
 }
 

@@ -89,7 +89,9 @@ impl Decisions {
                 }
                 self.last = Some(part.key);
             }
-            Outline::Part(PartOutline::Begun(part)) => self.last = Some(part.key),
+            Outline::Part(PartOutline::Begun(part) | PartOutline::Failed(part)) => {
+                self.last = Some(part.key);
+            }
             Outline::Finished(_) => self.waiting.clear(),
             _ => {}
         }

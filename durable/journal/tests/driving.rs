@@ -6,6 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_journal::{Journal, JournalError, RunStatus};
+use toolwright_module::budget::Budget;
 use toolwright_module::error::Stage;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{Context, Effect, Error, Message, Reply, Signature, ToolCall};
@@ -269,4 +270,42 @@ impl toolwright_module::Module for Keeps {
     fn effect(&self) -> Effect {
         Effect::Read
     }
+}
+
+#[tokio::test]
+async fn a_write_that_failed_is_made_again_without_a_question() {
+    let folder = folder();
+    let journal = Journal::open(folder.path()).unwrap();
+    let cx = Context::default();
+    let said = || [calls([("a", "tidy", "here")]), Reply::text("Done.")];
+    let fails = tool("tidy", Effect::Write, async |_| Err(Error::stop("the broom broke")));
+    let agent = ToolOrchestrator::new(World::default().model(said()), [fails]).unwrap();
+    let error = journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
+    assert_eq!(error.stage(), Stage::Module, "{error:#}");
+    assert_eq!(journal.run("run").unwrap().status, RunStatus::Open);
+    let world = World::default();
+    let agent = ToolOrchestrator::new(world.model(said()), [world.tidy()]).unwrap();
+    assert_eq!(journal.drive(&agent, "run", TASK, &cx).await.unwrap().answer, "Done.");
+    assert_eq!(world.counts(), [1, 0, 1, 0]);
+}
+
+#[tokio::test]
+async fn a_typed_run_that_reached_a_limit_goes_on_with_a_larger_one() {
+    let folder = folder();
+    let journal = Journal::open(folder.path()).unwrap();
+    let (world, cx) = (World::default(), Context::default());
+    let said = [
+        calls([("a", "look", "here")]),
+        Reply::calls([ToolCall::new("1", "finish", r#"{"result": 5}"#)]),
+    ];
+    let agent = ReAct::<Add>::new(world.model(said), [world.look()]).unwrap();
+    let budget = |calls| Limits::default().with_budget(Budget::default().with_model_calls(calls));
+    let short = agent.clone().with_limits(budget(1));
+    let add = Add { a: 2, b: 3 };
+    let error = journal.drive_typed(&short, "sum", add.clone(), &cx).await.unwrap_err();
+    assert!(error.downcast_ref::<Unfinished>().is_some(), "{error:#}");
+    assert_eq!(journal.run("sum").unwrap().status, RunStatus::Failed);
+    let long = agent.with_limits(budget(5));
+    assert_eq!(journal.drive_typed(&long, "sum", add, &cx).await.unwrap().answer, 5);
+    assert_eq!(world.counts(), [2, 1, 0, 0]);
 }

@@ -23,6 +23,7 @@ use cpu_time::ProcessTime;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
+use toolwright_anthropic::Anthropic;
 use toolwright_module::{Context, Effect, Tool};
 use toolwright_openai::{Api, OpenAi};
 use toolwright_orchestrator::{Limits, ToolOrchestrator};
@@ -34,7 +35,7 @@ const TASK: &str = "Add up all numbers.";
 const CASES: [(usize, usize, usize, usize); 4] =
     [(5, 1, 25, 40), (20, 1, 25, 10), (400, 1, 7, 1), (5, 300, 25, 10)];
 
-const APIS: [&str; 2] = ["chat", "responses"];
+const APIS: [&str; 3] = ["chat", "responses", "anthropic"];
 
 /// Dispatch by hand: calls a tool by its name, with JSON arguments.
 fn dispatch_by_hand(name: &str, arguments: &str) -> String {
@@ -108,6 +109,10 @@ fn agent(api: &str, address: &str, tools: Vec<Tool>, steps: usize) -> ToolOrches
     let agent = match api {
         "chat" => ToolOrchestrator::new(openai(Api::Chat), tools),
         "responses" => ToolOrchestrator::new(openai(Api::Responses), tools),
+        "anthropic" => {
+            let model = Anthropic::at(&format!("{address}/v1"), "bench").unwrap();
+            ToolOrchestrator::new(model, tools)
+        }
         other => panic!("no API {other}"),
     };
     agent.unwrap().with_limits(limits)

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
@@ -36,9 +36,9 @@ impl<'a> Asking<'a> {
         Box::pin(async move {
             let Self { cx, model, stream, shown, .. } = self;
             let Some((hook, hooks)) = self.hooks.split_first() else {
-                shown.begin();
-                let reply = cx.ask_model(model, request, Show { stream, shown }).await;
-                return shown.end(stream, reply);
+                let show = Show { stream, shown, run: shown.begin() };
+                let reply = cx.ask_model(model, request, show).await;
+                return show.end(reply);
             };
             let frame = Frame::new(hook, cx, None);
             let next = AskNext { frame: &frame, asking: Asking { hooks, ..self } };
@@ -142,6 +142,11 @@ pub(crate) fn deltas<'a>(
             && let Poll::Ready(reply) = asks.as_mut().poll(task)
         {
             asked = None;
+            if let Ok(reply) = &reply
+                && !shown.is_complete()
+            {
+                shown.show(reply);
+            }
             ended = Some(reply.map(|reply| Piece::Delta(Delta::Done(Box::new(reply)))));
         }
         match shown.queue().and_then(|mut queue| queue.pop_front()) {
@@ -153,11 +158,25 @@ pub(crate) fn deltas<'a>(
     stream::poll_fn(next).boxed()
 }
 
-/// Shows the pieces of one run.
+/// Shows the pieces of one run, until another one begins.
 #[derive(Clone, Copy)]
 struct Show<'a> {
     stream: bool,
     shown: &'a Shown,
+    run: u32,
+}
+
+impl Show<'_> {
+    fn is_last(self) -> bool {
+        self.shown.runs.load(Ordering::Relaxed) == self.run
+    }
+
+    fn end(self, reply: Result<Reply>) -> Result<Reply> {
+        if self.is_last() {
+            self.shown.complete.store(self.stream && reply.is_ok(), Ordering::Relaxed);
+        }
+        reply
+    }
 }
 
 impl Pieces for Show<'_> {
@@ -166,6 +185,10 @@ impl Pieces for Show<'_> {
     }
 
     fn take(self, delta: Delta, cx: &Context) {
+        // A hook may have several runs at the same time.
+        if !self.is_last() {
+            return;
+        }
         self.shown.begun.store(true, Ordering::Relaxed);
         match self.shown.queue() {
             Some(mut queue) => queue.push_back(Piece::Delta(delta)),
@@ -180,6 +203,8 @@ pub(crate) struct Shown {
     /// The pieces that the reader of a stream has not taken yet. `None` if they are emitted as
     /// events.
     queue: Option<Mutex<VecDeque<Piece>>>,
+    /// The number of runs.
+    runs: AtomicU32,
     /// Whether a piece of the last run was shown.
     begun: AtomicBool,
     /// Whether all pieces of the last reply were shown.
@@ -191,18 +216,23 @@ impl Shown {
         Some(self.queue.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn begin(&self) {
+    /// Begins a run and returns its number.
+    fn begin(&self) -> u32 {
         self.complete.store(false, Ordering::Relaxed);
         if self.begun.swap(false, Ordering::Relaxed)
             && let Some(mut queue) = self.queue()
         {
             queue.push_back(Piece::Again);
         }
+        self.runs.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    fn end(&self, stream: bool, reply: Result<Reply>) -> Result<Reply> {
-        self.complete.store(stream && reply.is_ok(), Ordering::Relaxed);
-        reply
+    /// Shows a reply whose pieces were not shown, such as a hook's own.
+    fn show(&self, reply: &Reply) {
+        self.begin();
+        if let Some(mut queue) = self.queue() {
+            queue.extend(pieces(reply).map(Piece::Delta));
+        }
     }
 
     fn is_complete(&self) -> bool {

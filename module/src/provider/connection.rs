@@ -4,7 +4,8 @@ use std::env::{self, VarError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde::de::{DeserializeOwned, Error as _};
+use serde::Deserialize;
+use serde::de::Error as _;
 use toolwright_http::reqwest::{self, Url, header::HeaderName};
 use toolwright_http::{
     Client, Deadline, Endpoint, HttpError, HttpLimits, HttpRequest, HttpResponse, RetryPolicy,
@@ -205,8 +206,8 @@ pub fn from_env(variable: &str, what: &str) -> Result<Option<String>> {
 ///
 /// [`ProviderError::Decoding`], [`ProviderError::Truncated`], [`ProviderError::Reported`], and
 /// those of `reply`.
-pub fn read_whole<T: DeserializeOwned>(
-    body: &[u8],
+pub fn read_whole<'b, T: Deserialize<'b>>(
+    body: &'b [u8],
     reply: impl FnOnce(T) -> Result<Reply>,
 ) -> Result<Reply> {
     // For serde, a list is also a struct: its items are the fields, in their order.

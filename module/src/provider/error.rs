@@ -9,6 +9,7 @@ use crate::error::Stage;
 use crate::model::{UnsupportedSetting, Usage};
 use crate::provider::NamelessCall;
 use crate::provider::lenient::is_set;
+use crate::provider::retry_info::retry_info;
 use serde::de::Error as _;
 use serde_json::Value;
 use toolwright_http::{
@@ -425,7 +426,9 @@ impl ProviderError {
     /// Converts a response whose status is not a success.
     fn refused(refusal: Refusal) -> Self {
         let Refusal { status, reason, request_id, retry_after, location, body, .. } = refusal;
-        let error = serde_json::from_str::<Value>(&body).map(|body| ErrorBody::of(&body)).ok();
+        let json = serde_json::from_str::<Value>(&body).ok();
+        let retry_after = retry_after.or_else(|| retry_info(json.as_ref()?));
+        let error = json.as_ref().map(ErrorBody::of);
         let (code, message) = error.map_or((None, None), |error| (error.code, error.message));
         // The body may be a page of a proxy, which has no error message.
         let mut message = message.unwrap_or_else(|| reason.unwrap_or("no reason given").to_owned());

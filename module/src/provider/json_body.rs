@@ -35,9 +35,11 @@ impl<'a> JsonBody<'a> {
         Self { json: vec![b'{'], extra }
     }
 
-    /// Reserves space, so that a large body is not moved while it grows.
+    /// Reserves space for parts of this size and the small fields beside them, so that a large body
+    /// is not moved while it grows.
     pub fn reserve(&mut self, bytes: usize) {
-        self.json.reserve(bytes);
+        const SMALL_FIELDS: usize = 1024;
+        self.json.reserve(bytes.saturating_add(SMALL_FIELDS));
     }
 
     /// Writes a field.

@@ -26,6 +26,7 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -73,6 +74,88 @@ impl std::ops::Deref for Text {
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(TextVisitor).map(Self)
+    }
+}
+
+/// A [`Text`] that borrows from the JSON if it can, for the events of a stream.
+///
+/// ```
+/// use std::borrow::Cow;
+///
+/// use toolwright_module::provider::lenient::Str;
+///
+/// let piece: Str<'_> = serde_json::from_str(r#""a word""#)?;
+/// assert!(matches!(piece.0, Cow::Borrowed("a word")));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Str<'e>(pub Cow<'e, str>);
+
+impl Str<'_> {
+    /// Returns the text, if it is not empty.
+    #[must_use]
+    pub fn filled(self) -> Option<String> {
+        Some(self.0).filter(|text| !text.is_empty()).map(Cow::into_owned)
+    }
+}
+
+impl std::ops::Deref for Str<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de: 'e, 'e> Deserialize<'de> for Str<'e> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(StrVisitor).map(Self)
+    }
+}
+
+struct StrVisitor;
+
+impl<'de> Visitor<'de> for StrVisitor {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        TextVisitor.expecting(f)
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(text))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(text.to_owned()))
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Self::Value, E> {
+        TextVisitor.visit_bool(value).map(Cow::Owned)
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Self::Value, E> {
+        TextVisitor.visit_i64(value).map(Cow::Owned)
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Self::Value, E> {
+        TextVisitor.visit_u64(value).map(Cow::Owned)
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Self::Value, E> {
+        TextVisitor.visit_f64(value).map(Cow::Owned)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Cow::default())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        TextVisitor.visit_map(map).map(Cow::Owned)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+        TextVisitor.visit_seq(list).map(Cow::Owned)
     }
 }
 
@@ -409,6 +492,7 @@ mod tests {
             (r#"[{"type": "text", "text": "one "}, "two", {"image": 1}]"#, "one two"),
         ] {
             assert_eq!(serde_json::from_str::<Text>(wire).unwrap().0, text, "{wire}");
+            assert_eq!(serde_json::from_str::<Str<'_>>(wire).unwrap().0, text, "{wire}");
         }
     }
 

@@ -19,19 +19,24 @@ pub struct ReplyParts {
 
 impl ReplyParts {
     /// Adds a piece of text.
-    pub fn text(&mut self, piece: String, deltas: &mut Deltas) {
-        deltas.push(|| Delta::Text(piece.clone()));
+    pub fn text(&mut self, piece: impl AsRef<str> + Into<String>, deltas: &mut Deltas) {
+        deltas.push(|| Delta::Text(piece.as_ref().to_owned()));
         match self.parts.last_mut() {
-            Some(ReplyPart::Text(text)) => text.text.push_str(&piece),
+            Some(ReplyPart::Text(text)) => text.text.push_str(piece.as_ref()),
             _ => self.parts.push(ReplyPart::text(piece)),
         }
     }
 
     /// Adds a piece of reasoning; see [`Reasoning::provider`].
-    pub fn reasoning(&mut self, provider: &str, piece: String, deltas: &mut Deltas) {
-        deltas.push(|| Delta::Reasoning(piece.clone()));
+    pub fn reasoning(
+        &mut self,
+        provider: &str,
+        piece: impl AsRef<str> + Into<String>,
+        deltas: &mut Deltas,
+    ) {
+        deltas.push(|| Delta::Reasoning(piece.as_ref().to_owned()));
         match self.parts.last_mut() {
-            Some(ReplyPart::Reasoning(reasoning)) => reasoning.text.push_str(&piece),
+            Some(ReplyPart::Reasoning(reasoning)) => reasoning.text.push_str(piece.as_ref()),
             _ => {
                 let reasoning = Reasoning::new(provider, piece, Value::Null);
                 self.parts.push(ReplyPart::Reasoning(reasoning));

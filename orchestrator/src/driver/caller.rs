@@ -20,9 +20,9 @@ use toolwright_module::{Context, Effect, Error, Repaired, Reply, Result, Tool, T
 use toolwright_signature::Repair;
 use tracing::Instrument;
 
-use super::waiting::{DeadlinePassed, before_context_deadline, before_deadline};
+use super::waiting::{DeadlinePassed, before_context_deadline, before_deadline, kept};
 use crate::limits::Limits;
-use crate::perform::{self, Made, Open, Outcome, Performed};
+use crate::perform::{self, Made, Open, Outcome, Part, PartKind, Perform, Work};
 use crate::run::Run;
 use crate::step::StepResultKind;
 use crate::telemetry;
@@ -57,12 +57,29 @@ impl Caller<'_> {
         Self { cx, ..self.clone() }
     }
 
+    /// Performs a part.
+    pub(super) async fn perform(
+        &self,
+        performer: &dyn Perform,
+        part: Part,
+        work: Work<'_>,
+    ) -> Result<Outcome> {
+        let performed = async { performer.perform(part, work).await.map_err(Open::into_error) };
+        kept(&self.cx, "the performer", performed).await
+    }
+
+    /// Returns the part of a person's decision.
+    pub(super) fn decision(&self, call: ToolCall, unknown: Option<u32>) -> Part {
+        let effect = self.agent.tool(&call.name).map_or(Effect::Write, Tool::effect);
+        Part { path: self.cx.path(), kind: PartKind::Decide { call, effect, unknown } }
+    }
+
     /// Returns the outcome of a part. The cost of an outcome that was found is entered in the
-    /// ledger.
-    pub(super) fn found(&self, performed: Performed, made: &Made) -> Result<Outcome> {
-        let outcome = performed.map_err(Open::into_error)?;
+    /// ledger of the run, and not in those above it.
+    pub(super) fn found(&self, performed: Result<Outcome>, made: &Made) -> Result<Outcome> {
+        let outcome = performed?;
         if !made.is_noted() {
-            self.ledger.record(outcome.spent);
+            driver::record_again(&self.ledger, outcome.spent);
         }
         Ok(outcome)
     }
@@ -115,9 +132,7 @@ impl Caller<'_> {
             Some(decision) => Ok(decision),
             None => {
                 let path = driver::path_text(&self.cx);
-                let is_recorded = perform::performer(&self.cx).is_some();
-                let calls = calls.to_vec();
-                let awaits = AwaitsApproval { path, calls, unknown, is_recorded };
+                let awaits = AwaitsApproval { path, calls: calls.to_vec(), unknown };
                 Err(Error::stop(awaits).at(Stage::Approval))
             }
         }

@@ -1,6 +1,7 @@
 //! The parts of a run under a performer; see [`perform`](crate::perform).
 
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -10,9 +11,12 @@ use toolwright_module::event::EventKind;
 use toolwright_module::{Effect, Error, Result, Tool, ToolCall};
 
 use super::Driver;
-use super::waiting::{before_context_deadline, before_deadline};
+use super::caller::{Caller, is_interruption};
+use super::waiting::{before_context_deadline, before_deadline, kept};
 use crate::finished::ToolFailure;
 use crate::perform::{self, Made, Open, Outcome, OutcomeKind, Part, PartKind, Perform, Work};
+use crate::run::Run;
+use crate::state::Decided;
 use crate::step::StepResultKind;
 
 impl Driver<'_, '_> {
@@ -22,31 +26,27 @@ impl Driver<'_, '_> {
         deadline: Option<Instant>,
     ) -> Result<()> {
         let task = serde_json::to_string(self.track.run.task()).unwrap_or_default();
-        let kind = PartKind::Ask { nth: self.track.run.asked(), task: perform::hash([&*task]) };
-        let (caller, run, made) = (&self.caller, &*self.track.run, Made::default());
-        let work = async {
-            made.note();
-            let (began, before) = (Instant::now(), caller.ledger.committed());
-            let asked = pin!(caller.ask(run));
-            let asked = pin!(before_context_deadline(&caller.cx, asked));
-            let answer = caller.model_answer(before_deadline(deadline, asked).await);
-            let kind = match answer.map_err(Open::Work)? {
-                StepResultKind::Model(reply) => OutcomeKind::Reply(reply),
-                StepResultKind::Exhausted(limit) => OutcomeKind::Exhausted(limit),
-                _ => return Err(Open::Work(perform::another_kind())),
+        let (nth, task) = (self.track.run.asked(), perform::hash([&*task]));
+        let mut elapsed = Duration::ZERO;
+        loop {
+            let kind = PartKind::Ask { nth, task, attempt: self.track.run.exhausted() };
+            let (outcome, is_made) =
+                self.caller.perform_question(self.track.run, kind, performer, deadline).await?;
+            elapsed = elapsed.saturating_add(outcome.elapsed);
+            let kind = match outcome.kind {
+                OutcomeKind::Reply(reply) => StepResultKind::Model(reply),
+                OutcomeKind::Exhausted { limit, allowed } => {
+                    let now = self.caller.limits.allows(limit);
+                    if !is_made && now.is_none_or(|now| now > allowed) {
+                        self.track.run.pass_exhausted();
+                        continue;
+                    }
+                    StepResultKind::Exhausted(limit)
+                }
+                _ => return Err(perform::another_kind()),
             };
-            let spent = caller.ledger.committed().since(before);
-            Ok(Outcome { kind, spent, elapsed: began.elapsed() })
-        };
-        let part = Part { path: caller.cx.path(), kind };
-        let performed = performer.perform(part, Box::pin(work)).await;
-        let outcome = caller.found(performed, &made)?;
-        let kind = match outcome.kind {
-            OutcomeKind::Reply(reply) => StepResultKind::Model(reply),
-            OutcomeKind::Exhausted(limit) => StepResultKind::Exhausted(limit),
-            _ => return Err(perform::another_kind()),
-        };
-        self.track.apply_after(&self.caller, kind, outcome.elapsed)
+            return self.track.apply_after(&self.caller, kind, elapsed);
+        }
     }
 
     pub(super) async fn perform_calls(
@@ -57,13 +57,13 @@ impl Driver<'_, '_> {
     ) -> Result<()> {
         let made: Vec<Made> = calls.iter().map(|_| Made::default()).collect();
         let mut parts = Vec::with_capacity(calls.len());
-        let mut has_runs = false;
+        let (mut has_runs, mut below) = (false, Vec::with_capacity(calls.len()));
         for (call, made) in calls.iter().zip(&made) {
             let tool = self.caller.agent.tool(&call.name);
             let is_run = tool.is_some_and(Tool::has_parts);
             has_runs |= is_run;
             let effect = tool.map_or(Effect::Write, Tool::effect);
-            let attempt = self.attempts.get(&call.id).copied().unwrap_or_default();
+            let attempt = self.track.run.lost(&call.id);
             let call = *call;
             let kind = match is_run {
                 true => PartKind::Run { call: call.clone() },
@@ -71,14 +71,22 @@ impl Driver<'_, '_> {
             };
             let part = Part { path: self.caller.cx.path(), kind };
             let caller = self.caller.of_part(is_run);
+            below.push(caller.cx.ledger().filter(|_| is_run).cloned());
             let selected = self.track.run.repairs_of(&call.id).to_vec();
             let work = async move {
                 made.note();
-                let began = Instant::now();
-                let called = async { caller.call(call, selected, began, deadline).await };
+                let (began, has_begun) = (Instant::now(), AtomicBool::new(false));
+                let called = async {
+                    has_begun.store(true, Ordering::Relaxed);
+                    caller.call(call, selected, began, deadline).await
+                };
                 let called = pin!(caller.cx.until_cancelled(called));
                 let called = before_context_deadline(&caller.cx, called).await;
-                let (result, error) = called.map_err(Open::Work)?;
+                let has_begun = has_begun.load(Ordering::Relaxed);
+                let (result, error) = called.map_err(|error| match is_interruption(&error) {
+                    true if has_begun => Open::Interrupted(error),
+                    _ => Open::Work(error),
+                })?;
                 let spent = caller.cx.ledger().map(Ledger::committed).unwrap_or_default();
                 let kind = OutcomeKind::Called { result, error };
                 Ok(Outcome { kind, spent, elapsed: began.elapsed() })
@@ -86,18 +94,25 @@ impl Driver<'_, '_> {
             let work: Work<'_> = Box::pin(work);
             parts.push((part, work));
         }
+        // Also if the drive is dropped meanwhile.
+        self.track.below = below.iter().flatten().cloned().collect();
         let one_by_one = parts.len() == 1 || has_runs && !performer.side_by_side();
         let performed = if one_by_one {
             let mut performed = Vec::with_capacity(parts.len());
             for (part, work) in parts {
-                performed.push(performer.perform(part, work).await);
+                performed.push(self.caller.perform(performer, part, work).await);
                 if performed.last().is_some_and(Result::is_err) {
                     break;
                 }
             }
             performed
         } else {
-            let performed = performer.perform_all(parts, self.caller.limits.max_parallel).await;
+            let most = self.caller.limits.max_parallel;
+            let performed = async {
+                let performed = performer.perform_all(parts, most).await;
+                Ok(performed.into_iter().map(|one| one.map_err(Open::into_error)).collect())
+            };
+            let performed: Vec<_> = kept(&self.caller.cx, "the performer", performed).await?;
             if performed.len() != calls.len() {
                 let text = "`Perform::perform_all` must return one result for each part";
                 return Err(Error::stop(text).at(Stage::Journal));
@@ -106,7 +121,8 @@ impl Driver<'_, '_> {
         };
         let (mut results, mut failed, mut elapsed) = (Vec::new(), None, Duration::ZERO);
         let mut unknown = false;
-        for ((call, made), performed) in calls.iter().zip(&made).zip(performed) {
+        for (place, ((call, made), performed)) in calls.iter().zip(&made).zip(performed).enumerate()
+        {
             let outcome = match self.caller.found(performed, made) {
                 Ok(outcome) => outcome,
                 Err(error) => {
@@ -120,14 +136,22 @@ impl Driver<'_, '_> {
                     let failure = |error| ToolFailure { call: (*call).clone(), error };
                     self.failures.extend(error.map(failure));
                     results.push(result);
+                    below.get_mut(place).map(Option::take);
                 }
-                OutcomeKind::Unknown => {
-                    *self.attempts.entry(call.id.clone()).or_default() += 1;
-                    unknown = true;
+                // Without this, an approver that decides by itself would decide without end.
+                OutcomeKind::Unknown if self.decided_now.contains(&call.id) => {
+                    let text = format!(
+                        "the performer lost the outcome of the call `{}`, which was not begun; return `Unknown` only for an attempt that was begun before",
+                        call.id,
+                    );
+                    failed = failed.or_else(|| Some(Error::stop(text).at(Stage::Journal)));
                 }
+                OutcomeKind::Unknown => unknown = true,
                 _ => failed = failed.or_else(|| Some(perform::another_kind())),
             }
         }
+        self.track.below = below.into_iter().flatten().collect();
+        self.track.leave_out_below();
         if !results.is_empty() {
             let kind = StepResultKind::Tools(results);
             self.track.apply_after(&self.caller, kind, elapsed)?;
@@ -139,9 +163,29 @@ impl Driver<'_, '_> {
         failed.map_or(Ok(()), Err)
     }
 
+    /// Gives the performer the decisions that the program applied to the run itself, so that a later
+    /// drive from its outcomes finds them.
+    pub(super) async fn keep_decisions(&mut self) -> Result<()> {
+        let Self { caller, track, .. } = self;
+        let Some(performer) = perform::performer(&caller.cx).cloned() else { return Ok(()) };
+        for Decided { call, decision, unknown } in track.run.decided() {
+            let part = caller.decision(call.clone(), *unknown);
+            let work = async { Ok(Outcome::new(OutcomeKind::Decided(decision.clone()))) };
+            let performed = caller.perform(&*performer, part, Box::pin(work)).await;
+            if performed?.kind != OutcomeKind::Decided(decision.clone()) {
+                let text = format!(
+                    "the journal has another decision on the call `{}` than the run; drive the run without a decision, and the journal's holds",
+                    call.id,
+                );
+                return Err(Error::stop(text).at(Stage::Journal));
+            }
+        }
+        Ok(())
+    }
+
     /// Gets the decisions on calls, one after another, because the same person decides on all.
     pub(super) async fn decide(&mut self, calls: Vec<ToolCall>) -> Result<()> {
-        let Self { caller, track, attempts, .. } = self;
+        let Self { caller, track, decided_now, .. } = self;
         let performer = perform::performer(&caller.cx).cloned();
         caller.cx.emit(|| EventKind::ApprovalAwaited { calls: calls.clone() });
         let unknown = track.run.unknown_outcome().map(ToOwned::to_owned);
@@ -152,25 +196,59 @@ impl Driver<'_, '_> {
                 decisions.push((call.id.clone(), caller.approve(call, &calls, is_unknown).await?));
                 continue;
             };
-            let effect = caller.agent.tool(&call.name).map_or(Effect::Write, Tool::effect);
-            let lost = attempts.get(&call.id).map_or(0, |attempt| attempt.saturating_sub(1));
-            let unknown = is_unknown.then_some(lost);
-            let kind = PartKind::Decide { call: call.clone(), effect, unknown };
-            let part = Part { path: caller.cx.path(), kind };
             let run = &*track.run;
+            let unknown = is_unknown.then(|| run.lost(&call.id).saturating_sub(1));
+            let (part, made) = (caller.decision(call.clone(), unknown), Made::default());
             let work = async {
+                made.note();
                 let decision = caller.approve(call, &calls, is_unknown).await;
                 let decision = decision.map_err(Open::Work)?;
                 let checked = run.check_decision(call, &decision);
                 checked.map_err(|error| Open::Work(error.into_module()))?;
                 Ok(Outcome::new(OutcomeKind::Decided(decision)))
             };
-            let performed = performer.perform(part, Box::pin(work)).await;
-            match performed.map_err(Open::into_error)?.kind {
+            let performed = caller.perform(&**performer, part, Box::pin(work)).await?;
+            if is_unknown && made.is_noted() {
+                decided_now.insert(call.id.clone());
+            }
+            match performed.kind {
                 OutcomeKind::Decided(decision) => decisions.push((call.id.clone(), decision)),
                 _ => return Err(perform::another_kind()),
             }
         }
         track.apply_after(caller, StepResultKind::Decisions(decisions), Duration::ZERO)
+    }
+}
+
+impl Caller<'_> {
+    /// Performs a question. Also returns whether it was asked now.
+    async fn perform_question(
+        &self,
+        run: &Run,
+        kind: PartKind,
+        performer: &dyn Perform,
+        deadline: Option<Instant>,
+    ) -> Result<(Outcome, bool)> {
+        let made = Made::default();
+        let work = async {
+            made.note();
+            let (began, before) = (Instant::now(), self.ledger.committed());
+            let asked = pin!(self.ask(run));
+            let asked = pin!(before_context_deadline(&self.cx, asked));
+            let answer = self.model_answer(before_deadline(deadline, asked).await);
+            let kind = match answer.map_err(Open::Work)? {
+                StepResultKind::Model(reply) => OutcomeKind::Reply(reply),
+                StepResultKind::Exhausted(limit) => {
+                    let allowed = self.limits.allows(limit).unwrap_or(u64::MAX);
+                    OutcomeKind::Exhausted { limit, allowed }
+                }
+                _ => return Err(Open::Work(perform::another_kind())),
+            };
+            let spent = self.ledger.committed().since(before);
+            Ok(Outcome { kind, spent, elapsed: began.elapsed() })
+        };
+        let part = Part { path: self.cx.path(), kind };
+        let performed = self.perform(performer, part, Box::pin(work)).await;
+        Ok((self.found(performed, &made)?, made.is_noted()))
     }
 }

@@ -1,11 +1,16 @@
 //! Waits with a deadline.
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures_util::future::FutureExt;
 use tokio::time::Instant;
 use toolwright_module::error::Stage;
 use toolwright_module::{Context, Error, Result};
+
+use super::caller::drop_payload;
+use crate::error::RunError;
 
 /// One year: later than any useful deadline, and small enough to add to any `Instant`.
 pub(super) const ONE_YEAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
@@ -38,6 +43,30 @@ pub(super) async fn before_context_deadline<T>(
     before_deadline(cx.deadline().map(Instant::from), work)
         .await
         .unwrap_or_else(|| Err(Error::other(DeadlinePassed).at(Stage::Limit)))
+}
+
+/// Time that a performer or a store has beyond the deadline. The work itself ends at the deadline, so
+/// this is for what ended right before and has to be kept.
+const TO_KEEP: Duration = Duration::from_secs(1);
+
+/// Waits for the work of a performer or a store, which is foreign code: until shortly after the
+/// context's deadline, and with its panics as errors.
+pub(super) async fn kept<T>(
+    cx: &Context,
+    what: &'static str,
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let deadline = cx.deadline().map(|deadline| Instant::from(deadline).max(Instant::now()));
+    let deadline = deadline.map(|deadline| deadline.checked_add(TO_KEEP).unwrap_or(deadline));
+    let work = AssertUnwindSafe(work).catch_unwind();
+    match before_deadline(deadline, work).await {
+        Some(Ok(kept)) => kept,
+        Some(Err(panic)) => {
+            drop_payload(panic);
+            Err(RunError::Panicked { what }.into_module())
+        }
+        None => Err(Error::other(DeadlinePassed).at(Stage::Limit)),
+    }
 }
 
 /// The error of a passed deadline of the context. An agent below an agent has the same deadline, so

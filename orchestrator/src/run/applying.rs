@@ -19,7 +19,7 @@ use crate::repaired_call::RepairedCall;
 use crate::repeated_mistakes::Mistake;
 use crate::run::{Run, calls_of, edit_of};
 use crate::selector::{Selection, Selector, Selects};
-use crate::state::{DecidedCall, Phase};
+use crate::state::{Decided, DecidedCall, Phase};
 use crate::step::RunResult;
 use crate::tool_names::available_tools;
 
@@ -266,14 +266,20 @@ impl Run {
         let (mut results, unknown) = (std::mem::take(results), unknown.take());
         let limits = self.state.limits.clone();
         let step = self.state.step.saturating_sub(1);
-        self.state.decided = decisions.iter().map(|(id, _)| id.clone()).collect();
         let mut decisions: HashMap<String, Decision> = decisions.into_iter().collect();
         let mut decided = Vec::with_capacity(decisions.len());
+        let mut made = Vec::with_capacity(decisions.len());
         for (call, result) in self.calls().zip(&mut results) {
             let Some((id, decision)) = decisions.remove_entry(&call.id) else { continue };
+            let is_unknown = unknown.as_deref() == Some(&*id);
+            made.push(Decided {
+                call: call.clone(),
+                decision: decision.clone(),
+                unknown: is_unknown.then(|| self.lost(&id).saturating_sub(1)),
+            });
             match &decision {
                 Decision::Deny { reason } => {
-                    let text = match unknown.as_deref() == Some(&*call.id) {
+                    let text = match is_unknown {
                         true => format!(
                             "Whether the call took effect is not known, and it is not made again: {reason}"
                         ),
@@ -289,6 +295,7 @@ impl Run {
             let (tool, arguments) = (call.name.clone(), call.arguments.clone());
             decided.push((id, DecidedCall { step, tool, arguments, decision }));
         }
+        self.state.decided = made;
         // Repeating a call keeps the decision that allowed it, with the arguments of that decision.
         let repeats =
             |call: &DecidedCall| matches!(call.decision, Decision::Approve | Decision::CallAgain);

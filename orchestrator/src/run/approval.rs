@@ -8,7 +8,7 @@ use toolwright_module::{Effect, ToolCall};
 use crate::approval_policy::ApprovalPolicy;
 use crate::error::{Result, RunError};
 use crate::run::Run;
-use crate::state::{DecidedCall, Phase};
+use crate::state::{Decided, DecidedCall, Phase};
 
 /// Approval by policy.
 impl Run {
@@ -99,14 +99,19 @@ impl Run {
         &self.state.decisions
     }
 
-    /// Takes the decisions since the last call of this method, with the ids of the calls.
-    pub(crate) fn take_decided(&mut self) -> Vec<(String, Decision)> {
-        let ids = std::mem::take(&mut self.state.decided).into_iter();
-        let decided = ids.filter_map(|id| {
-            let decision = self.state.decisions.get(&id)?.decision.clone();
-            Some((id, decision))
-        });
-        decided.collect()
+    /// Takes the decisions of the last step, if it was one of decisions.
+    pub(crate) fn take_decided(&mut self) -> Vec<Decided> {
+        std::mem::take(&mut self.state.decided)
+    }
+
+    /// Returns the decisions that [`take_decided`](Self::take_decided) takes.
+    pub(crate) fn decided(&self) -> &[Decided] {
+        &self.state.decided
+    }
+
+    /// Returns how often the outcome of a call was lost.
+    pub(crate) fn lost(&self, id: &str) -> u32 {
+        self.state.lost.get(id).copied().unwrap_or_default()
     }
 
     /// Checks a decision before it is recorded. One that cannot be applied must not be kept.
@@ -198,6 +203,8 @@ impl Run {
     pub(crate) fn ask_about_next(&mut self) {
         let Phase::Tools { results, .. } = &self.state.phase else { return };
         let Some(id) = self.batch(results).next().map(|call| call.id.clone()) else { return };
+        let lost = self.state.lost.entry(id.clone()).or_default();
+        *lost = lost.saturating_add(1);
         if let Phase::Tools { results, .. } = &mut self.state.phase {
             let results = std::mem::take(results);
             let (awaits, unknown) = (vec![id.clone()], Some(id));

@@ -124,7 +124,8 @@ impl ToolOrchestrator {
 
     /// Like [`drive`](Self::drive), but calls `store` with the run at the start and after each change:
     /// after each applied step, after each result of a batch of calls, and before a call that changes
-    /// something. The drive waits for it, and ends with its error.
+    /// something. The drive waits for it, at most until one second after the context's deadline, and
+    /// ends with its error.
     ///
     /// Serialize the run in `store`, and write it in the future that it returns. If the program is
     /// killed, [`Run::resume`] the run and drive it again: nothing that had ended is lost, and a

@@ -843,6 +843,7 @@ fn without_repetitions(state: &mut Value) {
     state["step"].take();
     // A batch that was interrupted keeps the results that it had. The rest takes its time again.
     state["elapsed"].take();
+    state.as_object_mut().unwrap().remove("lost");
     // Reads that run side by side may end in any order.
     let mut used: Vec<String> = serde_json::from_value(state["tools_used"].take()).unwrap();
     used.sort();

@@ -92,9 +92,9 @@ fn read(is_chat: bool, bytes: &[u8], chance: &mut Chance) -> Read {
         (!chunk.is_empty()).then(|| chunk.to_vec())
     });
     if is_chat {
-        read_with(chat::Pieces::new(&asked()), chunks)
+        read_with(chat::Pieces::new(&asked(), &"openai-chat".into()), chunks)
     } else {
-        read_with(responses::Pieces::new(&asked()), chunks)
+        read_with(responses::Pieces::new(&asked(), &"openai-responses".into()), chunks)
     }
 }
 

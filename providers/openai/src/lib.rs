@@ -78,6 +78,7 @@ mod generated_streams;
 mod open_ai;
 mod request;
 mod responses;
+mod rules;
 
 pub use api::{Api, UnknownApi};
 pub use open_ai::OpenAi;

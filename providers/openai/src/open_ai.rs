@@ -18,6 +18,7 @@ use toolwright_signature::Dialect;
 
 use crate::api::Api;
 use crate::request::{Options, Written};
+use crate::rules::Rules;
 use crate::{Result, chat, responses};
 
 const OPENAI: &str = "https://api.openai.com/v1";
@@ -72,6 +73,7 @@ struct Parts {
     structured_output: bool,
     settings: Option<Settings>,
     encrypted_reasoning: bool,
+    rules: Rules,
     written: Written,
 }
 
@@ -110,13 +112,15 @@ impl OpenAi {
     ///
     /// [`ProviderError::BaseUrl`] if the base URL cannot be used.
     pub fn at(base_url: &str, model: impl Into<String>) -> Result<Self> {
+        let model = model.into();
         let connection = Connection::at(base_url)?;
         let endpoint = connection.endpoint();
         let urls = [endpoint.url(["chat", "completions"], &[])?, endpoint.url(["responses"], &[])?];
         Ok(Self(Arc::new(Parts {
             connection,
             urls,
-            model: model.into(),
+            rules: Rules::of_model(&model),
+            model,
             api: Api::default(),
             dialect: Dialect::OpenAiLoose,
             structured_output: true,
@@ -323,9 +327,12 @@ impl OpenAi {
         let response = parts.connection.events(parts.url(), parts.body(request, true)?).await?;
         let (silence, whole) =
             (parts.connection.silence(), |body: &[u8]| parts.read(body, request));
+        let [chat, responses] = &parts.rules.origins;
         match parts.api {
-            Api::Chat => stream_of(response, chat::Pieces::new(request), silence, whole),
-            Api::Responses => stream_of(response, responses::Pieces::new(request), silence, whole),
+            Api::Chat => stream_of(response, chat::Pieces::new(request, chat), silence, whole),
+            Api::Responses => {
+                stream_of(response, responses::Pieces::new(request, responses), silence, whole)
+            }
         }
     }
 
@@ -354,10 +361,13 @@ impl Parts {
 
     /// Reads a whole reply.
     fn read(&self, body: &[u8], request: &Request) -> Result<Reply> {
+        let [chat, responses] = &self.rules.origins;
         match self.api {
-            Api::Chat => read_whole(body, |reply: chat::Completion| reply.into_reply(request)),
+            Api::Chat => {
+                read_whole(body, |reply: chat::Completion| reply.into_reply(request, chat))
+            }
             Api::Responses => {
-                read_whole(body, |reply: responses::Response| reply.into_reply(request))
+                read_whole(body, |reply: responses::Response| reply.into_reply(request, responses))
             }
         }
     }
@@ -379,6 +389,7 @@ impl Parts {
             settings: self.settings.as_ref(),
             supported: self.supported(),
             encrypted_reasoning: self.encrypted_reasoning,
+            rules: &self.rules,
             written: &self.written,
             stream,
         }

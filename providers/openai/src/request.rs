@@ -16,6 +16,7 @@ use toolwright_module::{Message, Request, ToolCall};
 use toolwright_signature::{Dialect, LoweredRequest};
 
 use crate::Result;
+use crate::rules::Rules;
 
 /// The settings of a model that its requests need.
 #[derive(Clone, Copy)]
@@ -26,6 +27,7 @@ pub(crate) struct Options<'a> {
     pub(crate) settings: Option<&'a Settings>,
     pub(crate) supported: SettingSet,
     pub(crate) encrypted_reasoning: bool,
+    pub(crate) rules: &'a Rules,
     pub(crate) written: &'a Written,
     pub(crate) stream: bool,
 }
@@ -47,15 +49,20 @@ pub(crate) struct WrittenTools {
 }
 
 impl Written {
-    /// Returns the messages of a request, each written by `write` once.
+    /// Returns the messages from `first` of a request, each written by `write` once. `write` also
+    /// gets the messages before.
     pub(crate) fn messages(
         &self,
         request: &Request,
-        write: impl Fn(&Message) -> serde_json::Result<Vec<u8>>,
+        first: usize,
+        write: impl Fn(&Message, &[Arc<Message>]) -> serde_json::Result<Vec<u8>>,
     ) -> Result<Vec<Arc<[u8]>>> {
-        let write = |message: &Message| Ok(write(message).map_err(unsent)?.into());
-        let written = request.messages.iter();
-        written.map(|message| self.messages.get_or_make(message, write)).collect()
+        let written = |at| {
+            let (before, rest) = request.messages.split_at(at);
+            let write = |message: &Message| Ok(write(message, before).map_err(unsent)?.into());
+            rest.first().map(|message| self.messages.get_or_make(message, write))
+        };
+        (first..request.messages.len()).filter_map(written).collect()
     }
 
     /// Returns the tools and the output of a request, written by `write` once.

@@ -5,6 +5,3 @@ mod request;
 
 pub(crate) use reply::{Pieces, Response};
 pub(crate) use request::body;
-
-/// The provider of this API's reasoning. Later requests contain the reasoning unchanged.
-const PROVIDER: &str = "openai-responses";

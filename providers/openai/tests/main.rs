@@ -14,4 +14,5 @@ mod faults;
 mod hostile;
 mod parts_and_settings;
 mod requests;
+mod round_trips;
 mod setup;

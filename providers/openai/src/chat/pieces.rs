@@ -2,24 +2,27 @@
 //!
 //! [`Pieces`] decides which pieces belong to one call. A whole reply is a single piece.
 
-use serde_json::Value;
-use toolwright_module::message::{CallKind, ReplyPart};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolwright_module::message::{CallKind, Opaque, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
-use toolwright_module::provider::lenient::{Text, is_set};
+use toolwright_module::provider::lenient::{Str, Text, is_set};
 use toolwright_module::provider::{Deltas, ReplyParts, complete_calls, is_empty_object};
 use toolwright_module::{Reply, Request, ToolCall};
 
-use super::PROVIDER;
+use super::reasoning::{Details, Field, text_of};
 use super::reply::{Choice, Completion, Content, Function, Message};
 use crate::Result;
 use crate::arguments::{is_complete, is_json, is_same, is_unfinished};
 use toolwright_module::provider::Decoder;
 use toolwright_module::provider::ProviderError;
 
-impl Completion {
+impl Completion<'_> {
     /// Converts a whole reply.
-    pub(crate) fn into_reply(self, request: &Request) -> Result<Reply> {
-        let mut pieces = Pieces::new(request);
+    pub(crate) fn into_reply(self, request: &Request, origin: &Arc<str>) -> Result<Reply> {
+        let mut pieces = Pieces::new(request, origin);
         pieces.is_whole = true;
         pieces.add(self, &mut Deltas::discarded())?;
         // A whole reply has ended, even if it has no finish reason.
@@ -32,7 +35,14 @@ impl Completion {
 pub(crate) struct Pieces {
     /// The number of messages in the request.
     turn: usize,
+    /// The provider of reasoning and opaque parts.
+    origin: Arc<str>,
     parts: ReplyParts,
+    /// The field with the reasoning's text.
+    reasoning: Option<Field>,
+    details: Details,
+    /// Google's data of the message.
+    extra: Value,
     calls: Vec<Slot>,
     /// The number of messages and deltas so far.
     events: usize,
@@ -46,15 +56,22 @@ pub(crate) struct Pieces {
     refused: bool,
     has_events: bool,
     chosen: bool,
-    /// Choices with another index than 0, until there is one with 0. A request asks for one
-    /// choice, and some servers give it another index.
-    others: Vec<Choice>,
+    /// The first choice, if its index is not 0. It is used if no choice has the index 0, because
+    /// some servers give the only choice another index.
+    other: Option<Box<Other>>,
     /// Whether a stream has content in `delta`.
     in_deltas: bool,
     /// Whether the reply is not streamed.
     is_whole: bool,
     /// Whether the stream had `[DONE]`.
     done: bool,
+}
+
+/// A choice with another index than 0.
+struct Other {
+    index: Option<u64>,
+    pieces: Pieces,
+    error: Option<ProviderError>,
 }
 
 /// A call under construction.
@@ -66,13 +83,23 @@ struct Slot {
     event: usize,
     /// Whether the arguments so far cannot become JSON.
     is_broken: bool,
+    /// Google's data of the call.
+    extra: Value,
 }
 
 impl Pieces {
-    pub(crate) fn new(request: &Request) -> Self {
+    pub(crate) fn new(request: &Request, origin: &Arc<str>) -> Self {
+        Self { turn: request.messages.len(), ..Self::empty(origin) }
+    }
+
+    fn empty(origin: &Arc<str>) -> Self {
         Self {
-            turn: request.messages.len(),
+            turn: 0,
+            origin: Arc::clone(origin),
             parts: ReplyParts::default(),
+            reasoning: None,
+            details: Details::default(),
+            extra: Value::Null,
             calls: Vec::new(),
             events: 0,
             legacy: None,
@@ -83,14 +110,14 @@ impl Pieces {
             refused: false,
             has_events: false,
             chosen: false,
-            others: Vec::new(),
+            other: None,
             in_deltas: false,
             is_whole: false,
             done: false,
         }
     }
 
-    fn add(&mut self, completion: Completion, deltas: &mut Deltas) -> Result<()> {
+    fn add(&mut self, completion: Completion<'_>, deltas: &mut Deltas) -> Result<()> {
         self.has_events = true;
         if let Some(usage) = completion.usage.or(completion.x_groq.usage).map(Usage::from) {
             // A later event without counts does not replace them.
@@ -109,17 +136,35 @@ impl Pieces {
             if choice.index.0.unwrap_or(place as u64) == 0 {
                 if !self.chosen {
                     self.chosen = true;
-                    self.others = Vec::new();
+                    self.other = None;
                 }
                 self.choose(choice, deltas)?;
             } else if !self.chosen {
-                self.others.push(choice);
+                self.put_aside(choice);
             }
         }
         Ok(())
     }
 
-    fn choose(&mut self, choice: Choice, deltas: &mut Deltas) -> Result<()> {
+    /// Reads a choice that is used if there is no other.
+    fn put_aside(&mut self, choice: Choice<'_>) {
+        let other = self.other.get_or_insert_with(|| {
+            let pieces = Self {
+                turn: self.turn,
+                is_whole: self.is_whole,
+                has_events: true,
+                chosen: true,
+                ..Self::empty(&self.origin)
+            };
+            Box::new(Other { index: choice.index.0, pieces, error: None })
+        });
+        if other.index == choice.index.0 && other.error.is_none() {
+            other.pieces.usage = self.usage;
+            other.error = other.pieces.choose(choice, &mut Deltas::discarded()).err();
+        }
+    }
+
+    fn choose(&mut self, choice: Choice<'_>, deltas: &mut Deltas) -> Result<()> {
         if is_set(&choice.error) {
             return Err(ProviderError::reported(&choice.error, self.reported_usage()));
         }
@@ -152,17 +197,19 @@ impl Pieces {
     }
 
     /// Removes the content that the deltas already had from a whole message after them.
-    fn without_known(&self, mut message: Message) -> Message {
+    fn without_known<'e>(&self, mut message: Message<'e>) -> Message<'e> {
         for part in self.parts.parts() {
             match part {
                 ReplyPart::Text(_) => {
-                    message.content.text.clear();
+                    message.content.text = Cow::default();
                     message.content.refusal.clear();
-                    message.refusal.0.clear();
+                    message.refusal = Str::default();
                 }
                 ReplyPart::Reasoning(_) => {
-                    message.reasoning_content.0.clear();
-                    message.reasoning.0.clear();
+                    message.reasoning_content = Str::default();
+                    message.reasoning = Str::default();
+                    message.reasoning_details.clear();
+                    message.content.thinking.clear();
                 }
                 ReplyPart::Call(_) => {
                     message.content.calls.clear();
@@ -175,29 +222,41 @@ impl Pieces {
         message
     }
 
-    fn add_message(&mut self, message: Message, deltas: &mut Deltas) -> Result<()> {
-        let reasoning = message.reasoning_content.filled();
-        if let Some(piece) = reasoning.or_else(|| message.reasoning.filled()) {
-            self.parts.reasoning(PROVIDER, piece, deltas);
+    fn add_message(&mut self, message: Message<'_>, deltas: &mut Deltas) -> Result<()> {
+        let Content { text, refusal, thinking, calls } = message.content;
+        // Some servers send the same text in several fields.
+        let reasoning = [
+            (Field::ReasoningContent, message.reasoning_content.0),
+            (Field::Reasoning, message.reasoning.0),
+            (Field::Thinking, thinking.into()),
+            (Field::Details, text_of(&message.reasoning_details).into()),
+        ];
+        if let Some((field, piece)) = reasoning.into_iter().find(|(_, piece)| !piece.is_empty()) {
+            self.reasoning.get_or_insert(field);
+            self.parts.reasoning(&self.origin, piece, deltas);
         }
-        let Content { text, refusal, calls } = message.content;
+        self.details.add(message.reasoning_details, self.is_whole);
+        if is_set(&message.extra_content) {
+            self.extra = message.extra_content;
+        }
         if !text.is_empty() {
             self.parts.text(text, deltas);
         }
-        for piece in [refusal, message.refusal.0] {
+        for piece in [refusal.into(), message.refusal.0] {
             if !piece.is_empty() {
                 self.refused = true;
                 self.parts.text(piece, deltas);
             }
         }
         self.events += 1;
-        for call in calls.into_iter().chain(message.tool_calls) {
+        for mut call in calls.into_iter().chain(message.tool_calls) {
             let index = call.index.0;
+            let extra = std::mem::take(&mut call.extra_content);
             let (id, name, arguments, is_custom) = call.function();
             if id.is_empty() && name.is_empty() && arguments.is_empty() {
                 continue;
             }
-            self.call(Piece { index, id, name, arguments, is_custom }, deltas)?;
+            self.call(Piece { index, id, name, arguments, is_custom, extra }, deltas)?;
         }
         let (name, arguments) = message.function_call.name_and_arguments();
         // Some servers send an empty one in every reply.
@@ -225,6 +284,7 @@ impl Pieces {
                 part,
                 event: self.events,
                 is_broken: false,
+                extra: Value::Null,
             });
             place = Place::More(self.calls.len() - 1);
         }
@@ -232,6 +292,9 @@ impl Pieces {
             return Ok(());
         };
         let part = self.calls[at].part;
+        if is_set(&piece.extra) {
+            self.calls[at].extra = piece.extra;
+        }
         if piece.is_custom {
             self.parts.mark_custom(part);
         }
@@ -378,6 +441,12 @@ impl Pieces {
     fn parts(&mut self) -> Vec<ReplyPart> {
         let legacy = self.legacy.and_then(|part| self.parts.call(part).cloned());
         let mut parts = self.parts.take();
+        for slot in &mut self.calls {
+            if let Some(ReplyPart::Call(call)) = parts.get_mut(slot.part) {
+                let extra = std::mem::take(&mut slot.extra);
+                call.opaque = is_set(&extra).then(|| Box::new(opaque(&self.origin, extra)));
+            }
+        }
         if let (Some(place), Some(legacy)) = (self.legacy, legacy) {
             let is_same = |call: &ToolCall| {
                 call.name == legacy.name && is_same(&call.arguments, &legacy.arguments)
@@ -387,8 +456,17 @@ impl Pieces {
                 parts.remove(place);
             }
         }
+        if is_set(&self.extra) {
+            let extra = std::mem::take(&mut self.extra);
+            parts.push(ReplyPart::Other(opaque(&self.origin, extra)));
+        }
+        std::mem::take(&mut self.details).mark(self.reasoning, &self.origin, &mut parts);
         parts
     }
+}
+
+fn opaque(origin: &str, extra: Value) -> Opaque {
+    Opaque::new(origin, json!({"extra_content": extra}))
 }
 
 /// A piece of a call, from one event.
@@ -398,6 +476,7 @@ struct Piece {
     name: Text,
     arguments: String,
     is_custom: bool,
+    extra: Value,
 }
 
 /// The place of a piece among the calls.
@@ -410,22 +489,32 @@ enum Place {
     Known,
 }
 
-impl Message {
+impl Message<'_> {
     fn has_content(&self) -> bool {
-        let Content { text, refusal, calls } = &self.content;
+        let Content { text, refusal, thinking, calls } = &self.content;
         let function = &self.function_call;
-        let texts = [text, refusal, &self.refusal.0, &self.reasoning_content.0, &self.reasoning.0];
-        texts.into_iter().chain([&function.name.0]).any(|text| !text.is_empty())
+        let texts: [&str; 7] = [
+            text,
+            refusal,
+            thinking,
+            &self.refusal,
+            &self.reasoning_content,
+            &self.reasoning,
+            &function.name,
+        ];
+        texts.iter().any(|text| !text.is_empty())
             || !calls.is_empty()
+            || !self.reasoning_details.is_empty()
+            || is_set(&self.extra_content)
             || !self.tool_calls.is_empty()
             || !function.arguments.0.is_empty()
     }
 }
 
 impl Decoder for Pieces {
-    type Event<'e> = Completion;
+    type Event<'e> = Completion<'e>;
 
-    fn is_bare_error(event: &Completion) -> bool {
+    fn is_bare_error(event: &Completion<'_>) -> bool {
         event.choices.is_empty()
             && !is_set(&event.error)
             && (&*event.object == "error"
@@ -436,7 +525,7 @@ impl Decoder for Pieces {
                     .any(is_set))
     }
 
-    fn take(&mut self, event: Completion, deltas: &mut Deltas) -> Result<()> {
+    fn take(&mut self, event: Completion<'_>, deltas: &mut Deltas) -> Result<()> {
         self.add(event, deltas)
     }
 
@@ -455,15 +544,17 @@ impl Decoder for Pieces {
 
     fn finish(mut self) -> Result<Reply> {
         let usage = self.reported_usage();
-        if !self.chosen {
-            // No choice has the index 0, so the first one is used.
-            let first = self.others.first().and_then(|choice| choice.index.0);
-            for choice in std::mem::take(&mut self.others) {
-                if choice.index.0 == first {
-                    self.chosen = true;
-                    self.choose(choice, &mut Deltas::discarded())?;
-                }
+        // No choice has the index 0, so the first one is used.
+        if let Some(Other { mut pieces, error, .. }) = self.other.take().map(|other| *other) {
+            if let Some(error) = error {
+                return Err(error);
             }
+            (pieces.usage, pieces.model, pieces.done) = (self.usage, self.model, self.done);
+            // A whole reply has ended, even if it has no finish reason.
+            if self.is_whole {
+                pieces.finish.get_or_insert_default();
+            }
+            return pieces.finish();
         }
         if self.has_events && !self.chosen {
             return Err(ProviderError::Empty { usage });

@@ -1,20 +1,22 @@
 //! Replies of Chat Completions, as servers send them.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use toolwright_module::model::Usage;
 use toolwright_module::provider::lenient::{
-    Arguments, Count, Text, fields, if_object, object, or_default,
+    Arguments, Count, Str, Text, fields, if_object, object, or_default,
 };
 
 /// A whole reply, or one event of a stream. They differ in one field of [`Choice`].
 #[derive(Deserialize)]
-pub(crate) struct Completion {
-    #[serde(default)]
-    pub(super) model: Text,
-    #[serde(default, deserialize_with = "or_default")]
-    pub(super) choices: Vec<Choice>,
+pub(crate) struct Completion<'e> {
+    #[serde(borrow, default)]
+    pub(super) model: Str<'e>,
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    pub(super) choices: Vec<Choice<'e>>,
     #[serde(default, deserialize_with = "if_object")]
     pub(super) usage: Option<Tokens>,
     /// The usage in streams of Groq.
@@ -23,8 +25,8 @@ pub(crate) struct Completion {
     #[serde(default)]
     pub(super) error: Value,
     // Fields of an error without the usual form.
-    #[serde(default)]
-    pub(super) object: Text,
+    #[serde(borrow, default)]
+    pub(super) object: Str<'e>,
     #[serde(default)]
     pub(super) detail: Value,
     #[serde(default)]
@@ -46,35 +48,41 @@ pub(super) struct Groq {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Choice {
+pub(super) struct Choice<'e> {
     #[serde(default)]
     pub(super) index: Count,
     /// The message of a whole reply. Some servers also end a stream with it.
-    #[serde(default, deserialize_with = "fields")]
-    pub(super) message: Message,
+    #[serde(borrow, default, deserialize_with = "fields")]
+    pub(super) message: Message<'e>,
     /// A piece of the message, in a stream.
-    #[serde(default, deserialize_with = "fields")]
-    pub(super) delta: Message,
+    #[serde(borrow, default, deserialize_with = "fields")]
+    pub(super) delta: Message<'e>,
     /// The text in the older Completions API.
-    #[serde(default)]
-    pub(super) text: Text,
+    #[serde(borrow, default)]
+    pub(super) text: Str<'e>,
     #[serde(default)]
     pub(super) error: Value,
-    #[serde(default)]
-    pub(super) finish_reason: Text,
+    #[serde(borrow, default)]
+    pub(super) finish_reason: Str<'e>,
 }
 
 #[derive(Default, Deserialize)]
-pub(super) struct Message {
-    #[serde(default)]
-    pub(super) content: Content,
-    #[serde(default)]
-    pub(super) refusal: Text,
-    #[serde(default)]
-    pub(super) reasoning_content: Text,
+pub(super) struct Message<'e> {
+    #[serde(borrow, default)]
+    pub(super) content: Content<'e>,
+    #[serde(borrow, default)]
+    pub(super) refusal: Str<'e>,
+    #[serde(borrow, default)]
+    pub(super) reasoning_content: Str<'e>,
     /// The same under another name. Some servers send both.
+    #[serde(borrow, default)]
+    pub(super) reasoning: Str<'e>,
+    /// The reasoning with signatures, in OpenRouter's form.
+    #[serde(default, deserialize_with = "details")]
+    pub(super) reasoning_details: Vec<Map<String, Value>>,
+    /// Google's data of a message, such as a signature.
     #[serde(default)]
-    pub(super) reasoning: Text,
+    pub(super) extra_content: Value,
     #[serde(default, deserialize_with = "calls")]
     pub(super) tool_calls: Vec<Call>,
     /// The only call, in the first form of the API (`functions` instead of `tools`).
@@ -103,6 +111,9 @@ pub(super) struct Call {
     pub(super) parameters: Arguments,
     #[serde(default)]
     pub(super) input: Arguments,
+    /// Google's data of a call, such as a signature.
+    #[serde(default)]
+    pub(super) extra_content: Value,
 }
 
 #[derive(Default, Deserialize)]
@@ -128,49 +139,69 @@ pub(super) struct Custom {
 
 /// The content of a message: a string or a list of pieces.
 #[derive(Default)]
-pub(super) struct Content {
-    pub(super) text: String,
+pub(super) struct Content<'e> {
+    pub(super) text: Cow<'e, str>,
     pub(super) refusal: String,
+    /// The reasoning, which Mistral sends here.
+    pub(super) thinking: String,
     pub(super) calls: Vec<Call>,
 }
 
-impl<'de> Deserialize<'de> for Content {
+impl<'de: 'e, 'e> Deserialize<'de> for Content<'e> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        struct Kind {
-            #[serde(rename = "type", default)]
-            kind: Text,
-            #[serde(default)]
-            refusal: Text,
+        struct Kind<'p> {
+            #[serde(borrow, rename = "type", default)]
+            kind: Str<'p>,
+            #[serde(borrow, default)]
+            refusal: Str<'p>,
+            #[serde(borrow, default)]
+            thinking: Str<'p>,
         }
-        let raw = <Box<RawValue>>::deserialize(deserializer)?;
+        let raw = <&RawValue>::deserialize(deserializer)?.get();
         let mut content = Self::default();
-        if !raw.get().starts_with('[') {
-            content.text = read::<Text, _>(&raw)?.0;
+        if !raw.starts_with('[') {
+            content.text = read::<Str<'_>, _>(raw)?.0;
             return Ok(content);
         }
-        for piece in read::<Vec<Box<RawValue>>, D::Error>(&raw)? {
+        let text = content.text.to_mut();
+        for piece in read::<Vec<&RawValue>, D::Error>(raw)? {
             if piece.get().starts_with('{') {
-                let Kind { kind, refusal } = read(&piece)?;
+                let Kind { kind, refusal, thinking } = read(piece.get())?;
                 if matches!(&*kind, "tool_use" | "tool_call" | "function_call" | "function") {
-                    content.calls.push(read(&piece)?);
+                    content.calls.push(read(piece.get())?);
                     continue;
                 }
                 content.refusal.push_str(&refusal);
+                if &*kind == "thinking" {
+                    content.thinking.push_str(&thinking);
+                    continue;
+                }
             }
-            let [text]: [Text; 1] = read_str(&format!("[[{}]]", piece.get()))?;
-            content.text.push_str(&text);
+            let [piece]: [Text; 1] = read(&format!("[[{}]]", piece.get()))?;
+            text.push_str(&piece);
         }
         Ok(content)
     }
 }
 
-fn read<T: serde::de::DeserializeOwned, E: serde::de::Error>(raw: &RawValue) -> Result<T, E> {
-    read_str(raw.get())
+fn read<'t, T: Deserialize<'t>, E: serde::de::Error>(text: &'t str) -> Result<T, E> {
+    serde_json::from_str(text).map_err(E::custom)
 }
 
-fn read_str<T: serde::de::DeserializeOwned, E: serde::de::Error>(text: &str) -> Result<T, E> {
-    serde_json::from_str(text).map_err(E::custom)
+/// Deserializes the entries of `reasoning_details`. Other values than objects have no meaning.
+fn details<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Map<String, Value>>, D::Error> {
+    let entries = match Value::deserialize(deserializer)? {
+        Value::Array(entries) => entries,
+        entry => vec![entry],
+    };
+    let object = |entry| match entry {
+        Value::Object(entry) if !entry.is_empty() => Some(entry),
+        _ => None,
+    };
+    Ok(entries.into_iter().filter_map(object).collect())
 }
 
 /// Deserializes the calls of a message: a list, a nested list, one call, or any of these as a
@@ -180,13 +211,13 @@ fn calls<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Call>, D::Err
         match text.trim_start().as_bytes() {
             [] | b"null" | b"false" => {}
             [b'[', ..] => {
-                for entry in read_str::<Vec<Box<RawValue>>, E>(text)? {
+                for entry in read::<Vec<&RawValue>, E>(text)? {
                     add(entry.get(), calls)?;
                 }
             }
-            [b'{', ..] => calls.push(read_str(text)?),
+            [b'{', ..] => calls.push(read(text)?),
             [b'"', ..] => {
-                let text: String = read_str(text)?;
+                let text: String = read(text)?;
                 // Some servers send such a word if there is no call.
                 if ["none", "null", "n/a"].iter().any(|word| text.trim().eq_ignore_ascii_case(word))
                 {
@@ -202,7 +233,7 @@ fn calls<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Call>, D::Err
         }
         Ok(())
     }
-    let raw = <Box<RawValue>>::deserialize(deserializer)?;
+    let raw = <&RawValue>::deserialize(deserializer)?;
     let mut calls = Vec::new();
     add::<D::Error>(raw.get(), &mut calls)?;
     Ok(calls)
@@ -252,6 +283,8 @@ pub(super) struct Tokens {
     #[serde(default)]
     pub(super) cache_read_input_tokens: Count,
     #[serde(default)]
+    pub(super) cache_creation_input_tokens: Count,
+    #[serde(default)]
     pub(super) reasoning_tokens: Count,
 }
 
@@ -259,6 +292,8 @@ pub(super) struct Tokens {
 pub(super) struct PromptDetails {
     #[serde(default)]
     pub(super) cached_tokens: Count,
+    #[serde(default)]
+    pub(super) cache_write_tokens: Count,
 }
 
 #[derive(Default, Deserialize)]
@@ -281,11 +316,14 @@ impl From<Tokens> for Usage {
             tokens.cached_tokens,
             tokens.cache_read_input_tokens,
         ];
+        let cache_written =
+            [tokens.prompt_tokens_details.cache_write_tokens, tokens.cache_creation_input_tokens];
         let reasoning =
             [tokens.completion_tokens_details.reasoning_tokens, tokens.reasoning_tokens];
         let first = |counts: &[Count]| counts.iter().find_map(|count| count.0).unwrap_or_default();
         let mut usage = Self::new(read.unwrap_or_default(), written.unwrap_or_default())
             .with_cached(first(&cached))
+            .with_cache_written(first(&cache_written))
             .with_reasoning(first(&reasoning));
         usage.incomplete = read.is_none() || written.is_none();
         usage

@@ -5,15 +5,20 @@ use std::sync::Arc;
 
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
-use toolwright_module::message::{Audio, Document, Image, Part, ReplyPart, Source, ToolResult};
+use serde_json::Value;
+use toolwright_module::message::{
+    Audio, CallKind, Document, Image, Part, ReplyPart, Source, ToolResult,
+};
 use toolwright_module::provider::{JsonBody, file_name, parts_of};
 use toolwright_module::{Message, Request, ToolCall};
 
+use super::reasoning::{Field, details_of};
 use crate::Result;
 use crate::request::{
-    Choice, Function, Options, Schema, Texts, Written, WrittenTools, arguments, effort, extra,
-    file_id, list, settings, some, unknown, unsent,
+    Choice, Function, Options, Schema, Texts, WrittenTools, arguments, effort, extra, file_id,
+    list, settings, some, unknown, unsent,
 };
+use crate::rules::Rules;
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "function")]
@@ -50,7 +55,7 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<Vec<u8>> 
         let format = schemas.format.as_ref().map(|json_schema| Format { json_schema });
         Ok(WrittenTools { tools: list(&tools)?, format: some(format)? })
     })?;
-    let messages = messages(request, options.written)?;
+    let messages = messages(request, options)?;
     let settings = settings(request, options)?;
     let mut body = JsonBody::new(extra(&settings));
     body.reserve(
@@ -91,8 +96,15 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<Vec<u8>> 
 
 /// Returns the messages as JSON. The images and files of results follow the last result of a turn,
 /// because servers reject other messages between a turn's calls and their results.
-fn messages(request: &Request, written: &Written) -> Result<Vec<Arc<[u8]>>> {
-    let mut messages = written.messages(request, |message| serde_json::to_vec(&Entry(message)))?;
+fn messages(request: &Request, options: &Options<'_>) -> Result<Vec<Arc<[u8]>>> {
+    let rules = options.rules;
+    let mut messages = options.written.messages(request, 0, |message, _| match message {
+        // Nothing is left of it for this server.
+        Message::Assistant { parts } if !parts.is_empty() && Said::of(parts, rules).is_empty() => {
+            Ok(Vec::new())
+        }
+        message => serde_json::to_vec(&Entry { message, rules }),
+    })?;
     let result_of = |at: usize| match request.messages.get(at).map(Arc::as_ref) {
         Some(Message::Tool(result)) => Some(result),
         _ => None,
@@ -138,12 +150,15 @@ impl Serialize for Shows<'_> {
     }
 }
 
-struct Entry<'a>(&'a Message);
+struct Entry<'a> {
+    message: &'a Message,
+    rules: &'a Rules,
+}
 
 impl Serialize for Entry<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut entry = serializer.serialize_map(None)?;
-        match self.0 {
+        match self.message {
             Message::System { text } => {
                 entry.serialize_entry("role", "system")?;
                 entry.serialize_entry("content", text)?;
@@ -152,20 +167,10 @@ impl Serialize for Entry<'_> {
                 entry.serialize_entry("role", "user")?;
                 entry.serialize_entry("content", &Content(parts))?;
             }
-            Message::Assistant { parts } => {
-                let (texts, calls) = (Texts(parts), Calls(parts));
-                let has_calls = calls.iter().next().is_some();
-                let has_text = texts.iter().next().is_some();
-                entry.serialize_entry("role", "assistant")?;
-                // Servers reject a message without text and calls, but accept an empty text.
-                entry.serialize_entry("content", &(has_text || !has_calls).then_some(texts))?;
-                if has_calls {
-                    entry.serialize_entry("tool_calls", &calls)?;
-                }
-            }
+            Message::Assistant { parts } => Said::of(parts, self.rules).serialize(&mut entry)?,
             Message::Tool(result) => {
                 entry.serialize_entry("role", "tool")?;
-                entry.serialize_entry("tool_call_id", &result.id)?;
+                entry.serialize_entry("tool_call_id", &self.rules.ids.write(&result.id))?;
                 entry.serialize_entry("content", &result.text)?;
             }
             _ => return Err(unknown()),
@@ -174,6 +179,94 @@ impl Serialize for Entry<'_> {
     }
 }
 
+/// The parts of a model's message that its server gets back.
+struct Said<'a> {
+    texts: Texts<'a>,
+    calls: Calls<'a>,
+    reasoning: Option<(&'static str, String)>,
+    thinking: String,
+    details: Vec<&'a Value>,
+    /// The fields of opaque parts.
+    other: Vec<(&'a String, &'a Value)>,
+}
+
+impl<'a> Said<'a> {
+    fn of(parts: &'a [ReplyPart], rules: &'a Rules) -> Self {
+        let origin = &*rules.origins[0];
+        let (texts, calls) = (Texts(parts), Calls { parts, rules });
+        let has_calls = calls.iter().next().is_some();
+        let (mut content, mut plain) = (String::new(), String::new());
+        let (mut thinking, mut details, mut other) = (String::new(), Vec::new(), Vec::new());
+        for part in parts {
+            match part {
+                ReplyPart::Reasoning(reasoning) => {
+                    let text = &*reasoning.text;
+                    let field = Field::of(reasoning).filter(|_| reasoning.provider == origin);
+                    details.extend(field.map(|_| details_of(reasoning)).unwrap_or_default());
+                    match field {
+                        // The same model may have written it on another server.
+                        _ if rules.needs_reasoning && is_of_this_api(&reasoning.provider) => {
+                            content.push_str(text);
+                        }
+                        Some(Field::ReasoningContent) => content.push_str(text),
+                        // Not all models of Groq accept the field, but those with calls do.
+                        Some(Field::Reasoning) if has_calls => plain.push_str(text),
+                        Some(Field::Thinking) => thinking.push_str(text),
+                        _ => {}
+                    }
+                }
+                ReplyPart::Other(opaque) => {
+                    other
+                        .extend(opaque.of(origin).and_then(Value::as_object).into_iter().flatten());
+                }
+                _ => {}
+            }
+        }
+        let reasoning = if !content.is_empty() || rules.needs_reasoning && has_calls {
+            Some(("reasoning_content", content))
+        } else {
+            (!plain.is_empty()).then_some(("reasoning", plain))
+        };
+        Self { texts, calls, reasoning, thinking, details, other }
+    }
+
+    fn is_empty(&self) -> bool {
+        let is_silent = self.texts.iter().next().is_none() && self.calls.iter().next().is_none();
+        let has_reasoning = self.reasoning.is_some() || !self.thinking.is_empty();
+        is_silent && !has_reasoning && self.details.is_empty() && self.other.is_empty()
+    }
+
+    fn serialize<M: SerializeMap>(&self, entry: &mut M) -> Result<(), M::Error> {
+        entry.serialize_entry("role", "assistant")?;
+        let has_calls = self.calls.iter().next().is_some();
+        let has_text = self.texts.iter().next().is_some();
+        if self.thinking.is_empty() {
+            // Servers reject a message without text and calls, but accept an empty text.
+            entry.serialize_entry("content", &(has_text || !has_calls).then_some(&self.texts))?;
+        } else {
+            let thinking = vec![Piece::Text { text: &self.thinking }];
+            let text = self.texts.to_string();
+            let mut content = vec![Piece::Thinking { thinking }];
+            if has_text {
+                content.push(Piece::Text { text: &text });
+            }
+            entry.serialize_entry("content", &content)?;
+        }
+        if let Some((field, text)) = &self.reasoning {
+            entry.serialize_entry(field, text)?;
+        }
+        if !self.details.is_empty() {
+            entry.serialize_entry("reasoning_details", &self.details)?;
+        }
+        for (name, value) in &self.other {
+            entry.serialize_entry(name, value)?;
+        }
+        if has_calls {
+            entry.serialize_entry("tool_calls", &self.calls)?;
+        }
+        Ok(())
+    }
+}
 /// The content of a user's message: a string if it is one text, and otherwise a list.
 struct Content<'a>(&'a [Part]);
 
@@ -194,6 +287,7 @@ impl Serialize for Content<'_> {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Piece<'a> {
     Text { text: &'a str },
+    Thinking { thinking: Vec<Piece<'a>> },
     ImageUrl { image_url: ImageUrl<'a> },
     File { file: File<'a> },
     InputAudio { input_audio: InputAudio<'a> },
@@ -266,11 +360,14 @@ struct InputAudio<'a> {
     format: &'a str,
 }
 
-struct Calls<'a>(&'a [ReplyPart]);
+struct Calls<'a> {
+    parts: &'a [ReplyPart],
+    rules: &'a Rules,
+}
 
-impl Calls<'_> {
-    fn iter(&self) -> impl Iterator<Item = &ToolCall> {
-        self.0.iter().filter_map(|part| match part {
+impl<'a> Calls<'a> {
+    fn iter(&self) -> impl Iterator<Item = &'a ToolCall> {
+        self.parts.iter().filter_map(|part| match part {
             ReplyPart::Call(call) => Some(call),
             _ => None,
         })
@@ -279,22 +376,56 @@ impl Calls<'_> {
 
 impl Serialize for Calls<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.iter().map(|call| Call {
-            id: &call.id,
-            function: Called { name: &call.name, arguments: arguments(call) },
+        serializer.collect_seq(self.iter().map(|call| {
+            Call {
+                id: self.rules.ids.write(&call.id),
+                called: match call.kind {
+                    CallKind::Custom => Called::Custom {
+                        custom: Input { name: &call.name, input: &call.arguments },
+                    },
+                    _ => Called::Function {
+                        function: Arguments { name: &call.name, arguments: arguments(call) },
+                    },
+                },
+                other: call
+                    .opaque
+                    .as_deref()
+                    .and_then(|opaque| opaque.of(&self.rules.origins[0]))
+                    .filter(|other| other.is_object()),
+            }
         }))
     }
 }
 
 #[derive(Serialize)]
-#[serde(tag = "type", rename = "function")]
 struct Call<'a> {
-    id: &'a str,
-    function: Called<'a>,
+    id: Cow<'a, str>,
+    #[serde(flatten)]
+    called: Called<'a>,
+    #[serde(flatten)]
+    other: Option<&'a Value>,
 }
 
 #[derive(Serialize)]
-struct Called<'a> {
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Called<'a> {
+    Function { function: Arguments<'a> },
+    Custom { custom: Input<'a> },
+}
+
+#[derive(Serialize)]
+struct Arguments<'a> {
     name: &'a str,
     arguments: Cow<'a, str>,
+}
+
+#[derive(Serialize)]
+struct Input<'a> {
+    name: &'a str,
+    input: &'a str,
+}
+
+/// Returns whether a part comes from a server with this API.
+fn is_of_this_api(provider: &str) -> bool {
+    provider.starts_with("openai-chat")
 }

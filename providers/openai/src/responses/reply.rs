@@ -4,20 +4,20 @@
 //! reply; [`Pieces`] adds the content that it lacks.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use toolwright_module::message::{CallKind, Reasoning, ReplyPart};
+use toolwright_module::message::{self, CallKind, Opaque, Reasoning, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
 use toolwright_module::provider::lenient::{
-    Arguments, Count, ListItem, Text, if_object, is_set, list, object, or_default,
+    Arguments, Count, ListItem, Str, Text, if_object, is_set, list, object, or_default,
 };
 use toolwright_module::provider::{Deltas, ReplyParts, complete_calls, is_empty_object};
 use toolwright_module::{Reply, Request, ToolCall};
 
-use super::PROVIDER;
 use crate::Result;
 use crate::arguments::{is_complete, is_unfinished};
 use toolwright_module::provider::Decoder;
@@ -39,6 +39,9 @@ pub(crate) struct Response {
     usage: Option<Tokens>,
     #[serde(default)]
     error: Value,
+    /// Whether the server keeps the reply.
+    #[serde(default)]
+    store: Value,
 }
 
 /// Deserializes the items of an output: a list, a nested list, one item, or a string.
@@ -92,6 +95,8 @@ struct Tokens {
 struct InputDetails {
     #[serde(default)]
     cached_tokens: Count,
+    #[serde(default)]
+    cache_write_tokens: Count,
 }
 
 #[derive(Default, Deserialize)]
@@ -108,6 +113,7 @@ impl From<Tokens> for Usage {
         let count = |count: Count| count.0.unwrap_or_default();
         let mut usage = Self::new(read.unwrap_or_default(), written.unwrap_or_default())
             .with_cached(count(tokens.input_tokens_details.cached_tokens))
+            .with_cache_written(count(tokens.input_tokens_details.cache_write_tokens))
             .with_reasoning(count(tokens.output_tokens_details.reasoning_tokens));
         usage.incomplete = read.is_none() || written.is_none();
         usage
@@ -139,6 +145,14 @@ struct Item {
     /// Name and arguments as in Chat Completions.
     #[serde(default, deserialize_with = "object")]
     function: Function,
+    /// Where a call's tool is from, if the model searched for it.
+    #[serde(default)]
+    namespace: Value,
+    /// Whether a message is the answer or a comment before calls.
+    #[serde(default)]
+    phase: Value,
+    #[serde(default)]
+    encrypted_content: Value,
 }
 
 #[derive(Default, Deserialize)]
@@ -222,8 +236,8 @@ fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T> {
 
 impl Response {
     /// Converts a whole reply.
-    pub(crate) fn into_reply(self, request: &Request) -> Result<Reply> {
-        self.or_assembled(&RequestInfo::of(request), Streamed::default())
+    pub(crate) fn into_reply(self, request: &Request, origin: &Arc<str>) -> Result<Reply> {
+        self.or_assembled(&RequestInfo::of(request, origin), Streamed::default())
     }
 
     /// Converts the reply at the end of a stream, with the streamed content that it lacks.
@@ -249,8 +263,9 @@ impl Response {
             return Err(ProviderError::Empty { usage });
         }
         let mut parts = Vec::with_capacity(self.output.len());
+        let items = Items { origin: &request.origin, is_stored: self.store != Value::Bool(false) };
         for (place, item) in self.output.iter().enumerate() {
-            if add(item, place, &mut parts, &mut streamed)? {
+            if items.add(item, place, &mut parts, &mut streamed)? {
                 finish = Finish::Refused;
             }
         }
@@ -333,49 +348,81 @@ fn incomplete(reason: String) -> Finish {
     }
 }
 
-/// Adds the content of an item to the parts, and returns whether it is a refusal.
-fn add(
-    raw: &RawValue,
-    place: usize,
-    parts: &mut Vec<ReplyPart>,
-    streamed: &mut Streamed,
-) -> Result<bool> {
-    let item = Item::of(raw)?;
-    let mut refused = false;
-    match &*item.kind {
-        "message" => {
-            for piece in item.content {
-                refused |= !piece.refusal.is_empty();
-                let texts = [piece.text, piece.refusal].into_iter();
-                parts.extend(texts.filter_map(Text::filled).map(ReplyPart::text));
-            }
-        }
-        "reasoning" => {
-            let pieces = if item.summary.is_empty() { item.content } else { item.summary };
-            let texts: Vec<_> = pieces.into_iter().map(|piece| piece.text.0).collect();
-            let reasoning = Reasoning::new(PROVIDER, texts.join("\n\n"), read(raw)?);
-            parts.push(ReplyPart::Reasoning(reasoning));
-        }
-        "function_call" | "custom_tool_call" => {
-            let known = streamed.call(&item, place);
-            let mut call = called(item);
-            if let Some(known) = known {
-                if call.name.is_empty() {
-                    call.name = known.name;
-                }
-                let is_function = call.kind == CallKind::Function;
-                let keeps_place = is_function && is_empty_object(&call.arguments);
-                let says_more = !known.arguments.trim().is_empty();
-                if call.arguments.trim().is_empty() || keeps_place && says_more {
-                    call.arguments = known.arguments;
+/// The conversion of items to parts.
+struct Items<'a> {
+    /// The provider of reasoning and opaque parts.
+    origin: &'a str,
+    is_stored: bool,
+}
+
+impl Items<'_> {
+    /// Adds the content of an item to the parts, and returns whether it is a refusal.
+    fn add(
+        &self,
+        raw: &RawValue,
+        place: usize,
+        parts: &mut Vec<ReplyPart>,
+        streamed: &mut Streamed,
+    ) -> Result<bool> {
+        let item = Item::of(raw)?;
+        let mut refused = false;
+        match &*item.kind {
+            "message" => {
+                let phase = self.opaque("phase", item.phase);
+                for piece in item.content {
+                    refused |= !piece.refusal.is_empty();
+                    for text in [piece.text, piece.refusal].into_iter().filter_map(Text::filled) {
+                        let text = message::Text::new(text);
+                        let text = match &phase {
+                            Some(phase) => text.with_opaque((**phase).clone()),
+                            None => text,
+                        };
+                        parts.push(ReplyPart::Text(text));
+                    }
                 }
             }
-            parts.push(ReplyPart::Call(call));
+            "reasoning" => {
+                // Without its content, the server finds an item only if it keeps the reply.
+                let has_content = is_set(&item.encrypted_content) || !item.content.is_empty();
+                let is_kept = self.is_stored || has_content;
+                let pieces = if item.summary.is_empty() { item.content } else { item.summary };
+                let texts: Vec<_> = pieces.into_iter().map(|piece| piece.text.0).collect();
+                let opaque = if is_kept { read(raw)? } else { Value::Null };
+                let reasoning = Reasoning::new(self.origin, texts.join("\n\n"), opaque);
+                parts.push(ReplyPart::Reasoning(reasoning));
+            }
+            "function_call" | "custom_tool_call" => {
+                let known = streamed.call(&item, place);
+                let mut call = self.call(item);
+                if let Some(known) = known {
+                    if call.name.is_empty() {
+                        call.name = known.name;
+                    }
+                    let is_function = call.kind == CallKind::Function;
+                    let keeps_place = is_function && is_empty_object(&call.arguments);
+                    let says_more = !known.arguments.trim().is_empty();
+                    if call.arguments.trim().is_empty() || keeps_place && says_more {
+                        call.arguments = known.arguments;
+                    }
+                }
+                parts.push(ReplyPart::Call(call));
+            }
+            // An item of a hosted tool, a compaction, or of a kind that came later.
+            _ => parts.push(ReplyPart::Other(Opaque::new(self.origin, read(raw)?))),
         }
-        // Items of OpenAI's hosted tools, which this crate does not request.
-        _ => {}
+        Ok(refused)
     }
-    Ok(refused)
+
+    fn call(&self, mut item: Item) -> ToolCall {
+        let namespace = std::mem::take(&mut item.namespace);
+        let mut call = called(item);
+        call.opaque = self.opaque("namespace", namespace);
+        call
+    }
+
+    fn opaque(&self, field: &str, value: Value) -> Option<Box<Opaque>> {
+        is_set(&value).then(|| Box::new(Opaque::new(self.origin, json!({field: value}))))
+    }
 }
 
 fn called(item: Item) -> ToolCall {
@@ -395,25 +442,31 @@ struct RequestInfo {
     turn: usize,
     /// The maximum number of tokens in the reply.
     max_output_tokens: u64,
+    /// The provider of reasoning and opaque parts.
+    origin: Arc<str>,
 }
 
 impl RequestInfo {
-    fn of(request: &Request) -> Self {
-        Self { turn: request.messages.len(), max_output_tokens: request.max_output_tokens() }
+    fn of(request: &Request, origin: &Arc<str>) -> Self {
+        Self {
+            turn: request.messages.len(),
+            max_output_tokens: request.max_output_tokens(),
+            origin: Arc::clone(origin),
+        }
     }
 }
 
 /// One event of a stream, of any kind.
 #[derive(Deserialize)]
-pub(crate) struct Event {
-    #[serde(rename = "type", default)]
-    kind: Text,
-    #[serde(default)]
-    delta: Text,
-    #[serde(default)]
-    item: Option<Box<RawValue>>,
-    #[serde(default)]
-    item_id: Text,
+pub(crate) struct Event<'e> {
+    #[serde(borrow, rename = "type", default)]
+    kind: Str<'e>,
+    #[serde(borrow, default)]
+    delta: Str<'e>,
+    #[serde(borrow, default)]
+    item: Option<&'e RawValue>,
+    #[serde(borrow, default)]
+    item_id: Str<'e>,
     #[serde(default)]
     output_index: Count,
     #[serde(default)]
@@ -425,23 +478,23 @@ pub(crate) struct Event {
     parameters: Arguments,
     #[serde(default)]
     input: Arguments,
-    #[serde(default)]
-    text: Text,
-    #[serde(default)]
-    refusal: Text,
-    #[serde(default)]
-    name: Text,
+    #[serde(borrow, default)]
+    text: Str<'e>,
+    #[serde(borrow, default)]
+    refusal: Str<'e>,
+    #[serde(borrow, default)]
+    name: Str<'e>,
     #[serde(default, deserialize_with = "or_default")]
     response: Option<Response>,
     #[serde(default)]
     error: Value,
-    #[serde(default)]
-    code: Text,
-    #[serde(default)]
-    message: Text,
+    #[serde(borrow, default)]
+    code: Str<'e>,
+    #[serde(borrow, default)]
+    message: Str<'e>,
     // Fields of an error without the usual form.
-    #[serde(default)]
-    object: Text,
+    #[serde(borrow, default)]
+    object: Str<'e>,
     #[serde(default)]
     detail: Value,
     #[serde(default)]
@@ -473,9 +526,9 @@ struct Slot {
 }
 
 impl Pieces {
-    pub(crate) fn new(request: &Request) -> Self {
+    pub(crate) fn new(request: &Request, origin: &Arc<str>) -> Self {
         Self {
-            request: RequestInfo::of(request),
+            request: RequestInfo::of(request, origin),
             parts: ReplyParts::default(),
             calls: Vec::new(),
             items: Vec::new(),
@@ -548,7 +601,7 @@ impl Pieces {
 
     /// Returns the index of the call for a piece of arguments. If the server did not announce the
     /// call, a new one begins.
-    fn piece_of(&mut self, event: &Event) -> usize {
+    fn piece_of(&mut self, event: &Event<'_>) -> usize {
         let index = event.output_index.0;
         match self.part_of(&event.item_id, "", index, "") {
             Some(part) => part,
@@ -557,7 +610,7 @@ impl Pieces {
             {
                 part
             }
-            None => self.begin(event.item_id.0.clone(), index),
+            None => self.begin(event.item_id.to_string(), index),
         }
     }
 
@@ -575,10 +628,10 @@ impl Pieces {
     }
 
     /// Adds a piece of text, or a whole text that had no deltas.
-    fn text(&mut self, event: Event, is_whole: bool, deltas: &mut Deltas) {
+    fn text(&mut self, event: Event<'_>, is_whole: bool, deltas: &mut Deltas) {
         let is_refusal = event.kind.starts_with("response.refusal");
         let index = event.output_index.0;
-        let id = if index.is_none() { event.item_id.0 } else { String::new() };
+        let id = if index.is_none() { event.item_id.0.into_owned() } else { String::new() };
         let is_new = self.texts.insert((is_refusal, index, id, event.content_index.0));
         let piece = match (is_whole, is_refusal) {
             (false, _) => event.delta.0,
@@ -593,24 +646,24 @@ impl Pieces {
     }
 
     /// Keeps a complete item. It replaces an item with the same id.
-    fn keep(&mut self, raw: Box<RawValue>) -> Result<()> {
+    fn keep(&mut self, raw: &RawValue) -> Result<()> {
         let place = self.items.len();
-        let known = match Item::of(&raw)?.id.filled() {
+        let known = match Item::of(raw)?.id.filled() {
             Some(id) => *self.kept.entry(id).or_insert(place),
             None => place,
         };
         match self.items.get_mut(known) {
-            Some(known) => *known = raw,
-            None => self.items.push(raw),
+            Some(known) => *known = raw.to_owned(),
+            None => self.items.push(raw.to_owned()),
         }
         Ok(())
     }
 }
 
 impl Decoder for Pieces {
-    type Event<'e> = Event;
+    type Event<'e> = Event<'e>;
 
-    fn is_bare_error(event: &Event) -> bool {
+    fn is_bare_error(event: &Event<'_>) -> bool {
         event.kind.is_empty()
             && !is_set(&event.error)
             && (&*event.object == "error"
@@ -618,7 +671,7 @@ impl Decoder for Pieces {
                 || [&event.detail, &event.errors].into_iter().any(is_set))
     }
 
-    fn take(&mut self, event: Event, deltas: &mut Deltas) -> Result<()> {
+    fn take(&mut self, event: Event<'_>, deltas: &mut Deltas) -> Result<()> {
         if is_set(&event.error) || matches!(&*event.kind, "error" | "response.error") {
             let flat = || json!({"code": &*event.code, "message": &*event.message});
             let error = if is_set(&event.error) { event.error.clone() } else { flat() };
@@ -632,28 +685,34 @@ impl Decoder for Pieces {
                 self.text(event, true, deltas);
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                self.parts.reasoning(PROVIDER, event.delta.0, deltas);
+                self.parts.reasoning(&self.request.origin, event.delta.0, deltas);
             }
             "response.output_item.added" => {
-                if let Some(item) = &event.item {
+                if let Some(item) = event.item {
                     self.call(item, event.output_index, deltas)?;
                 }
             }
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
                 let part = self.piece_of(&event);
                 let (id, name) = (String::new(), String::new());
-                self.parts.extend_call(part, id, name, event.delta.0, deltas);
+                self.parts.extend_call(part, id, name, event.delta.0.into_owned(), deltas);
             }
             "response.function_call_arguments.done" | "response.custom_tool_call_input.done" => {
                 let part = self.piece_of(&event);
                 let (id, nothing) = (String::new(), String::new());
-                self.parts.extend_call(part, id, event.name.0, nothing, &mut Deltas::discarded());
+                self.parts.extend_call(
+                    part,
+                    id,
+                    event.name.0.into_owned(),
+                    nothing,
+                    &mut Deltas::discarded(),
+                );
                 let whole = Arguments::first([event.arguments, event.parameters, event.input]);
                 self.parts.settle_call(part, whole.0, deltas);
             }
             "response.output_item.done" => {
                 if let Some(item) = event.item {
-                    self.call(&item, event.output_index, deltas)?;
+                    self.call(item, event.output_index, deltas)?;
                     self.keep(item)?;
                 }
             }

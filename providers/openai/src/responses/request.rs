@@ -1,20 +1,23 @@
 //! The body of a request of Responses.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
-use toolwright_module::message::{Document, Image, Part, ReplyPart, Source, ToolResult};
-use toolwright_module::provider::{JsonBody, file_name};
+use toolwright_module::message::{CallKind, Document, Image, Part, ReplyPart, Source, ToolResult};
+use toolwright_module::provider::{JsonBody, file_name, portable_id};
 use toolwright_module::{Message, Request};
 
-use super::PROVIDER;
 use crate::Result;
 use crate::request::{
     Choice, Function, Options, Schema, WrittenTools, arguments, effort, extra, file_id, list,
     settings, some, unknown, unsent,
 };
+
+/// Maximum length of a call's id.
+const MOST_ID: usize = 64;
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "function")]
@@ -53,7 +56,9 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<Vec<u8>> 
         let text = schemas.format.as_ref().map(|schema| Text { format: Format { schema } });
         Ok(WrittenTools { tools: list(&tools)?, format: some(text)? })
     })?;
-    let input = options.written.messages(request, items)?;
+    let origin = &*options.rules.origins[1];
+    let input =
+        options.written.messages(request, 0, |message, before| items(message, before, origin))?;
     let settings = settings(request, options)?;
     let mut body = JsonBody::new(extra(&settings));
     body.reserve(input.iter().map(|items| items.len() + 1).sum::<usize>() + tools.tools.len());
@@ -91,7 +96,7 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<Vec<u8>> 
 
 /// Returns the items of a message, with commas between them. The conversation is a flat list, in
 /// which each part of a model's message is an item.
-fn items(message: &Message) -> serde_json::Result<Vec<u8>> {
+fn items(message: &Message, before: &[Arc<Message>], origin: &str) -> serde_json::Result<Vec<u8>> {
     match message {
         Message::System { text } => {
             serde_json::to_vec(&Item::message("system", Content::Text(text)))
@@ -105,7 +110,7 @@ fn items(message: &Message) -> serde_json::Result<Vec<u8>> {
         }
         Message::Assistant { parts } => {
             let mut items = Vec::new();
-            for item in parts.iter().filter_map(Item::of) {
+            for item in parts.iter().filter_map(|part| Item::of(part, origin)) {
                 if !items.is_empty() {
                     items.push(b',');
                 }
@@ -113,9 +118,24 @@ fn items(message: &Message) -> serde_json::Result<Vec<u8>> {
             }
             Ok(items)
         }
-        Message::Tool(result) => serde_json::to_vec(&Item::result(result)),
+        Message::Tool(result) => {
+            serde_json::to_vec(&Item::result(result, kind_of(&result.id, before)))
+        }
         _ => Err(unknown()),
     }
+}
+
+/// Returns the kind of the call with an id. A result has another form for each kind.
+fn kind_of(id: &str, before: &[Arc<Message>]) -> CallKind {
+    let calls = before.iter().rev().filter_map(|message| match &**message {
+        Message::Assistant { parts } => Some(parts),
+        _ => None,
+    });
+    let kind = |part: &ReplyPart| match part {
+        ReplyPart::Call(call) if call.id == id => Some(call.kind),
+        _ => None,
+    };
+    calls.flatten().find_map(kind).unwrap_or_default()
 }
 
 #[derive(Serialize)]
@@ -127,45 +147,75 @@ enum Item<'a> {
 }
 
 #[derive(Serialize)]
+struct Own<'a> {
+    #[serde(flatten)]
+    fields: Fields<'a>,
+    /// The provider's data, such as the `phase` of a message.
+    #[serde(flatten)]
+    other: Option<&'a Value>,
+}
+
+#[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Own<'a> {
+enum Fields<'a> {
     Message { role: &'static str, content: Content<'a> },
-    FunctionCall { call_id: &'a str, name: &'a str, arguments: Cow<'a, str> },
-    FunctionCallOutput { call_id: &'a str, output: Content<'a> },
+    FunctionCall { call_id: Cow<'a, str>, name: &'a str, arguments: Cow<'a, str> },
+    FunctionCallOutput { call_id: Cow<'a, str>, output: Content<'a> },
+    CustomToolCall { call_id: Cow<'a, str>, name: &'a str, input: &'a str },
+    CustomToolCallOutput { call_id: Cow<'a, str>, output: Content<'a> },
+}
+
+impl<'a> From<Fields<'a>> for Item<'a> {
+    fn from(fields: Fields<'a>) -> Self {
+        Self::Own(Own { fields, other: None })
+    }
 }
 
 impl<'a> Item<'a> {
     fn message(role: &'static str, content: Content<'a>) -> Self {
-        Self::Own(Own::Message { role, content })
+        Fields::Message { role, content }.into()
     }
 
     /// Returns the item of a part of a model's message. There is no item for the reasoning and the
     /// opaque parts of another provider.
-    fn of(part: &'a ReplyPart) -> Option<Self> {
-        match part {
-            ReplyPart::Text(text) => Some(Self::message("assistant", Content::Text(text))),
-            ReplyPart::Reasoning(reasoning) => (reasoning.provider == PROVIDER
-                && reasoning.opaque.is_object())
-            .then_some(Self::Opaque(&reasoning.opaque)),
-            ReplyPart::Other(other) => other.of(PROVIDER).map(Self::Opaque),
-            ReplyPart::Call(call) => Some(Self::Own(Own::FunctionCall {
-                call_id: &call.id,
-                name: &call.name,
-                arguments: arguments(call),
-            })),
-            _ => None,
-        }
+    fn of(part: &'a ReplyPart, origin: &str) -> Option<Self> {
+        let (fields, opaque) = match part {
+            ReplyPart::Reasoning(reasoning) => {
+                let is_own = reasoning.provider == origin && reasoning.opaque.is_object();
+                return is_own.then_some(Self::Opaque(&reasoning.opaque));
+            }
+            ReplyPart::Other(other) => return other.of(origin).map(Self::Opaque),
+            ReplyPart::Text(text) => {
+                let content = Content::Text(text);
+                (Fields::Message { role: "assistant", content }, &text.opaque)
+            }
+            ReplyPart::Call(call) => {
+                let (call_id, name) = (portable_id(&call.id, MOST_ID), &*call.name);
+                let fields = match call.kind {
+                    CallKind::Custom => {
+                        Fields::CustomToolCall { call_id, name, input: &call.arguments }
+                    }
+                    _ => Fields::FunctionCall { call_id, name, arguments: arguments(call) },
+                };
+                (fields, &call.opaque)
+            }
+            _ => return None,
+        };
+        let other = opaque.as_deref().and_then(|opaque| opaque.of(origin));
+        Some(Self::Own(Own { fields, other: other.filter(|other| other.is_object()) }))
     }
 
-    fn result(result: &'a ToolResult) -> Self {
-        Self::Own(Own::FunctionCallOutput {
-            call_id: &result.id,
-            output: if result.parts.is_empty() {
-                Content::Text(&result.text)
-            } else {
-                Content::Result(Illustrated(result))
-            },
-        })
+    fn result(result: &'a ToolResult, kind: CallKind) -> Self {
+        let call_id = portable_id(&result.id, MOST_ID);
+        let output = if result.parts.is_empty() {
+            Content::Text(&result.text)
+        } else {
+            Content::Result(Illustrated(result))
+        };
+        match kind {
+            CallKind::Custom => Fields::CustomToolCallOutput { call_id, output }.into(),
+            _ => Fields::FunctionCallOutput { call_id, output }.into(),
+        }
     }
 }
 

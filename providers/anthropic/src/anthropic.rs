@@ -1,0 +1,488 @@
+//! [`Anthropic`]: the settings of a model, and the calls of [`LanguageModel`].
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use serde_json::{Map, Value};
+use toolwright_http::Endpoint;
+use toolwright_http::reqwest::header::HeaderName;
+use toolwright_http::reqwest::{self, Url};
+use toolwright_module::model::{Capabilities, Delta, Setting, SettingSet, Settings};
+use toolwright_module::provider::{Connection, ProviderError, from_env, read_whole, stream_of};
+use toolwright_module::{LanguageModel, Reply, Request};
+use toolwright_signature::Dialect;
+
+use crate::options::{ApiVersion, CacheTime, Thinking};
+use crate::reply::Message;
+use crate::request::{KeptForms, Options, body};
+use crate::rules::Rules;
+use crate::stream::Pieces;
+use crate::{PROVIDER, Result};
+
+const ANTHROPIC: &str = "https://api.anthropic.com/v1";
+/// Name of the environment variable with the key.
+const KEY: &str = "ANTHROPIC_API_KEY";
+const KEY_HEADER: HeaderName = HeaderName::from_static("x-api-key");
+const VERSION: HeaderName = HeaderName::from_static("anthropic-version");
+const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
+
+/// Language model of Anthropic or of a server with the same API.
+///
+/// ```no_run
+/// use toolwright_anthropic::Anthropic;
+/// use toolwright_module::{LanguageModel, Message, Request};
+///
+/// # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = Anthropic::from_env("claude-sonnet-4-5")?;
+/// let reply = model.generate(&Request::new([Message::user("Hi!")])).await?;
+/// println!("{} for {:?}", reply.to_text(), reply.usage);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A server on this machine needs no key:
+///
+/// ```
+/// use toolwright_anthropic::Anthropic;
+/// use toolwright_module::LanguageModel;
+/// use toolwright_module::model::{Effort, Settings};
+///
+/// let settings = Settings::default().with_effort(Effort::Low);
+/// let model = Anthropic::at("http://127.0.0.1:8080/v1", "smollm2")?.with_settings(settings);
+/// assert_eq!(model.name(), "smollm2");
+/// # Ok::<(), toolwright_anthropic::ProviderError>(())
+/// ```
+///
+/// Cloning costs one reference count and shares the connections. A request is retried up to
+/// two times by default, if no answer has begun: after a failed connection, and after 408, 409,
+/// 429 and 5xx, which includes 529 for an overloaded server. The pause is the server's
+/// `retry-after`, or about 0.5 and 1 second.
+///
+/// It needs the tokio runtime.
+#[derive(Clone)]
+pub struct Anthropic(Arc<Parts>);
+
+#[derive(Clone)]
+struct Parts {
+    connection: Connection,
+    url: Url,
+    version: ApiVersion,
+    betas: Vec<String>,
+    options: Options,
+}
+
+impl Anthropic {
+    /// Creates a model from environment variables.
+    ///
+    /// `ANTHROPIC_API_KEY` is the key. `ANTHROPIC_BASE_URL` is the server, with or without `/v1` at
+    /// its end; default: `https://api.anthropic.com/v1`.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::MissingKey`] if there is no key. [`ProviderError::Header`] if a variable has
+    /// a character that is not allowed in a header. [`ProviderError::BaseUrl`] if
+    /// `ANTHROPIC_BASE_URL` cannot be used.
+    pub fn from_env(model: impl Into<String>) -> Result<Self> {
+        let key = from_env(KEY, "the API key")?;
+        let key = key.filter(|key| !key.trim().is_empty());
+        let key = key.ok_or(ProviderError::MissingKey { variable: KEY })?;
+        let base_url = from_env("ANTHROPIC_BASE_URL", "the base URL")?;
+        // Anthropic's own SDKs expect the variable without the version.
+        let base_url = base_url.map(|url| match url.trim_end_matches('/') {
+            url if url.ends_with("/v1") => url.to_owned(),
+            url => format!("{url}/v1"),
+        });
+        Self::at(base_url.as_deref().unwrap_or(ANTHROPIC), model)?.with_key(key)
+    }
+
+    /// Creates a model of a server with this API. The base URL usually ends in `/v1`.
+    ///
+    /// Environment variables are not used, because a key for Anthropic must not go to another
+    /// server. Set the key of this server with [`with_key`](Self::with_key).
+    ///
+    /// What the model takes is known from its name: the form of [thinking](Self::with_thinking),
+    /// whether it has a temperature, and whether schemas can be strict.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::BaseUrl`] if the base URL cannot be used.
+    pub fn at(base_url: &str, model: impl Into<String>) -> Result<Self> {
+        let connection = Connection::at(base_url)?;
+        let url = connection.endpoint().url(["messages"], &[])?;
+        let model = model.into();
+        let rules = Rules::of(&model);
+        let made = Self(Arc::new(Parts {
+            connection,
+            url,
+            version: ApiVersion::default(),
+            betas: Vec::new(),
+            options: Options {
+                model,
+                rules,
+                structured_output: rules.strict,
+                cache_time: CacheTime::default(),
+                citations: false,
+                server_tools: Vec::new(),
+                tool_fields: Default::default(),
+                settings: None,
+                kept: KeptForms::default(),
+            },
+        }));
+        made.with_named_header(VERSION, ApiVersion::default().name(), "the version")
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Parts)) -> Self {
+        let parts = Arc::make_mut(&mut self.0);
+        change(parts);
+        // A changed model may write messages in another form.
+        parts.options.kept = KeptForms::default();
+        self
+    }
+
+    fn with_connection(
+        self,
+        change: impl FnOnce(Connection) -> Result<Connection>,
+    ) -> Result<Self> {
+        let connection = change(self.0.connection.clone())?;
+        Ok(self.with(|parts| parts.connection = connection))
+    }
+
+    /// Sets a header, which errors call `what`.
+    fn with_named_header(self, header: HeaderName, value: &str, what: &str) -> Result<Self> {
+        let change = |endpoint: Endpoint| endpoint.with_header(header, value);
+        let changed = self.with_connection(|connection| connection.with_endpoint(change));
+        changed.map_err(|error| error.about(what))
+    }
+
+    /// Sets the API key, which is sent as `x-api-key`.
+    ///
+    /// A server that expects a bearer token gets it by
+    /// [`with_header("authorization", "Bearer …")`](Self::with_header).
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::MissingKey`] if the key is blank. [`ProviderError::Header`] if it has a
+    /// character that is not allowed in a header. [`ProviderError::BaseUrl`] if the base URL is
+    /// plain http and not on this machine, because others on the network could read the key.
+    pub fn with_key(self, key: impl Into<String>) -> Result<Self> {
+        let key = key.into();
+        if key.trim().is_empty() {
+            return Err(ProviderError::MissingKey { variable: KEY });
+        }
+        let change = |endpoint: Endpoint| endpoint.with_secret_header("key", KEY_HEADER, &key);
+        let changed = self.with_connection(|connection| connection.with_endpoint(change));
+        changed.map_err(|error| error.about("the API key"))
+    }
+
+    /// Sets the version of the API. Default: [`ApiVersion::V2023_06_01`].
+    ///
+    /// ```
+    /// use toolwright_anthropic::{Anthropic, ApiVersion};
+    /// use toolwright_module::LanguageModel;
+    /// use toolwright_module::model::Setting;
+    ///
+    /// let model = Anthropic::at("https://api.anthropic.com/v1", "claude-sonnet-4-5")?;
+    /// assert!(model.capabilities().settings.has(Setting::Temperature));
+    /// let model = model.with_version(ApiVersion::V2026_10_21)?;
+    /// assert!(!model.capabilities().settings.has(Setting::Temperature));
+    /// # Ok::<(), toolwright_anthropic::ProviderError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::Client`] if the client cannot be changed.
+    pub fn with_version(self, version: ApiVersion) -> Result<Self> {
+        let changed = self.with_named_header(VERSION, version.name(), "the version")?;
+        Ok(changed.with(|parts| parts.version = version))
+    }
+
+    /// Turns on a beta feature of the API. Several are sent together, as `anthropic-beta`.
+    ///
+    /// ```
+    /// use toolwright_anthropic::Anthropic;
+    ///
+    /// let model = Anthropic::at("https://api.anthropic.com/v1", "claude-sonnet-4-5")?
+    ///     .with_beta("files-api-2025-04-14")?
+    ///     .with_beta("context-management-2025-06-27")?;
+    /// # Ok::<(), toolwright_anthropic::ProviderError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::Header`] if the name has a character that is not allowed in a header.
+    pub fn with_beta(self, name: impl Into<String>) -> Result<Self> {
+        let mut betas = self.0.betas.clone();
+        betas.push(name.into());
+        let changed = self.with_named_header(BETA, &betas.join(","), "the name of a beta")?;
+        Ok(changed.with(|parts| parts.betas = betas))
+    }
+
+    /// Sets a header of every request.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::Header`] if the name or the value is not allowed in a header.
+    /// [`ProviderError::BaseUrl`] if the header holds a key and the base URL is plain http and not
+    /// on this machine.
+    pub fn with_header(self, name: &str, value: &str) -> Result<Self> {
+        self.with_connection(|connection| connection.with_header(name, value))
+    }
+
+    /// Sets the `reqwest::Client` to use, for a proxy, certificates or a shared pool. Default:
+    /// a client that this crate creates.
+    ///
+    /// Turn its redirects off, unless every server that they lead to may get the
+    /// conversation. The limits of this model still hold.
+    #[must_use]
+    pub fn with_http(self, http: reqwest::Client) -> Self {
+        self.with(|parts| parts.connection = parts.connection.clone().with_http(http))
+    }
+
+    /// Sets the settings for requests that have none of their own, such as the effort. Default: not
+    /// sent, so the server chooses.
+    ///
+    /// A setting that the model does not take fails the request with [`ProviderError::Setting`].
+    /// [`Settings::extra`] of `anthropic` go into the body as they are: such as `service_tier`,
+    /// `top_k`, `speed`, or a `thinking` with an exact budget.
+    ///
+    /// ```
+    /// use toolwright_anthropic::Anthropic;
+    /// use toolwright_module::model::{Effort, Settings};
+    ///
+    /// let settings = Settings::default()
+    ///     .with_effort(Effort::High)
+    ///     .with_max_output_tokens(32_000)
+    ///     .with_extra("anthropic", "service_tier", "standard_only");
+    /// let model = Anthropic::at("https://api.anthropic.com/v1", "claude-opus-4-6")?
+    ///     .with_settings(settings);
+    /// # Ok::<(), toolwright_anthropic::ProviderError>(())
+    /// ```
+    #[must_use]
+    pub fn with_settings(self, settings: Settings) -> Self {
+        self.with(|parts| parts.options.settings = Some(settings))
+    }
+
+    /// Sets the time that the prompt stays in the cache. Default: [`CacheTime::FiveMinutes`].
+    ///
+    /// `Settings::cache = false` turns the cache off.
+    #[must_use]
+    pub fn with_cache_time(self, time: CacheTime) -> Self {
+        self.with(|parts| parts.options.cache_time = time)
+    }
+
+    /// Sets the form of thinking. Default: the one that the model's name stands for.
+    #[must_use]
+    pub fn with_thinking(self, thinking: Thinking) -> Self {
+        self.with(|parts| parts.options.rules.thinking = thinking)
+    }
+
+    /// Sets whether tools are strict, so that Anthropic guarantees that arguments fit. Default:
+    /// `true` for Claude 4.1 and later.
+    ///
+    /// A request has at most 20 strict tools, with 24 optional fields and 16 unions in all. The
+    /// tools after them are sent without `strict`.
+    #[must_use]
+    pub fn with_strict_tools(self, strict: bool) -> Self {
+        self.with(|parts| parts.options.rules.strict = strict)
+    }
+
+    /// Sets whether the request contains the schema of the answer. Default: `true` for Claude 4.1
+    /// and later.
+    ///
+    /// With `false`, the answer is the arguments of a tool call. A schema that Anthropic cannot
+    /// enforce, such as a recursive one, is part of the prompt.
+    #[must_use]
+    pub fn with_structured_output(self, structured_output: bool) -> Self {
+        self.with(|parts| parts.options.structured_output = structured_output)
+    }
+
+    /// Sets whether the model cites documents. Default: `false`.
+    ///
+    /// The citations are in the data of the text parts, as `citations`. The API refuses them
+    /// together with the schema of an answer.
+    ///
+    /// ```
+    /// use toolwright_anthropic::Anthropic;
+    /// use toolwright_module::Message;
+    /// use toolwright_module::message::Document;
+    ///
+    /// let model = Anthropic::at("https://api.anthropic.com/v1", "claude-sonnet-4-5")?
+    ///     .with_citations(true);
+    /// let report = Document::bytes("text/plain", *b"Sales rose by 3 %.");
+    /// let question = Message::user_parts([report.into(), "Did sales rise?".into()]);
+    /// # Ok::<(), toolwright_anthropic::ProviderError>(())
+    /// ```
+    #[must_use]
+    pub fn with_citations(self, citations: bool) -> Self {
+        self.with(|parts| parts.options.citations = citations)
+    }
+
+    /// Adds a tool that Anthropic runs or defines, in the API's own form: web search, web fetch,
+    /// code execution, memory, tool search and others.
+    ///
+    /// Calls and results of a tool that Anthropic runs are [`ReplyPart::Other`] in the reply, and
+    /// go back unchanged. A call of a tool that only has its definition from Anthropic, such as
+    /// memory, is an ordinary call: give the agent a tool of the same name, whose own definition is
+    /// then not sent.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use toolwright_anthropic::Anthropic;
+    ///
+    /// let search = json!({"type": "web_search_20250305", "name": "web_search", "max_uses": 3});
+    /// let model = Anthropic::at("https://api.anthropic.com/v1", "claude-sonnet-4-5")?
+    ///     .with_server_tool(search);
+    /// # Ok::<(), toolwright_anthropic::ProviderError>(())
+    /// ```
+    ///
+    /// [`ReplyPart::Other`]: toolwright_module::message::ReplyPart::Other
+    #[must_use]
+    pub fn with_server_tool(self, definition: Value) -> Self {
+        self.with(|parts| parts.options.server_tools.push(definition))
+    }
+
+    /// Adds a field to the definition of one of the request's tools, such as `defer_loading` for
+    /// tool search, `allowed_callers` for calls out of code, or `input_examples`.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use toolwright_anthropic::Anthropic;
+    ///
+    /// let search = json!({"type": "tool_search_tool_regex_20251119", "name": "tool_search_tool_regex"});
+    /// let model = Anthropic::at("https://api.anthropic.com/v1", "claude-sonnet-4-5")?
+    ///     .with_server_tool(search)
+    ///     .with_tool_field("get_weather", "defer_loading", true);
+    /// # Ok::<(), toolwright_anthropic::ProviderError>(())
+    /// ```
+    #[must_use]
+    pub fn with_tool_field(
+        self,
+        tool: impl Into<String>,
+        field: impl Into<String>,
+        value: impl Into<Value>,
+    ) -> Self {
+        self.with(|parts| {
+            let fields: &mut Map<_, _> = parts.options.tool_fields.entry(tool.into()).or_default();
+            fields.insert(field.into(), value.into());
+        })
+    }
+
+    /// Sets the maximum number of retries. Default: 2.
+    #[must_use]
+    pub fn with_retries(self, retries: u32) -> Self {
+        self.with(|parts| parts.connection = parts.connection.clone().with_retries(retries))
+    }
+
+    /// Sets the maximum time without a byte, before the reply and within. Default: 10 minutes.
+    ///
+    /// A whole reply may take longer: [`with_max_time`](Self::with_max_time) limits it.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::Client`] if the system's certificates cannot be read.
+    pub fn with_timeout(self, silence: Duration) -> Result<Self> {
+        self.with_connection(|connection| connection.with_timeout(silence))
+    }
+
+    /// Sets the maximum time of one answer, with its retries. Default: 30 minutes.
+    ///
+    /// It ends a reply that arrives slowly but never stops. A limit too large for
+    /// [`Instant`](std::time::Instant) means no limit.
+    #[must_use]
+    pub fn with_max_time(self, max_time: Duration) -> Self {
+        self.with(|parts| parts.connection = parts.connection.clone().with_max_time(max_time))
+    }
+
+    /// Returns the base URL, without a slash at its end.
+    #[must_use]
+    pub fn base_url(&self) -> &str {
+        self.0.connection.endpoint().base_url()
+    }
+
+    async fn ask(&self, request: &Request) -> Result<Reply> {
+        let parts = &*self.0;
+        let body = parts.connection.whole(&parts.url, parts.body(request, false)?).await?;
+        read(&body, request)
+    }
+
+    async fn open(&self, request: &Request) -> Result<BoxStream<'static, Result<Delta>>> {
+        let parts = &*self.0;
+        let response = parts.connection.events(&parts.url, parts.body(request, true)?).await?;
+        let whole = |body: &[u8]| read(body, request);
+        stream_of(response, Pieces::new(request), parts.connection.silence(), whole)
+    }
+}
+
+/// Reads a whole reply.
+fn read(body: &[u8], request: &Request) -> Result<Reply> {
+    read_whole(body, |message: Message| message.into_reply(request))
+}
+
+impl Parts {
+    fn body(&self, request: &Request, stream: bool) -> Result<Vec<u8>> {
+        body(request, &self.options, self.supported(), stream)
+    }
+
+    /// Returns the settings that the model takes.
+    fn supported(&self) -> SettingSet {
+        let settings = SettingSet::ALL.without(Setting::Seed).without(Setting::Metadata);
+        match self.version == ApiVersion::V2023_06_01 && self.options.rules.sampling {
+            true => settings,
+            false => settings.without(Setting::Temperature).without(Setting::TopP),
+        }
+    }
+}
+
+impl LanguageModel for Anthropic {
+    fn name(&self) -> &str {
+        &self.0.options.model
+    }
+
+    fn provider(&self) -> &str {
+        // Also for a compatible server: the name stands for the API.
+        PROVIDER
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(Dialect::Anthropic)
+            .with_structured_output(self.0.options.structured_output)
+            .with_tools(true)
+            .with_images(true)
+            .with_documents(true)
+            .with_settings(self.0.supported())
+    }
+
+    fn settings(&self) -> Option<&Settings> {
+        self.0.options.settings.as_ref()
+    }
+
+    fn generate<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, toolwright_module::Result<Reply>> {
+        Box::pin(
+            async move { self.ask(request).await.map_err(|error| self.0.connection.public(error)) },
+        )
+    }
+
+    fn stream<'a>(&'a self, request: Request) -> BoxStream<'a, toolwright_module::Result<Delta>> {
+        stream::once(async move { self.open(&request).await })
+            .try_flatten()
+            .map_err(|error| self.0.connection.public(error))
+            .boxed()
+    }
+}
+
+/// Shows the settings without the key.
+impl fmt::Debug for Anthropic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Anthropic")
+            .field("model", &self.0.options.model)
+            .field("base_url", &self.base_url())
+            .field("version", &self.0.version)
+            .finish_non_exhaustive()
+    }
+}

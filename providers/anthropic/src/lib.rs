@@ -1,0 +1,123 @@
+//! Language model of Anthropic, over the Messages API.
+//!
+//! [`Anthropic`] is a [`LanguageModel`](toolwright_module::LanguageModel), whole or streamed. This
+//! crate has its own types for requests and replies, and they are open: an unknown block, event,
+//! field or reason to stop never fails a reply. It uses `toolwright-http` for URLs, retries, limits
+//! and redaction.
+//!
+//! ```no_run
+//! use toolwright_anthropic::Anthropic;
+//! use toolwright_module::{Context, Predict, Signature};
+//! # use schemars::JsonSchema;
+//! # use serde::{Deserialize, Serialize};
+//!
+//! /// Name the capital of a country.
+//! #[derive(Serialize, Deserialize, JsonSchema)]
+//! struct Capital {
+//!     country: String,
+//! }
+//!
+//! impl Signature for Capital {
+//!     type Output = String;
+//! }
+//!
+//! # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
+//! # use toolwright_module::Module;
+//! let capital = Predict::<Capital>::new(Anthropic::from_env("claude-haiku-4-5")?)?;
+//! let input = Capital { country: "France".to_owned() };
+//! println!("{}", capital.call(input, &Context::default()).await?);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | to | use |
+//! |---|---|
+//! | use a model of Anthropic | [`Anthropic::from_env`] |
+//! | use a server with the same API, such as llama.cpp | [`Anthropic::at`] |
+//! | choose the version of the API, or turn on a beta | [`Anthropic::with_version`], [`Anthropic::with_beta`] |
+//! | let the model think | `Settings::effort`; [`Anthropic::with_thinking`] for its form |
+//! | keep the prompt in the cache for an hour, or turn the cache off | [`Anthropic::with_cache_time`], `Settings::cache` |
+//! | search the web, run code, use memory or search tools | [`Anthropic::with_server_tool`], [`Anthropic::with_tool_field`] |
+//! | get citations of documents | [`Anthropic::with_citations`] |
+//! | set the service tier, or any other field of the body | `Settings::with_extra("anthropic", …)` |
+//! | read why the model refused | [`stop_details`] |
+//! | use your own `reqwest::Client` | [`Anthropic::with_http`] |
+//! | handle an error | [`ProviderError`] inside the error of the call |
+//!
+//! # Requests
+//!
+//! The contracts of tools and of the answer are lowered to
+//! [`Dialect::Anthropic`](toolwright_signature::Dialect::Anthropic), and tools are strict as far as
+//! the limits of a request allow it. Neighbouring messages of one role become one, with the
+//! results of calls first. Blank texts are left out, because the API refuses them. The system
+//! messages at the beginning are the field `system`; a later one keeps its place.
+//!
+//! Each request contains the model's earlier thinking, the calls and results of Anthropic's own
+//! tools, and unknown blocks, unchanged and in their places. Thinking without a signature is left
+//! out, and so are the reasoning and the opaque parts of other providers. Ids and names that the
+//! API would refuse are rewritten. Arguments that are not a JSON object are sent as
+//! `{"invalid_arguments": "…"}`.
+//!
+//! Three places of the prompt are marked for the cache: the end of the system text, which includes
+//! the tools, and the ends of the last two turns of the user. A prompt that only grows at its end is
+//! thus read from the cache. Marks that a server tool has itself count with these; the API allows
+//! four.
+//!
+//! # Effort
+//!
+//! | models | `Settings::effort` is sent as |
+//! |---|---|
+//! | Claude 4.6 and later | `thinking: adaptive` and `output_config.effort` (`low` to `max`) |
+//! | older models, other vendors | `thinking.budget_tokens` ([`Thinking::Budget`]) |
+//!
+//! [`Effort::Off`](toolwright_module::model::Effort::Off) turns thinking off; without an effort, the
+//! model's default holds. Any other form of `thinking` is an extra field:
+//! `Settings::with_extra("anthropic", "thinking", json!({"type": "between_tools"}))`. With a budget, the API refuses a forced tool call, and with any thinking a
+//! temperature other than 1; such a request fails before it is sent. Claude 4.7 and later, and
+//! version 2026-10-21 of the API, take neither `temperature` nor `top_p`, so
+//! [`Capabilities::settings`](toolwright_module::model::Capabilities::settings) has neither.
+//!
+//! # Replies
+//!
+//! [`Usage::input_tokens`](toolwright_module::model::Usage::input_tokens) is every token read, also
+//! those that were read from the cache or written to it. `pause_turn` is
+//! [`Finish::Paused`](toolwright_module::model::Finish::Paused): send the reply back, and the model
+//! continues. A refusal has [`stop_details`]. The id of a container in which code runs is kept in the
+//! reply, and the request that answers the reply's calls contains it.
+//!
+//! One reply has at most 64 MiB, whole or streamed, and one line of a stream at most 4 MiB. One
+//! answer may take 30 minutes, with its retries ([`Anthropic::with_max_time`]).
+//!
+//! # What does not work (yet)
+//!
+//! - The API has no seed, and no metadata but [`Settings::user`](toolwright_module::model::Settings::user).
+//! - The API takes no audio, no images but JPEG, PNG, GIF and WebP, and no documents but PDF and text.
+//! - A failed call has no images in its result. They follow in the same message.
+//! - Batches, files and token counting are other APIs. A file that was uploaded can be sent by its id.
+//! - Amazon Bedrock and Vertex have other URLs and keys.
+//!
+//! # Features
+//!
+//! `rustls` (default) or `native-tls`: TLS. Without one of them, only plain http works.
+
+mod anthropic;
+mod block;
+mod message;
+mod options;
+mod reply;
+mod request;
+mod rules;
+mod stream;
+
+pub use anthropic::Anthropic;
+pub use options::{ApiVersion, CacheTime, Thinking, UnknownVersion};
+pub use reply::stop_details;
+/// The version of reqwest whose client [`Anthropic::with_http`] takes.
+pub use toolwright_http::reqwest;
+pub use toolwright_module::provider::ProviderError;
+
+/// A result with the providers' error as the default error type.
+type Result<T, E = ProviderError> = std::result::Result<T, E>;
+
+/// The provider's name, in the parts of a conversation that only it understands.
+const PROVIDER: &str = "anthropic";

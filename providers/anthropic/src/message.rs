@@ -1,0 +1,351 @@
+//! The wire form of one message, which depends on the message alone.
+//!
+//! Neighbours of one role become one message of the API, and the results of a turn's calls come
+//! first in it. So a message is kept as its blocks, with commas between them and without brackets.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde::ser::Error as _;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use toolwright_module::message::{
+    CallKind, Document, Image, Part, Reasoning, ReplyPart, Source, Text, ToolResult,
+};
+use toolwright_module::provider::{object_of, parts_of, portable_id};
+use toolwright_module::{Message, ToolCall};
+
+use crate::PROVIDER;
+use crate::reply::CONTAINER;
+
+/// Maximum length of an id, in bytes.
+const LONGEST_ID: usize = 64;
+/// Maximum length of a tool's name, in bytes.
+const LONGEST_NAME: usize = 128;
+
+/// The role of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    System,
+    User,
+    Assistant,
+}
+
+impl Role {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
+}
+
+/// A message in its wire form.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) role: Role,
+    /// The results of calls, which come first in a turn.
+    pub(crate) results: Vec<u8>,
+    /// All other blocks.
+    pub(crate) blocks: Vec<u8>,
+    /// The names of the tools that are called.
+    pub(crate) calls: Vec<String>,
+    /// The container in which the model's code runs. A call out of that code needs it.
+    pub(crate) container: Option<String>,
+}
+
+impl Written {
+    /// Writes a message. With `citations`, the model cites the documents.
+    pub(crate) fn of(message: &Message, citations: bool) -> serde_json::Result<Self> {
+        let mut written = Self::new(Role::User);
+        match message {
+            Message::System { text } => {
+                written.role = Role::System;
+                written.text(text)?;
+            }
+            Message::User { parts } => {
+                for part in parts {
+                    written.part(part, citations)?;
+                }
+            }
+            Message::Assistant { parts } => {
+                written.role = Role::Assistant;
+                for part in parts {
+                    written.reply_part(part)?;
+                }
+            }
+            Message::Tool(result) => written.result(result, citations)?,
+            _ => return Err(unknown("message")),
+        }
+        Ok(written)
+    }
+
+    fn new(role: Role) -> Self {
+        let (results, blocks, calls) = Default::default();
+        Self { role, results, blocks, calls, container: None }
+    }
+
+    fn push(&mut self, block: &impl Serialize) -> serde_json::Result<()> {
+        push(&mut self.blocks, block)
+    }
+
+    /// Adds a text. The API refuses blank ones.
+    fn text(&mut self, text: &str) -> serde_json::Result<()> {
+        match text.trim().is_empty() {
+            true => Ok(()),
+            false => self.push(&Block::Text { text }),
+        }
+    }
+
+    fn part(&mut self, part: &Part, citations: bool) -> serde_json::Result<()> {
+        match part {
+            Part::Text(text) => self.text(text),
+            part => self.push(&Block::of(part, citations)?),
+        }
+    }
+
+    fn reply_part(&mut self, part: &ReplyPart) -> serde_json::Result<()> {
+        match part {
+            ReplyPart::Text(Text { text, opaque, .. }) => {
+                let fields = opaque.as_ref().and_then(|opaque| opaque.of(PROVIDER)?.as_object());
+                match fields {
+                    Some(fields) if !text.trim().is_empty() => {
+                        self.push(&Own { kind: "text", text: Some(text), call: None, fields })
+                    }
+                    _ => self.text(text),
+                }
+            }
+            ReplyPart::Reasoning(reasoning) if may_go_back(reasoning) => {
+                self.push(&reasoning.opaque)
+            }
+            ReplyPart::Call(call) => self.call(call),
+            ReplyPart::Other(other) => {
+                let Some(value) = other.of(PROVIDER) else { return Ok(()) };
+                if let Some(id) = value[CONTAINER].get("id").and_then(Value::as_str) {
+                    self.container = Some(id.to_owned());
+                }
+                // Without a type it is not a block.
+                if value["type"].is_string() { self.push(value) } else { Ok(()) }
+            }
+            // Reasoning of another provider, or without its signature because it was cut off.
+            ReplyPart::Reasoning(_) => Ok(()),
+            _ => Err(unknown("part of a reply")),
+        }
+    }
+
+    fn call(&mut self, call: &ToolCall) -> serde_json::Result<()> {
+        let input = match call.kind {
+            CallKind::Function => match object_of(&call.arguments) {
+                Some(object) => object,
+                None => Cow::Borrowed(call.arguments.trim()),
+            },
+            // The input of a custom tool is text, and this API has no field for it.
+            _ => Cow::Owned(json!({"input": call.arguments}).to_string()),
+        };
+        let name = portable_name(&call.name);
+        let none = Map::new();
+        let fields = call.opaque.as_ref().and_then(|opaque| opaque.of(PROVIDER)?.as_object());
+        let called = Called {
+            id: portable_id(&call.id, LONGEST_ID),
+            name: &name,
+            input: serde_json::from_str(&input)?,
+        };
+        self.push(&Own {
+            kind: "tool_use",
+            text: None,
+            call: Some(called),
+            fields: fields.unwrap_or(&none),
+        })?;
+        self.calls.push(name.into_owned());
+        Ok(())
+    }
+
+    fn result(&mut self, result: &ToolResult, citations: bool) -> serde_json::Result<()> {
+        // The API refuses anything but text in the result of a failed call.
+        let (inside, beside) = match result.failed {
+            true => (&[][..], &result.parts[..]),
+            false => (&result.parts[..], &[][..]),
+        };
+        let content = match inside {
+            [] if result.text.is_empty() => None,
+            [] => Some(Content::Text(&result.text)),
+            parts => {
+                let text = Some(&*result.text).filter(|text| !text.trim().is_empty());
+                let text = text.map(|text| Ok(Block::Text { text }));
+                let parts = parts.iter().filter(|part| !is_blank(part));
+                let parts = parts.map(|part| Block::of(part, citations));
+                let blocks = text.into_iter().chain(parts).collect::<Result<Vec<_>, _>>()?;
+                Some(Content::Blocks(blocks))
+            }
+        };
+        let id = portable_id(&result.id, LONGEST_ID);
+        if !beside.is_empty() {
+            self.text(&parts_of(&id))?;
+            for part in beside {
+                self.part(part, citations)?;
+            }
+        }
+        let block = Block::ToolResult { tool_use_id: id, content, is_error: result.failed };
+        push(&mut self.results, &block)
+    }
+}
+
+fn push(blocks: &mut Vec<u8>, block: &impl Serialize) -> serde_json::Result<()> {
+    if !blocks.is_empty() {
+        blocks.push(b',');
+    }
+    serde_json::to_writer(blocks, block)
+}
+
+fn is_blank(part: &Part) -> bool {
+    matches!(part, Part::Text(text) if text.trim().is_empty())
+}
+
+/// Whether reasoning is of this provider and complete. The API refuses thinking without a
+/// signature.
+fn may_go_back(reasoning: &Reasoning) -> bool {
+    let signed = |value: &Value| value.as_str().is_some_and(|signature| !signature.is_empty());
+    reasoning.provider == PROVIDER
+        && reasoning.opaque.is_object()
+        && (reasoning.opaque["type"] != "thinking" || signed(&reasoning.opaque["signature"]))
+}
+
+/// Returns a tool's name in the form that the API accepts. A call of a tool that does not exist may
+/// have any name.
+fn portable_name(name: &str) -> Cow<'_, str> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(fits) {
+        return Cow::Borrowed(name);
+    }
+    let name = name.chars().take(LONGEST_NAME).map(|c| if fits(c) { c } else { '_' });
+    let name: String = name.collect();
+    Cow::Owned(if name.is_empty() { "_".to_owned() } else { name })
+}
+
+/// A block of a model's message.
+#[derive(Serialize)]
+struct Own<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(flatten)]
+    call: Option<Called<'a>>,
+    /// The fields that only this provider understands, such as citations.
+    #[serde(flatten)]
+    fields: &'a Map<String, Value>,
+}
+
+#[derive(Serialize)]
+struct Called<'a> {
+    id: Cow<'a, str>,
+    name: &'a str,
+    input: &'a RawValue,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'a> {
+    Text {
+        text: &'a str,
+    },
+    Image {
+        source: Place<'a>,
+    },
+    Document {
+        source: Place<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        citations: Option<Citations>,
+    },
+    ToolResult {
+        tool_use_id: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        content: Option<Content<'a>>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+    },
+}
+
+#[derive(Serialize)]
+struct Citations {
+    enabled: bool,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Text(&'a str),
+    Blocks(Vec<Block<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Place<'a> {
+    Base64 { media_type: &'a str, data: Cow<'a, str> },
+    Text { media_type: &'static str, data: &'a str },
+    Url { url: &'a str },
+    File { file_id: &'a str },
+}
+
+impl<'a> Block<'a> {
+    fn of(part: &'a Part, citations: bool) -> serde_json::Result<Self> {
+        match part {
+            Part::Text(text) => Ok(Self::Text { text }),
+            Part::Image(Image { source, .. }) => Ok(Self::Image {
+                source: Place::of(source, |media_type| match media_type {
+                    "image/jpg" => Ok("image/jpeg"),
+                    "image/jpeg" | "image/png" | "image/gif" | "image/webp" => Ok(media_type),
+                    other => Err(serde_json::Error::custom(format_args!(
+                        "Anthropic takes no image of the type `{other}`; convert it to PNG, JPEG, GIF or WebP"
+                    ))),
+                })?,
+            }),
+            Part::Document(Document { source, .. }) => Ok(Self::Document {
+                source: match source.text() {
+                    Some(data) => Place::Text { media_type: "text/plain", data },
+                    None => Place::of(source, |media_type| match media_type {
+                        "application/pdf" => Ok(media_type),
+                        other => Err(serde_json::Error::custom(format_args!(
+                            "Anthropic takes no document of the type `{other}`; convert it to PDF or text"
+                        ))),
+                    })?,
+                },
+                citations: citations.then_some(Citations { enabled: true }),
+            }),
+            Part::Audio(_) => Err(serde_json::Error::custom(
+                "Anthropic takes no audio; transcribe it, or use a model of another provider",
+            )),
+            _ => Err(unknown("part of a message")),
+        }
+    }
+}
+
+impl<'a> Place<'a> {
+    /// Returns the form of a source. `accepted` checks the media type of its bytes.
+    fn of(
+        source: &'a Source,
+        accepted: impl FnOnce(&'a str) -> serde_json::Result<&'a str>,
+    ) -> serde_json::Result<Self> {
+        if let Some((media_type, data)) = source.to_base64() {
+            return Ok(Self::Base64 { media_type: accepted(media_type)?, data });
+        }
+        match source {
+            Source::Url(url) if !url.starts_with("data:") => Ok(Self::Url { url }),
+            Source::File { provider, id } if provider == PROVIDER => Ok(Self::File { file_id: id }),
+            Source::File { provider, .. } => Err(serde_json::Error::custom(format_args!(
+                "a file of `{provider}` cannot be sent to Anthropic; send its bytes or its address"
+            ))),
+            _ => Err(serde_json::Error::custom(
+                "a `data:` URL is not valid base64; send the bytes with `Source::Bytes`",
+            )),
+        }
+    }
+}
+
+/// Returns the error for a kind that a newer version of the module layer has.
+fn unknown(what: &str) -> serde_json::Error {
+    serde_json::Error::custom(format_args!(
+        "this version of toolwright-anthropic does not support a kind of {what} in the request"
+    ))
+}

@@ -1,0 +1,236 @@
+//! Whole replies, and what they share with streamed ones: usage and the reason to stop.
+
+use serde::Deserialize;
+use serde::de::Error as _;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use toolwright_module::message::{Opaque, ReplyPart};
+use toolwright_module::model::{Finish, Usage};
+use toolwright_module::provider::lenient::{Count, Text, if_object, is_set, object};
+use toolwright_module::provider::{ProviderError, complete_calls};
+use toolwright_module::{Reply, Request};
+
+use crate::block::Block;
+use crate::{PROVIDER, Result};
+
+/// A whole reply, or the beginning of a streamed one.
+#[derive(Default, Deserialize)]
+pub(crate) struct Message {
+    #[serde(default)]
+    model: Text,
+    #[serde(default)]
+    content: Option<Box<RawValue>>,
+    #[serde(default)]
+    stop_reason: Text,
+    #[serde(default)]
+    stop_details: Value,
+    #[serde(default)]
+    container: Value,
+    #[serde(default, deserialize_with = "if_object")]
+    usage: Option<Tokens>,
+    #[serde(default)]
+    error: Value,
+}
+
+/// The counts of tokens. In a stream each is a running total, so that the last one holds.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct Tokens {
+    #[serde(default)]
+    input_tokens: Count,
+    #[serde(default)]
+    output_tokens: Count,
+    #[serde(default)]
+    cache_read_input_tokens: Count,
+    #[serde(default)]
+    cache_creation_input_tokens: Count,
+    #[serde(default, deserialize_with = "object")]
+    output_tokens_details: Details,
+    /// The rounds of a reply, some of which only count here: those of a second model, and of a
+    /// compaction.
+    #[serde(default)]
+    iterations: Value,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct Details {
+    #[serde(default)]
+    thinking_tokens: Count,
+}
+
+impl Tokens {
+    /// Replaces the counts by later ones. A count that is left out stays.
+    pub(crate) fn update(&mut self, later: Self) {
+        let update = |count: &mut Count, later: Count| count.0 = later.0.or(count.0);
+        update(&mut self.input_tokens, later.input_tokens);
+        update(&mut self.output_tokens, later.output_tokens);
+        update(&mut self.cache_read_input_tokens, later.cache_read_input_tokens);
+        update(&mut self.cache_creation_input_tokens, later.cache_creation_input_tokens);
+        let details = later.output_tokens_details.thinking_tokens;
+        update(&mut self.output_tokens_details.thinking_tokens, details);
+        if later.iterations.is_array() {
+            self.iterations = later.iterations;
+        }
+    }
+
+    /// Returns all tokens that were read. `input_tokens` lacks those of the cache.
+    fn read(&self) -> u64 {
+        let counts =
+            [self.input_tokens, self.cache_read_input_tokens, self.cache_creation_input_tokens];
+        counts.iter().fold(0, |sum: u64, count| sum.saturating_add(count.0.unwrap_or_default()))
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        let count = |count: Count| count.0.unwrap_or_default();
+        let (mut read, mut written) = (0_u64, 0_u64);
+        for round in self.iterations.as_array().into_iter().flatten() {
+            let round = Self::deserialize(round).unwrap_or_default();
+            read = read.saturating_add(round.read());
+            written = written.saturating_add(count(round.output_tokens));
+        }
+        let mut usage = Usage::new(read.max(self.read()), written.max(count(self.output_tokens)))
+            .with_cached(count(self.cache_read_input_tokens))
+            .with_cache_written(count(self.cache_creation_input_tokens))
+            .with_reasoning(count(self.output_tokens_details.thinking_tokens));
+        usage.incomplete = self.input_tokens.0.is_none() || self.output_tokens.0.is_none();
+        usage
+    }
+}
+
+/// Why and how a reply ended.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ending {
+    reason: Option<String>,
+    details: Value,
+    container: Value,
+}
+
+impl Ending {
+    /// Replaces what is known by what is said later.
+    pub(crate) fn update(&mut self, reason: Text, details: Value, container: Value) {
+        self.reason = reason.filled().or(self.reason.take());
+        for (known, later) in [(&mut self.details, details), (&mut self.container, container)] {
+            if is_set(&later) {
+                *known = later;
+            }
+        }
+    }
+
+    pub(crate) fn finish(&self) -> Finish {
+        match self.reason.as_deref() {
+            Some("end_turn" | "tool_use" | "stop_sequence") => Finish::Stop,
+            Some("max_tokens" | "model_context_window_exceeded") => Finish::Length,
+            // After a compaction the model goes on, as after a pause.
+            Some("pause_turn" | "compaction") => Finish::Paused,
+            Some("refusal") => Finish::Refused,
+            other => Finish::Other(other.unwrap_or("no stop_reason").to_owned()),
+        }
+    }
+
+    /// Returns the part with what is neither content nor usage, if there is any.
+    fn into_part(self) -> Option<ReplyPart> {
+        let mut fields = Map::new();
+        for (name, value) in [(DETAILS, self.details), (CONTAINER, self.container)] {
+            if is_set(&value) {
+                fields.insert(name.to_owned(), value);
+            }
+        }
+        let is_there = !fields.is_empty();
+        is_there.then(|| ReplyPart::Other(Opaque::new(PROVIDER, Value::Object(fields))))
+    }
+}
+
+/// The fields of the part that [`Ending::into_part`] makes. It has no `type`, so it is not a block.
+const DETAILS: &str = "stop_details";
+pub(crate) const CONTAINER: &str = "container";
+
+/// Returns why a model refused: an object with `category`, such as `cyber`, and `explanation`.
+///
+/// `None` if the reply is not a refusal, or the API does not say why.
+///
+/// ```
+/// use serde_json::json;
+/// use toolwright_anthropic::stop_details;
+/// use toolwright_module::Reply;
+/// use toolwright_module::message::{Opaque, ReplyPart};
+///
+/// let details = json!({"stop_details": {"type": "refusal", "category": "bio"}});
+/// let reply = Reply::new([ReplyPart::Other(Opaque::new("anthropic", details))]);
+/// assert_eq!(stop_details(&reply).unwrap()["category"], "bio");
+/// assert_eq!(stop_details(&Reply::text("Yes.")), None);
+/// ```
+#[must_use]
+pub fn stop_details(reply: &Reply) -> Option<&Value> {
+    reply.parts.iter().rev().find_map(|part| match part {
+        ReplyPart::Other(other) => other.of(PROVIDER)?.get(DETAILS),
+        _ => None,
+    })
+}
+
+/// The parts of a reply that was read.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Received {
+    pub(crate) model: Text,
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) tokens: Tokens,
+    pub(crate) ending: Ending,
+}
+
+impl Received {
+    /// Reads a whole reply or the beginning of a streamed one.
+    pub(crate) fn of(message: Message) -> Result<Self> {
+        let tokens = message.usage.unwrap_or_default();
+        if is_set(&message.error) {
+            return Err(ProviderError::reported(&message.error, tokens.usage()));
+        }
+        let Some(content) = message.content else {
+            let source = serde_json::Error::custom("expected a message with `content`");
+            return Err(ProviderError::Decoding { source, raw: String::new() });
+        };
+        let mut received = Self { model: message.model, tokens, ..Self::default() };
+        received.ending.update(message.stop_reason, message.stop_details, message.container);
+        let raw = content.get();
+        let items: Vec<&RawValue> = match raw.as_bytes() {
+            b"\"\"" => Vec::new(),
+            [b'[', ..] => serde_json::from_str(raw)
+                .map_err(|source| ProviderError::Decoding { source, raw: raw.to_owned() })?,
+            _ => vec![&*content],
+        };
+        for (index, item) in (0..).zip(items) {
+            received.blocks.push(Block::begin(index, item.get())?);
+        }
+        Ok(received)
+    }
+
+    /// Returns the parts so far as JSON, for an error.
+    pub(crate) fn so_far(&self) -> String {
+        let parts = self.clone().into_parts(&Finish::Length);
+        match parts.is_empty() {
+            true => String::new(),
+            false => serde_json::to_string(&parts).unwrap_or_default(),
+        }
+    }
+
+    fn into_parts(self, finish: &Finish) -> Vec<ReplyPart> {
+        self.blocks.into_iter().filter_map(|block| block.into_part(finish)).collect()
+    }
+
+    /// Converts to a reply. `turn` is the number of messages before it.
+    pub(crate) fn into_reply(mut self, turn: usize) -> Result<Reply> {
+        let (finish, usage) = (self.ending.finish(), self.tokens.usage());
+        let model = std::mem::take(&mut self.model);
+        let ending = std::mem::take(&mut self.ending);
+        let mut parts = complete_calls(self.into_parts(&finish), turn, &finish)
+            .map_err(ProviderError::nameless(usage))?;
+        parts.extend(ending.into_part());
+        let mut reply = Reply::new(parts).with_finish(finish).with_usage(usage);
+        reply.model = model.filled();
+        Ok(reply)
+    }
+}
+
+impl Message {
+    /// Converts a whole reply.
+    pub(crate) fn into_reply(self, request: &Request) -> Result<Reply> {
+        Received::of(self)?.into_reply(request.messages.len())
+    }
+}

@@ -1,0 +1,472 @@
+//! The body of a request.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use toolwright_module::model::{Effort, SettingSet, Settings, ToolChoice};
+use toolwright_module::provider::{JsonBody, Kept, KeptTools, ProviderError};
+use toolwright_module::{Message, Request};
+use toolwright_signature::{Dialect, LoweredRequest};
+
+use crate::message::{Role, Written};
+use crate::options::{CacheTime, Thinking};
+use crate::rules::Rules;
+use crate::{PROVIDER, Result};
+
+/// Least number of thinking tokens that the API accepts.
+const LEAST_BUDGET: u64 = 1024;
+
+/// The settings of a model that its requests need.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    pub(crate) model: String,
+    pub(crate) rules: Rules,
+    pub(crate) structured_output: bool,
+    pub(crate) cache_time: CacheTime,
+    pub(crate) citations: bool,
+    /// Definitions of tools that the server runs.
+    pub(crate) server_tools: Vec<Value>,
+    /// Fields that are added to the definitions of tools, by their names.
+    pub(crate) tool_fields: BTreeMap<String, Map<String, Value>>,
+    pub(crate) settings: Option<Settings>,
+    pub(crate) kept: KeptForms,
+}
+
+/// What was written for earlier requests.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct KeptForms {
+    messages: Kept<Message, Written>,
+    tools: KeptTools<WrittenTools>,
+}
+
+/// The tools and the output of a request.
+#[derive(Debug, Default)]
+struct WrittenTools {
+    /// The list of tools, with its brackets. Empty if there are none.
+    tools: Vec<u8>,
+    /// Place in the list at which the mark of a cached prefix fits.
+    mark_at: Option<usize>,
+    /// The schema of the answer, in the API's form. Empty if there is none.
+    format: Vec<u8>,
+    /// A system block with the schema of the answer, if the API cannot enforce it.
+    told: Vec<u8>,
+}
+
+/// The definition of a tool.
+#[derive(Serialize)]
+struct Tool<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    description: &'a str,
+    input_schema: &'a RawValue,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    strict: bool,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "json_schema")]
+struct Format<'a> {
+    schema: &'a RawValue,
+}
+
+#[derive(Serialize)]
+struct OutputConfig<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<&'a RawValue>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Choice<'a> {
+    Auto(Parallel),
+    Any(Parallel),
+    Tool {
+        name: &'a str,
+        #[serde(flatten)]
+        parallel: Parallel,
+    },
+    None,
+}
+
+#[derive(Serialize, Clone, Copy)]
+struct Parallel {
+    #[serde(rename = "disable_parallel_tool_use", skip_serializing_if = "std::ops::Not::not")]
+    is_off: bool,
+}
+
+/// The value of `thinking`.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum ThinkingConfig {
+    Adaptive,
+    Enabled { budget_tokens: u64 },
+    Disabled,
+}
+
+#[derive(Serialize)]
+struct Metadata<'a> {
+    user_id: &'a str,
+}
+
+/// Returns the body of a request. `supported` are the settings that the model takes.
+pub(crate) fn body(
+    request: &Request,
+    options: &Options,
+    supported: SettingSet,
+    stream: bool,
+) -> Result<Vec<u8>> {
+    let settings = request.settings_over(options.settings.as_ref()).unwrap_or_default();
+    settings.check(supported)?;
+    let most = settings.max_output_tokens.unwrap_or(Request::MAX_OUTPUT_TOKENS);
+    let (thinking, effort) = thinking(&settings, options, most)?;
+    check_thinking(request, &settings, thinking.as_ref())?;
+
+    let tools = options.tools(request)?;
+    let written = options.messages(request)?;
+    let first = written.iter().take_while(|message| message.role == Role::System).count();
+    let (system, messages) = written.split_at(first);
+    let turns = turns(messages);
+    let mark = (settings.cache != Some(false)).then(|| options.cache_time.mark());
+
+    let system = system.iter().map(|message| &*message.blocks).chain([&*tools.told]);
+    let mut system = joined(system);
+    let mut list = Cow::Borrowed(&*tools.tools);
+    if let Some(mark) = mark {
+        // The system text follows the tools in the prompt, so its mark holds for both.
+        match (system.is_empty(), tools.mark_at) {
+            (false, _) => insert_mark(&mut system, mark),
+            (true, Some(at)) => {
+                let (before, after) = tools.tools.split_at(at);
+                list = Cow::Owned([before, mark, after].concat());
+            }
+            (true, None) => {}
+        }
+    }
+    let mut choice = choice(request, &settings, !list.is_empty());
+    if list.is_empty() {
+        // The API refuses calls in a conversation without tools.
+        let names = messages.iter().flat_map(|message| &message.calls);
+        list = Cow::Owned(unavailable(names).map_err(unsent)?);
+        choice = (!list.is_empty()).then_some(Choice::None);
+    }
+
+    let mut body = JsonBody::new(settings.extra.get(PROVIDER));
+    body.reserve(written.iter().map(|message| message.size()).sum::<usize>() + list.len());
+    let mut write = || {
+        body.field("model", &options.model)?;
+        body.field("max_tokens", &most)?;
+        if !list.is_empty() {
+            body.raw("tools", &list);
+        }
+        body.optional("tool_choice", &choice)?;
+        if !system.is_empty() {
+            body.list("system", [&system]);
+        }
+        body.raw("messages", &list_of(&turns, mark));
+        body.optional("thinking", &thinking)?;
+        if effort.is_some() || !tools.format.is_empty() {
+            let format = Some(&*tools.format).filter(|format| !format.is_empty());
+            let format = format.map(serde_json::from_slice).transpose()?;
+            body.field("output_config", &OutputConfig { effort, format })?;
+        }
+        body.optional("temperature", &settings.temperature)?;
+        body.optional("top_p", &settings.top_p)?;
+        body.optional("stop_sequences", &settings.stop)?;
+        body.optional("metadata", &settings.user.as_ref().map(|user_id| Metadata { user_id }))?;
+        body.optional("container", &container(&turns))?;
+        if stream {
+            body.field("stream", &true)?;
+        }
+        Ok(())
+    };
+    write().and_then(|()| body.end()).map_err(unsent)
+}
+
+impl Written {
+    fn size(&self) -> usize {
+        // With the role, the brackets and the mark.
+        self.results.len() + self.blocks.len() + 96
+    }
+}
+
+impl Options {
+    /// Returns the messages of a request, each written once.
+    fn messages(&self, request: &Request) -> Result<Vec<Arc<Written>>> {
+        let write =
+            |message: &Message| Ok(Arc::new(Written::of(message, self.citations).map_err(unsent)?));
+        let messages = request.messages.iter();
+        messages.map(|message| self.kept.messages.get_or_make(message, write)).collect()
+    }
+
+    /// Returns the tools and the output of a request, written once.
+    fn tools(&self, request: &Request) -> Result<Arc<WrittenTools>> {
+        self.kept.tools.get_or_make(request, |request| {
+            let output = request.output.as_deref().filter(|_| self.structured_output);
+            // Together, because the limits of strict schemas hold for the sum of them.
+            let lowered = LoweredRequest::new(Dialect::Anthropic, &*request.tools, output)?;
+            let mut written = WrittenTools::default();
+            let mut write = || {
+                for tool in &self.server_tools {
+                    written.push(&serde_json::to_vec(tool)?, |name| tool.get(name));
+                }
+                let is_defined = |name: &str| self.server_tools.iter().any(|it| it["name"] == name);
+                for (contract, lowered) in request.tools.iter().zip(&lowered.tools) {
+                    if is_defined(contract.name()) {
+                        continue;
+                    }
+                    let tool = Tool {
+                        name: contract.name(),
+                        description: contract.description(),
+                        input_schema: &lowered.schema,
+                        strict: lowered.strict && self.rules.strict,
+                    };
+                    let fields = self.tool_fields.get(contract.name());
+                    let definition = with_fields(&tool, fields)?;
+                    written.push(&definition, |name| fields?.get(name));
+                }
+                if !written.tools.is_empty() {
+                    written.tools.push(b']');
+                }
+                if let Some(output) = lowered.output {
+                    match output.strict {
+                        true => {
+                            written.format = serde_json::to_vec(&Format { schema: &output.schema })?
+                        }
+                        false => {
+                            let text = format!(
+                                "Answer only with JSON that fits this JSON Schema: {}",
+                                output.schema.get()
+                            );
+                            written.told =
+                                serde_json::to_vec(&json!({"type": "text", "text": text}))?;
+                        }
+                    }
+                }
+                Ok(())
+            };
+            write().map_err(unsent)?;
+            Ok(Arc::new(written))
+        })
+    }
+}
+
+impl WrittenTools {
+    /// Adds a definition, some of whose fields `field` returns.
+    fn push<'a>(&mut self, definition: &[u8], field: impl Fn(&str) -> Option<&'a Value>) {
+        self.tools.push(if self.tools.is_empty() { b'[' } else { b',' });
+        self.tools.extend_from_slice(definition);
+        if field("cache_control").is_some() {
+            self.mark_at = None;
+        } else if field("defer_loading") != Some(&Value::Bool(true)) {
+            // A tool that is loaded later is not part of the prompt, so no prefix ends with it.
+            self.mark_at = Some(self.tools.len() - 1);
+        }
+    }
+}
+
+/// Returns a definition with further fields, which replace those of the same name.
+fn with_fields(
+    tool: &Tool<'_>,
+    fields: Option<&Map<String, Value>>,
+) -> serde_json::Result<Vec<u8>> {
+    let Some(fields) = fields else { return serde_json::to_vec(tool) };
+    let mut body = JsonBody::new(Some(fields));
+    body.field("name", tool.name)?;
+    body.field("description", tool.description)?;
+    body.field("input_schema", tool.input_schema)?;
+    if tool.strict {
+        body.field("strict", &true)?;
+    }
+    body.end()
+}
+
+/// Returns definitions of tools that a conversation calls but a request does not have.
+fn unavailable<'a>(names: impl Iterator<Item = &'a String>) -> serde_json::Result<Vec<u8>> {
+    let names: std::collections::BTreeSet<_> = names.collect();
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let tools = names.into_iter().map(|name| {
+        json!({"name": name, "description": "Not available.", "input_schema": {"type": "object"}})
+    });
+    serde_json::to_vec(&tools.collect::<Vec<_>>())
+}
+
+/// Joins blocks with commas.
+fn joined<'a>(lists: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut all = Vec::new();
+    for list in lists.into_iter().filter(|list| !list.is_empty()) {
+        if !all.is_empty() {
+            all.push(b',');
+        }
+        all.extend_from_slice(list);
+    }
+    all
+}
+
+/// Adds the mark of a cached prefix to the last block.
+fn insert_mark(blocks: &mut Vec<u8>, mark: &[u8]) {
+    if blocks.pop().is_some() {
+        blocks.extend_from_slice(mark);
+        blocks.push(b'}');
+    }
+}
+
+/// Neighbours of one role, which are one message of the API.
+struct Turn<'a> {
+    role: Role,
+    messages: &'a [Arc<Written>],
+}
+
+/// Returns the turns of a conversation. A message without a block is not sent.
+fn turns(messages: &[Arc<Written>]) -> Vec<Turn<'_>> {
+    let is_empty = |message: &Written| message.blocks.is_empty() && message.results.is_empty();
+    let mut turns: Vec<Turn<'_>> = Vec::new();
+    let mut begin = 0;
+    for (at, message) in messages.iter().enumerate() {
+        if is_empty(message) {
+            continue;
+        }
+        match turns.last_mut() {
+            Some(turn) if turn.role == message.role => turn.messages = &messages[begin..=at],
+            _ => {
+                begin = at;
+                turns.push(Turn { role: message.role, messages: &messages[at..=at] });
+            }
+        }
+    }
+    turns
+}
+
+/// Returns the list of the API's messages. The last two turns of the user end a cached prefix: the
+/// last one for the next request, and the one before because the last request has cached it, so
+/// that it is found however many blocks the turn between has.
+fn list_of(turns: &[Turn<'_>], mark: Option<&[u8]>) -> Vec<u8> {
+    let users = turns.iter().enumerate().filter(|(_, turn)| turn.role == Role::User);
+    let first_marked = users.rev().take(2).last().map_or(usize::MAX, |(at, _)| at);
+    let messages = turns.iter().flat_map(|turn| turn.messages);
+    let mut json = Vec::with_capacity(messages.map(|message| message.size()).sum::<usize>() + 2);
+    json.push(b'[');
+    for (at, turn) in turns.iter().enumerate() {
+        json.extend_from_slice(if at == 0 { br#"{"role":""# } else { br#",{"role":""# });
+        json.extend_from_slice(turn.role.name().as_bytes());
+        json.extend_from_slice(br#"","content":["#);
+        let results = turn.messages.iter().map(|message| &*message.results);
+        let blocks = turn.messages.iter().map(|message| &*message.blocks);
+        let begin = json.len();
+        for block in results.chain(blocks).filter(|block| !block.is_empty()) {
+            if json.len() > begin {
+                json.push(b',');
+            }
+            json.extend_from_slice(block);
+        }
+        if let Some(mark) = mark.filter(|_| turn.role == Role::User && at >= first_marked) {
+            insert_mark(&mut json, mark);
+        }
+        json.extend_from_slice(b"]}");
+    }
+    json.push(b']');
+    json
+}
+
+/// Returns the container of the last reply, if the request answers its calls or continues it.
+fn container<'a>(turns: &[Turn<'a>]) -> Option<&'a str> {
+    let reply = match turns {
+        [.., reply] if reply.role == Role::Assistant => reply,
+        [.., reply, user] if user.messages.iter().any(|message| !message.results.is_empty()) => {
+            reply
+        }
+        _ => return None,
+    };
+    reply.messages.iter().rev().find_map(|message| message.container.as_deref())
+}
+
+fn choice<'a>(request: &'a Request, settings: &Settings, has_tools: bool) -> Option<Choice<'a>> {
+    let parallel = Parallel { is_off: settings.parallel_calls == Some(false) };
+    match &request.tool_choice {
+        _ if !has_tools => None,
+        ToolChoice::None => Some(Choice::None),
+        ToolChoice::Required => Some(Choice::Any(parallel)),
+        ToolChoice::Tool(name) => Some(Choice::Tool { name, parallel }),
+        _ => parallel.is_off.then_some(Choice::Auto(parallel)),
+    }
+}
+
+/// Returns the values of `thinking` and `output_config.effort` for the effort of the settings.
+fn thinking(
+    settings: &Settings,
+    options: &Options,
+    most: u64,
+) -> Result<(Option<ThinkingConfig>, Option<&'static str>)> {
+    let Some(effort) = settings.effort else { return Ok((None, None)) };
+    if effort == Effort::Off {
+        // Older models do not think unless they are asked to.
+        let off = options.rules.thinks_by_itself.then_some(ThinkingConfig::Disabled);
+        return Ok((off, None));
+    }
+    if options.rules.thinking == Thinking::Adaptive {
+        let word = match effort {
+            Effort::Minimal | Effort::Low => "low",
+            Effort::High => "high",
+            Effort::Max => "max",
+            _ => "medium",
+        };
+        return Ok((Some(ThinkingConfig::Adaptive), Some(word)));
+    }
+    let budget = match effort {
+        Effort::Minimal => LEAST_BUDGET,
+        Effort::Low => 2048,
+        Effort::High => 16_384,
+        Effort::Max => 32_768,
+        _ => 8192,
+    };
+    // Room for the answer, which counts together with the thinking.
+    let budget = budget.min(most - most / 4).max(LEAST_BUDGET);
+    if most <= budget {
+        return Err(refused(format!(
+            "thinking needs more than {LEAST_BUDGET} output tokens, but at most {most} are allowed; increase `max_output_tokens`, or leave `effort` out"
+        )));
+    }
+    Ok((Some(ThinkingConfig::Enabled { budget_tokens: budget }), None))
+}
+
+/// Checks what the API refuses together with thinking.
+fn check_thinking(
+    request: &Request,
+    settings: &Settings,
+    thinking: Option<&ThinkingConfig>,
+) -> Result<()> {
+    let (thinks, has_budget) = match thinking {
+        None | Some(ThinkingConfig::Disabled) => return Ok(()),
+        Some(ThinkingConfig::Adaptive) => (true, false),
+        Some(ThinkingConfig::Enabled { .. }) => (true, true),
+    };
+    let is_forced = matches!(request.tool_choice, ToolChoice::Required | ToolChoice::Tool(_));
+    if has_budget && is_forced && !request.tools.is_empty() {
+        return Err(refused(
+            "the model cannot be forced to call a tool while it thinks; leave `effort` out, set it to `Effort::Off`, or use `ToolChoice::Auto`",
+        ));
+    }
+    if thinks && settings.temperature.is_some_and(|temperature| temperature != 1.0) {
+        return Err(refused(
+            "the temperature must be 1 while the model thinks; leave `temperature` or `effort` out",
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the error for a request that the API would refuse.
+fn refused(why: impl Into<String>) -> ProviderError {
+    ProviderError::Request { source: why.into().into() }
+}
+
+/// Converts an error of the serializer.
+fn unsent(error: serde_json::Error) -> ProviderError {
+    ProviderError::Request { source: error.into() }
+}

@@ -1,0 +1,84 @@
+//! Faults of the server: retries, and errors that name the fix. The connection's faults are tested
+//! with `toolwright-openai`, because all providers share the code.
+
+use std::time::{Duration, Instant};
+
+use toolwright_anthropic::{ProviderError, stop_details};
+use toolwright_module::LanguageModel;
+use toolwright_module::error::Stage;
+use toolwright_module::model::Finish;
+
+use crate::common::{Answer, Server, hi, ok, ok_stream, own, streamed};
+
+fn refused(status: u16, headers: &str, kind: &str) -> Answer {
+    let body = format!(
+        r#"{{"type": "error", "error": {{"type": "{kind}", "message": "Not now."}}, "request_id": "req_1"}}"#
+    );
+    Answer::new(status, headers, body)
+}
+
+#[tokio::test]
+async fn an_overloaded_server_is_asked_again() {
+    for (status, kind) in [(429, "rate_limit_error"), (529, "overloaded_error"), (500, "api_error")]
+    {
+        for stream in [false, true] {
+            let good = if stream { Answer::events(&ok_stream(), 64) } else { ok() };
+            let busy = refused(status, "retry-after: 0\r\n", kind);
+            let server = Server::answering([busy.clone(), busy, good]).await;
+            let model = server.model("claude-test");
+            let reply = match stream {
+                true => streamed(&model, hi()).await.1,
+                false => model.generate(&hi()).await,
+            };
+            assert_eq!(reply.unwrap().to_text(), "ok");
+            assert_eq!(server.seen().len(), 3);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_has_the_servers_pause_and_code() {
+    let server = Server::answering([refused(529, "retry-after: 7\r\n", "overloaded_error")]).await;
+    let started = Instant::now();
+    let error = server.model("claude-test").with_retries(0).generate(&hi()).await.unwrap_err();
+    assert!(started.elapsed() < Duration::from_secs(5));
+    let ProviderError::Status { status: 529, code: Some(code), retry_after, .. } = own(&error)
+    else {
+        panic!("{error:?}")
+    };
+    assert_eq!((code.as_str(), *retry_after), ("overloaded_error", Some(Duration::from_secs(7))));
+    assert_eq!((error.stage(), error.is_retryable()), (Stage::Provider, true));
+}
+
+#[tokio::test]
+async fn a_wrong_key_and_an_unknown_model_are_not_retried() {
+    for (status, kind, says) in [
+        (401, "authentication_error", "check the key"),
+        (404, "not_found_error", "check the model's name"),
+        (413, "request_too_large", "shorten it"),
+    ] {
+        let server = Server::answering([refused(status, "", kind)]).await;
+        let model = server.model("claude-test").with_key("sk-made-up").unwrap();
+        let error = model.generate(&hi()).await.unwrap_err();
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_in_a_stream_has_the_usage_so_far() {
+    let body = include_str!("streams/error_without_a_name.sse");
+    let server = Server::answering([Answer::events(body, 64)]).await;
+    let (_, reply) = streamed(&server.model("claude-test"), hi()).await;
+    let error = reply.unwrap_err();
+    assert!(error.is_retryable(), "{error:?}");
+    assert_eq!(error.usage().input_tokens, 30);
+}
+
+#[tokio::test]
+async fn a_refusal_says_why() {
+    let body = include_str!("replies/refusal_with_details.json");
+    let server = Server::answering([Answer::json(body)]).await;
+    let reply = server.model("claude-test").generate(&hi()).await.unwrap();
+    assert_eq!(reply.finish, Finish::Refused);
+    assert_eq!(stop_details(&reply).unwrap()["category"], "bio");
+}

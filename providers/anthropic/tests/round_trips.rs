@@ -1,0 +1,148 @@
+//! A reply that goes back has the blocks that came, in their places.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolwright_module::message::ToolResult;
+use toolwright_module::{LanguageModel, Message};
+
+use crate::common::{Answer, Server, events, hi, ok, streamed};
+
+/// A random number generator (SplitMix64). Each conversation has its own seed.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        usize::try_from((mixed ^ (mixed >> 31)) % most.max(1) as u64).unwrap()
+    }
+
+    fn text(&mut self) -> String {
+        let pieces = ["rain", "\"", "\\", "é", "\n", "{\"a\":", "🌧", " ", "1.0", "\u{2028}"];
+        let text: String =
+            (0..1 + self.below(6)).map(|_| pieces[self.below(pieces.len())]).collect();
+        format!("{text}.")
+    }
+
+    fn block(&mut self, at: usize) -> Value {
+        let text = self.text();
+        match self.below(9) {
+            0 => json!({"type": "thinking", "thinking": text, "signature": format!("s{at}")}),
+            1 => json!({"type": "thinking", "thinking": "", "signature": format!("s{at}")}),
+            2 => json!({"type": "redacted_thinking", "data": text}),
+            3 => json!({"type": "text", "text": text}),
+            4 => {
+                json!({"type": "text", "text": text, "citations": [{"type": "char_location", "cited_text": text}]})
+            }
+            5 => {
+                json!({"type": "tool_use", "id": format!("toolu_{at}"), "name": "look", "input": {"text": text, "n": at}})
+            }
+            6 => {
+                json!({"type": "tool_use", "id": format!("toolu_{at}"), "name": "look", "input": {}, "caller": {"type": "code", "tool_id": text}})
+            }
+            7 => {
+                json!({"type": "server_tool_use", "id": format!("s_{at}"), "name": "web_search", "input": {"query": text}})
+            }
+            _ => json!({"type": "hologram", "rays": [at, 1.5, null, {"deep": text}]}),
+        }
+    }
+
+    /// Returns the events that stream a block.
+    fn streamed(&mut self, at: usize, block: &Value) -> Vec<Value> {
+        let mut start = block.clone();
+        let mut pieces = Vec::new();
+        let mut cut = |kind: &str, field: &str, text: &str| {
+            let mut left = text;
+            while !left.is_empty() {
+                let most = 1 + self.below(5);
+                let end = left.char_indices().nth(most).map_or(left.len(), |(end, _)| end);
+                pieces.push(json!({"type": kind, field: &left[..end]}));
+                left = &left[end..];
+            }
+        };
+        let word = |name: &str| block[name].as_str().unwrap_or_default();
+        match word("type") {
+            "text" => {
+                cut("text_delta", "text", word("text"));
+                start["text"] = json!("");
+                if let Some(citations) = block["citations"].as_array() {
+                    start["citations"] = json!([]);
+                    pieces.extend(
+                        citations
+                            .iter()
+                            .map(|it| json!({"type": "citations_delta", "citation": it})),
+                    );
+                }
+            }
+            "thinking" => {
+                cut("thinking_delta", "thinking", word("thinking"));
+                cut("signature_delta", "signature", word("signature"));
+                start["thinking"] = json!("");
+                start["signature"] = json!("");
+            }
+            "tool_use" | "server_tool_use" => {
+                cut("input_json_delta", "partial_json", &block["input"].to_string());
+                start["input"] = json!({});
+            }
+            _ => {}
+        }
+        let mut events =
+            vec![json!({"type": "content_block_start", "index": at, "content_block": start})];
+        events.extend(
+            pieces
+                .into_iter()
+                .map(|delta| json!({"type": "content_block_delta", "index": at, "delta": delta})),
+        );
+        events.push(json!({"type": "content_block_stop", "index": at}));
+        events
+    }
+}
+
+/// A generated reply, whole and as the events of a stream.
+fn reply(chance: &mut Chance) -> (Vec<Value>, String, String) {
+    let count = 1 + chance.below(6);
+    let content: Vec<Value> = (0..count).map(|at| chance.block(at)).collect();
+    let usage = json!({"input_tokens": 1, "output_tokens": 1});
+    let whole =
+        json!({"type": "message", "content": content, "stop_reason": "tool_use", "usage": usage});
+    let mut stream =
+        vec![json!({"type": "message_start", "message": {"content": [], "usage": usage}})];
+    for (at, block) in content.iter().enumerate() {
+        stream.extend(chance.streamed(at, block));
+    }
+    stream.push(json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}));
+    stream.push(json!({"type": "message_stop"}));
+    let stream: Vec<_> = stream.iter().map(Value::to_string).collect();
+    let stream: Vec<_> = stream.iter().map(String::as_str).collect();
+    (content, whole.to_string(), events(&stream))
+}
+
+#[tokio::test]
+async fn generated_replies_come_back_whole_and_streamed() {
+    let replies: Vec<_> = (0..300)
+        .map(|seed| {
+            let mut chance = Chance(seed);
+            (reply(&mut chance), 1 + chance.below(200))
+        })
+        .collect();
+    let answers = replies.iter().flat_map(|((_, whole, stream), size)| {
+        [Answer::json(whole), Answer::events(stream, *size), ok()]
+    });
+    let server = Server::answering(answers).await;
+    let model = server.model("claude-test");
+    for (seed, ((content, ..), _)) in replies.into_iter().enumerate() {
+        let reply = model.generate(&hi()).await.unwrap();
+        assert_eq!(streamed(&model, hi()).await.1.unwrap(), reply, "seed {seed}");
+
+        let calls: Vec<_> = reply.tool_calls().cloned().collect();
+        let mut request = hi();
+        request.messages.push(Arc::new(Message::Assistant { parts: reply.parts }));
+        let results = calls.iter().map(|call| Arc::new(Message::Tool(ToolResult::new(call, "ok"))));
+        request.messages.extend(results);
+        model.generate(&request).await.unwrap();
+        let sent = &server.seen()[3 * seed + 2].body["messages"][1]["content"];
+        assert_eq!(sent, &Value::Array(content), "seed {seed}");
+    }
+}

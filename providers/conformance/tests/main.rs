@@ -1,0 +1,13 @@
+//! Tests of changing the provider within a conversation.
+//!
+//! They need no contract server: a listener on loopback sends replies in the form of each API and
+//! keeps the bodies of the requests.
+#![cfg(test)]
+
+// What tests share.
+mod listener;
+mod marks;
+mod wires;
+
+// Tests by subject.
+mod swapping;

@@ -1,0 +1,523 @@
+//! [`Gemini`]: the settings of a model, and the calls of [`LanguageModel`].
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use serde_json::Value;
+use toolwright_http::Endpoint;
+use toolwright_http::reqwest::header::HeaderName;
+use toolwright_http::reqwest::{self, Url};
+use toolwright_module::model::{Capabilities, Delta, Setting, SettingSet, Settings};
+use toolwright_module::provider::{Connection, ProviderError, from_env, read_whole, stream_of};
+use toolwright_module::{LanguageModel, Reply, Request};
+use toolwright_signature::Dialect;
+
+use crate::reply::{Chunk, Chunks};
+use crate::request::{Options, Written, body};
+use crate::thinking::Family;
+use crate::{PROVIDER, Result};
+
+const GEMINI: &str = "https://generativelanguage.googleapis.com/v1beta";
+/// Names of the environment variables with the key, the first first.
+const KEYS: [&str; 2] = ["GEMINI_API_KEY", "GOOGLE_API_KEY"];
+const KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
+
+/// Language model of the Gemini API or of Vertex AI.
+///
+/// ```no_run
+/// use toolwright_gemini::Gemini;
+/// use toolwright_module::{LanguageModel, Message, Request};
+///
+/// # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = Gemini::from_env("gemini-2.5-flash")?;
+/// let reply = model.generate(&Request::new([Message::user("Hi!")])).await?;
+/// println!("{} for {:?}", reply.to_text(), reply.usage);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Cloning costs one reference count and shares the connections. Requests are retried as
+/// [`Connection`] describes. It needs the tokio runtime.
+#[derive(Clone)]
+pub struct Gemini(Arc<Parts>);
+
+#[derive(Clone)]
+struct Parts {
+    connection: Connection,
+    /// The URLs of a whole reply and of a stream.
+    urls: [Url; 2],
+    model: String,
+    family: Family,
+    is_vertex: bool,
+    structured_output: bool,
+    thoughts: Option<bool>,
+    streamed_arguments: bool,
+    cached_content: Option<String>,
+    server_tools: Vec<Value>,
+    safety: Vec<(String, String)>,
+    settings: Option<Settings>,
+    written: Written,
+}
+
+impl Gemini {
+    /// Creates a model of the Gemini API from environment variables.
+    ///
+    /// `GEMINI_API_KEY` is the key, and `GOOGLE_API_KEY` if the first is missing. The model is a
+    /// name such as `gemini-2.5-flash`, also as `models/…` or `tunedModels/…`.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::MissingKey`] if there is no key. [`ProviderError::Header`] if the key has a
+    /// character that is not allowed in a header.
+    pub fn from_env(model: impl Into<String>) -> Result<Self> {
+        for variable in KEYS {
+            let key = from_env(variable, "the API key")?;
+            if let Some(key) = key.filter(|key| !key.trim().is_empty()) {
+                return Self::at(GEMINI, model)?.with_key(key);
+            }
+        }
+        Err(ProviderError::MissingKey { variable: KEYS[0] })
+    }
+
+    /// Creates a model of a server with the Gemini API. The base URL ends in the version, `/v1beta`.
+    ///
+    /// Environment variables are not used, because a key for Google must not go to another server.
+    /// Set the key of this server with [`with_key`](Self::with_key).
+    ///
+    /// ```
+    /// use toolwright_gemini::Gemini;
+    /// use toolwright_module::LanguageModel;
+    ///
+    /// let model = Gemini::at("https://example.com/v1beta", "gemini-2.5-flash")?.with_key("made-up")?;
+    /// assert_eq!(model.name(), "gemini-2.5-flash");
+    /// assert!(!format!("{model:?}").contains("made-up"));
+    /// # Ok::<(), toolwright_gemini::ProviderError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::BaseUrl`] if the base URL cannot be used, or the model's name has an empty
+    /// part.
+    pub fn at(base_url: &str, model: impl Into<String>) -> Result<Self> {
+        let model = model.into();
+        let path = match model.contains('/') {
+            true => model.clone(),
+            false => format!("models/{model}"),
+        };
+        Self::new(base_url, model, &path, false)
+    }
+
+    /// Creates a model of Vertex AI. `location` is a region such as `europe-west4`, or `global`.
+    ///
+    /// `token` is an access token of Google Cloud, such as that of `gcloud auth print-access-token`.
+    /// It is valid for an hour or so, and this crate does not renew it: set a new one with
+    /// [`with_token`](Self::with_token). The model may also be a path such as
+    /// `endpoints/1234567890` or `publishers/google/models/gemini-2.5-flash`.
+    ///
+    /// ```
+    /// use toolwright_gemini::Gemini;
+    ///
+    /// let model = Gemini::vertex("my-project", "europe-west4", "gemini-2.5-flash", "made-up")?;
+    /// assert_eq!(
+    ///     model.base_url(),
+    ///     "https://europe-west4-aiplatform.googleapis.com/v1beta1/projects/my-project/locations/europe-west4",
+    /// );
+    /// # Ok::<(), toolwright_gemini::ProviderError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::MissingKey`] if the token is blank. [`ProviderError::Header`] if it has a
+    /// character that is not allowed in a header. [`ProviderError::BaseUrl`] if the project, the
+    /// location or the model cannot be part of a URL.
+    pub fn vertex(
+        project: &str,
+        location: &str,
+        model: impl Into<String>,
+        token: impl Into<String>,
+    ) -> Result<Self> {
+        // The location is part of the host, so it must not end it.
+        let is_word = |text: &str| {
+            !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+        };
+        let is_project = |text: &str| text.split([':', '.']).all(is_word);
+        if !is_word(location) || !is_project(project) {
+            let fault =
+                "the project or the location of Vertex AI has a character that it cannot have";
+            return Err(ProviderError::BaseUrl { fault });
+        }
+        let host = match location {
+            "global" => "aiplatform.googleapis.com".to_owned(),
+            location => format!("{location}-aiplatform.googleapis.com"),
+        };
+        let base_url = format!("https://{host}/v1beta1/projects/{project}/locations/{location}");
+        Self::vertex_at(&base_url, model)?.with_token(token)
+    }
+
+    /// Creates a model of a server with the API of Vertex AI, such as a proxy. The base URL ends in
+    /// `/projects/PROJECT/locations/LOCATION`.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`at`](Self::at).
+    pub fn vertex_at(base_url: &str, model: impl Into<String>) -> Result<Self> {
+        let model = model.into();
+        let path = match model.contains('/') {
+            true => model.clone(),
+            false => format!("publishers/google/models/{model}"),
+        };
+        Self::new(base_url, model, &path, true)
+    }
+
+    fn new(base_url: &str, model: String, path: &str, is_vertex: bool) -> Result<Self> {
+        let connection = Connection::at(base_url)?;
+        let url = |method: &str, query: &[(&str, &str)]| {
+            connection.endpoint().url(format!("{path}:{method}").split('/'), query)
+        };
+        let urls = [url("generateContent", &[])?, url("streamGenerateContent", &[("alt", "sse")])?];
+        Ok(Self(Arc::new(Parts {
+            connection,
+            urls,
+            family: Family::of(&model),
+            model,
+            is_vertex,
+            structured_output: true,
+            thoughts: None,
+            streamed_arguments: false,
+            cached_content: None,
+            server_tools: Vec::new(),
+            safety: Vec::new(),
+            settings: None,
+            written: Written::default(),
+        })))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Parts)) -> Self {
+        let parts = Arc::make_mut(&mut self.0);
+        change(parts);
+        // A changed model may write messages in another form.
+        parts.written = Written::default();
+        self
+    }
+
+    fn with_connection(
+        self,
+        change: impl FnOnce(Connection) -> Result<Connection>,
+    ) -> Result<Self> {
+        let connection = change(self.0.connection.clone())?;
+        Ok(self.with(|parts| parts.connection = connection))
+    }
+
+    /// Sets the API key, which goes into the header `x-goog-api-key`.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::MissingKey`] if the key is blank. [`ProviderError::Header`] if it has a
+    /// character that is not allowed in a header. [`ProviderError::BaseUrl`] if the base URL is
+    /// plain http and not on this machine, because others on the network could read the key.
+    pub fn with_key(self, key: impl Into<String>) -> Result<Self> {
+        let key = not_blank(key.into())?;
+        let change = |endpoint: Endpoint| endpoint.with_secret_header("key", KEY, &key);
+        let changed = self.with_connection(|connection| connection.with_endpoint(change));
+        changed.map_err(|error| error.about("the API key"))
+    }
+
+    /// Sets the access token, which goes into the header `authorization`.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`with_key`](Self::with_key).
+    pub fn with_token(self, token: impl Into<String>) -> Result<Self> {
+        let token = not_blank(token.into())?;
+        let change = |endpoint: Endpoint| endpoint.with_bearer("token", &token);
+        let changed = self.with_connection(|connection| connection.with_endpoint(change));
+        changed.map_err(|error| error.about("the access token"))
+    }
+
+    /// Sets a header of every request, such as `x-goog-user-project`.
+    ///
+    /// ```
+    /// use toolwright_gemini::Gemini;
+    ///
+    /// let model = Gemini::at("https://example.com/v1beta", "m")?
+    ///     .with_header("x-goog-user-project", "my-project")?;
+    /// # Ok::<(), toolwright_gemini::ProviderError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::Header`] if the name or the value is not allowed in a header.
+    /// [`ProviderError::BaseUrl`] if the header holds a key and the base URL is plain http and not
+    /// on this machine.
+    pub fn with_header(self, name: &str, value: &str) -> Result<Self> {
+        match name.eq_ignore_ascii_case(KEY.as_str()) {
+            true => self.with_key(value),
+            false => self.with_connection(|connection| connection.with_header(name, value)),
+        }
+    }
+
+    /// Sets the `reqwest::Client` to use, for a proxy, certificates or a shared pool. Default:
+    /// a client that `toolwright-http` creates.
+    ///
+    /// Turn its redirects off, unless every server that they lead to may get the
+    /// conversation. The limits of this model still hold.
+    #[must_use]
+    pub fn with_http(self, http: reqwest::Client) -> Self {
+        self.with(|parts| parts.connection = parts.connection.clone().with_http(http))
+    }
+
+    /// Sets whether the request contains the schema of the answer. Default: `true`.
+    ///
+    /// Models before Gemini 3 refuse a schema beside tools. With `false`, the answer is the
+    /// arguments of a tool call.
+    #[must_use]
+    pub fn with_structured_output(self, structured_output: bool) -> Self {
+        self.with(|parts| parts.structured_output = structured_output)
+    }
+
+    /// Sets the settings for requests that have none of their own, such as the temperature.
+    /// Default: not sent, so the server chooses.
+    ///
+    /// The effort becomes a level (`thinkingLevel`) from Gemini 3 on, and a number of tokens
+    /// (`thinkingBudget`) with Gemini 2.5. The metadata are Vertex' labels. A setting that the API
+    /// or the model does not have fails the request with [`ProviderError::Setting`]: the prompt
+    /// cache, the user, parallel calls, metadata on the Gemini API, and the effort before Gemini 2.5.
+    ///
+    /// [`Settings::extra`] of `gemini` go into the body as they are. Those of `generationConfig`
+    /// and `toolConfig` are merged with the fields that this crate sends:
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use toolwright_gemini::Gemini;
+    /// use toolwright_module::model::{Effort, Settings};
+    ///
+    /// let settings = Settings::default()
+    ///     .with_effort(Effort::Low)
+    ///     .with_extra("gemini", "generationConfig", json!({"topK": 40}));
+    /// let model = Gemini::at("https://example.com/v1beta", "gemini-2.5-flash")?
+    ///     .with_settings(settings);
+    /// # Ok::<(), toolwright_gemini::ProviderError>(())
+    /// ```
+    #[must_use]
+    pub fn with_settings(self, settings: Settings) -> Self {
+        self.with(|parts| parts.settings = Some(settings))
+    }
+
+    /// Sets whether replies contain summaries of the model's thoughts. Default: not sent, and the
+    /// models send none.
+    #[must_use]
+    pub fn with_thoughts(self, thoughts: bool) -> Self {
+        self.with(|parts| parts.thoughts = Some(thoughts))
+    }
+
+    /// Sets from which probability on harmful content of a category is blocked. Default: the
+    /// server's. A later value of the same category replaces the earlier one.
+    ///
+    /// ```
+    /// use toolwright_gemini::Gemini;
+    ///
+    /// let model = Gemini::at("https://example.com/v1beta", "gemini-2.5-flash")?
+    ///     .with_safety("HARM_CATEGORY_HARASSMENT", "BLOCK_ONLY_HIGH");
+    /// # Ok::<(), toolwright_gemini::ProviderError>(())
+    /// ```
+    #[must_use]
+    pub fn with_safety(self, category: impl Into<String>, threshold: impl Into<String>) -> Self {
+        let (category, threshold) = (category.into(), threshold.into());
+        self.with(|parts| {
+            parts.safety.retain(|(other, _)| *other != category);
+            parts.safety.push((category, threshold));
+        })
+    }
+
+    /// Adds a tool that the server runs, as the API's `Tool`: search, code execution, the content
+    /// of addresses, and others.
+    ///
+    /// Its calls and results are in the reply as [`Other`](toolwright_module::message::ReplyPart::Other)
+    /// parts, and go back with the next request. Only Gemini 3 and later take such tools beside
+    /// functions.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use toolwright_gemini::Gemini;
+    ///
+    /// let model = Gemini::at("https://example.com/v1beta", "gemini-2.5-flash")?
+    ///     .with_server_tool(json!({"googleSearch": {}}))
+    ///     .with_server_tool(json!({"codeExecution": {}}));
+    /// # Ok::<(), toolwright_gemini::ProviderError>(())
+    /// ```
+    #[must_use]
+    pub fn with_server_tool(self, tool: impl Into<Value>) -> Self {
+        self.with(|parts| parts.server_tools.push(tool.into()))
+    }
+
+    /// Sets the cached content that each prompt begins with, such as `cachedContents/abc`.
+    ///
+    /// Make it with the same instructions and tools that the requests have: the API does not take
+    /// them beside cached content, so they are left out of the requests.
+    #[must_use]
+    pub fn with_cached_content(self, name: impl Into<String>) -> Self {
+        self.with(|parts| parts.cached_content = Some(name.into()))
+    }
+
+    /// Sets whether the arguments of calls arrive in pieces when a reply is streamed. Default:
+    /// `false`. Only Vertex AI has it, from Gemini 3 on.
+    #[must_use]
+    pub fn with_streamed_arguments(self, streamed: bool) -> Self {
+        self.with(|parts| parts.streamed_arguments = streamed)
+    }
+
+    /// Sets the maximum number of retries. Default: 2.
+    #[must_use]
+    pub fn with_retries(self, retries: u32) -> Self {
+        self.with(|parts| parts.connection = parts.connection.clone().with_retries(retries))
+    }
+
+    /// Sets the maximum time without a byte, before the reply and within. Default: 10 minutes.
+    ///
+    /// A whole reply may take longer: [`with_max_time`](Self::with_max_time) limits it.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::Client`] if the system's certificates cannot be read.
+    pub fn with_timeout(self, silence: Duration) -> Result<Self> {
+        self.with_connection(|connection| connection.with_timeout(silence))
+    }
+
+    /// Sets the maximum time of one answer, with its retries. Default: 30 minutes.
+    ///
+    /// It ends a reply that arrives slowly but never stops. A limit too large for
+    /// [`Instant`](std::time::Instant) means no limit.
+    #[must_use]
+    pub fn with_max_time(self, max_time: Duration) -> Self {
+        self.with(|parts| parts.connection = parts.connection.clone().with_max_time(max_time))
+    }
+
+    /// Returns the base URL, without a slash at its end.
+    #[must_use]
+    pub fn base_url(&self) -> &str {
+        self.0.connection.endpoint().base_url()
+    }
+
+    async fn ask(&self, request: &Request) -> Result<Reply> {
+        let parts = &*self.0;
+        let [url, _] = &parts.urls;
+        let body = parts.connection.whole(url, parts.body(request, false)?).await?;
+        read(&body, request)
+    }
+
+    async fn open(&self, request: &Request) -> Result<BoxStream<'static, Result<Delta>>> {
+        let parts = &*self.0;
+        let [_, url] = &parts.urls;
+        let response = parts.connection.events(url, parts.body(request, true)?).await?;
+        let whole = |body: &[u8]| read(body, request);
+        stream_of(response, Chunks::new(request), parts.connection.silence(), whole)
+    }
+
+    /// Converts an error for the caller.
+    fn public_error(&self, error: ProviderError) -> toolwright_module::Error {
+        self.0.connection.public(error)
+    }
+}
+
+fn not_blank(key: String) -> Result<String> {
+    match key.trim().is_empty() {
+        true => Err(ProviderError::MissingKey { variable: KEYS[0] }),
+        false => Ok(key),
+    }
+}
+
+/// Reads a whole reply. A server that does not stream events sends them as a list.
+fn read(body: &[u8], request: &Request) -> Result<Reply> {
+    if body.trim_ascii_start().starts_with(b"[") {
+        let chunks: Vec<Chunk> = serde_json::from_slice(body)
+            .map_err(|source| ProviderError::from_json(source, body))?;
+        return Chunks::whole(request, chunks);
+    }
+    read_whole(body, |chunk: Chunk| Chunks::whole(request, [chunk]))
+}
+
+impl Parts {
+    fn body(&self, request: &Request, stream: bool) -> Result<Vec<u8>> {
+        let options = Options {
+            family: self.family,
+            is_vertex: self.is_vertex,
+            structured_output: self.structured_output,
+            thoughts: self.thoughts,
+            streamed_arguments: self.streamed_arguments,
+            cached_content: self.cached_content.as_deref(),
+            server_tools: &self.server_tools,
+            safety: &self.safety,
+            settings: self.settings.as_ref(),
+            supported: self.supported(),
+            written: &self.written,
+            stream,
+        };
+        body(request, &options)
+    }
+
+    /// Returns the settings that the API and the model have.
+    fn supported(&self) -> SettingSet {
+        let mut supported = SettingSet::ALL
+            .without(Setting::Cache)
+            .without(Setting::User)
+            .without(Setting::ParallelCalls);
+        if !self.is_vertex {
+            supported = supported.without(Setting::Metadata);
+        }
+        if !self.family.thinks() {
+            supported = supported.without(Setting::Effort);
+        }
+        supported
+    }
+}
+
+impl LanguageModel for Gemini {
+    fn name(&self) -> &str {
+        &self.0.model
+    }
+
+    fn provider(&self) -> &str {
+        PROVIDER
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(Dialect::Gemini)
+            .with_structured_output(self.0.structured_output)
+            .with_tools(true)
+            .with_images(true)
+            .with_documents(true)
+            .with_audio(true)
+            .with_settings(self.0.supported())
+    }
+
+    fn settings(&self) -> Option<&Settings> {
+        self.0.settings.as_ref()
+    }
+
+    fn generate<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, toolwright_module::Result<Reply>> {
+        Box::pin(async move { self.ask(request).await.map_err(|error| self.public_error(error)) })
+    }
+
+    fn stream<'a>(&'a self, request: Request) -> BoxStream<'a, toolwright_module::Result<Delta>> {
+        stream::once(async move { self.open(&request).await })
+            .try_flatten()
+            .map_err(|error| self.public_error(error))
+            .boxed()
+    }
+}
+
+/// Shows the settings without the key.
+impl fmt::Debug for Gemini {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gemini")
+            .field("model", &self.0.model)
+            .field("base_url", &self.base_url())
+            .finish_non_exhaustive()
+    }
+}

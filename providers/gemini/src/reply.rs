@@ -1,0 +1,499 @@
+//! A reply: the API's `GenerateContentResponse`, whole or as the events of a stream.
+
+use std::fmt;
+
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+use toolwright_module::message::{Opaque, Reasoning, ReplyPart, Text, ToolCall};
+use toolwright_module::model::{Delta, Finish, Usage};
+use toolwright_module::provider::lenient::{self, Arguments, Count, is_set};
+use toolwright_module::provider::{
+    Decoder, Deltas, ProviderError, complete_calls, is_empty_object,
+};
+use toolwright_module::{Reply, Request};
+
+use crate::arguments::{PartialArguments, Piece};
+use crate::{PROVIDER, Result};
+
+/// A whole reply, or one event of a stream.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Chunk {
+    /// The first candidate. A request asks for one.
+    #[serde(rename = "candidates", deserialize_with = "first")]
+    candidate: Option<Candidate>,
+    #[serde(deserialize_with = "lenient::if_object")]
+    prompt_feedback: Option<Feedback>,
+    #[serde(deserialize_with = "lenient::object")]
+    usage_metadata: Counts,
+    model_version: lenient::Text,
+    error: Value,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Candidate {
+    index: Count,
+    #[serde(deserialize_with = "lenient::object")]
+    content: Content,
+    finish_reason: lenient::Text,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Content {
+    #[serde(deserialize_with = "lenient::or_default")]
+    parts: Vec<Part>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Feedback {
+    block_reason: lenient::Text,
+}
+
+/// The counts of tokens. Each event of a stream has those so far.
+#[derive(Deserialize, Default, Clone, Copy)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the API")]
+struct Counts {
+    prompt_token_count: Count,
+    tool_use_prompt_token_count: Count,
+    candidates_token_count: Count,
+    thoughts_token_count: Count,
+    cached_content_token_count: Count,
+}
+
+impl Counts {
+    /// Takes the counts of a later event. One that it leaves out stays.
+    fn update(&mut self, later: Self) {
+        let newer = |count: &mut Count, later: Count| count.0 = later.0.or(count.0);
+        newer(&mut self.prompt_token_count, later.prompt_token_count);
+        newer(&mut self.tool_use_prompt_token_count, later.tool_use_prompt_token_count);
+        newer(&mut self.candidates_token_count, later.candidates_token_count);
+        newer(&mut self.thoughts_token_count, later.thoughts_token_count);
+        newer(&mut self.cached_content_token_count, later.cached_content_token_count);
+    }
+
+    /// Returns the usage. The count of the prompt has the cached tokens in it, but not those that
+    /// tools of the server read. The count of the answer has no thoughts in it. A count of zero is
+    /// left out.
+    fn usage(self) -> Usage {
+        let of = |count: Count| count.0.unwrap_or_default();
+        let thoughts = of(self.thoughts_token_count);
+        let read = of(self.prompt_token_count).saturating_add(of(self.tool_use_prompt_token_count));
+        let written = of(self.candidates_token_count).saturating_add(thoughts);
+        let mut usage = Usage::new(read, written)
+            .with_cached(of(self.cached_content_token_count))
+            .with_reasoning(thoughts);
+        usage.incomplete = self.prompt_token_count.0.is_none();
+        usage
+    }
+}
+
+/// One part of the content.
+#[derive(Default)]
+struct Part {
+    text: Option<String>,
+    thought: bool,
+    call: Option<Call>,
+    /// All other fields. They go back as they are.
+    rest: Map<String, Value>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Call {
+    id: lenient::Text,
+    name: lenient::Text,
+    args: Arguments,
+    #[serde(deserialize_with = "lenient::or_default")]
+    partial_args: Vec<Piece>,
+    #[serde(deserialize_with = "lenient::or_default")]
+    will_continue: bool,
+}
+
+/// The name of a part's field. Names that are known are not allocated.
+enum Field {
+    Text,
+    Thought,
+    Call,
+    Other(String),
+}
+
+impl<'de> Deserialize<'de> for Field {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct FieldVisitor;
+
+        impl Visitor<'_> for FieldVisitor {
+            type Value = Field;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a field")
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Field, E> {
+                Ok(match name {
+                    "text" => Field::Text,
+                    "thought" => Field::Thought,
+                    "functionCall" => Field::Call,
+                    other => Field::Other(other.to_owned()),
+                })
+            }
+        }
+
+        deserializer.deserialize_identifier(FieldVisitor)
+    }
+}
+
+impl<'de> Deserialize<'de> for Part {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct PartVisitor;
+
+        impl<'de> Visitor<'de> for PartVisitor {
+            type Value = Part;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a part")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Part, A::Error> {
+                let mut part = Part::default();
+                while let Some(field) = map.next_key()? {
+                    match field {
+                        Field::Text => part.text = map.next_value()?,
+                        Field::Thought => {
+                            part.thought = map.next_value::<Option<bool>>()?.unwrap_or_default();
+                        }
+                        Field::Call => part.call = map.next_value()?,
+                        Field::Other(name) => {
+                            let value: Value = map.next_value()?;
+                            if !value.is_null() {
+                                part.rest.insert(name, value);
+                            }
+                        }
+                    }
+                }
+                Ok(part)
+            }
+        }
+
+        deserializer.deserialize_map(PartVisitor)
+    }
+}
+
+/// Deserializes the candidate with the index 0, which the API may leave out.
+fn first<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Candidate>, D::Error> {
+    struct FirstVisitor;
+
+    impl<'de> Visitor<'de> for FirstVisitor {
+        type Value = Option<Candidate>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of candidates")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            while let Some(candidate) = list.next_element::<Candidate>()? {
+                if candidate.index.0.unwrap_or_default() == 0 {
+                    while list.next_element::<IgnoredAny>()?.is_some() {}
+                    return Ok(Some(candidate));
+                }
+            }
+            Ok(None)
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+    }
+
+    deserializer.deserialize_any(FirstVisitor)
+}
+
+/// The chunks of a reply so far.
+pub(crate) struct Chunks {
+    parts: Vec<ReplyPart>,
+    /// A call whose arguments are streamed.
+    open: Option<OpenCall>,
+    finish: Option<String>,
+    block: Option<String>,
+    counts: Counts,
+    model: Option<String>,
+    /// The number of messages before the reply.
+    turn: usize,
+}
+
+struct OpenCall {
+    index: usize,
+    arguments: PartialArguments,
+}
+
+impl Chunks {
+    pub(crate) fn new(request: &Request) -> Self {
+        Self {
+            parts: Vec::new(),
+            open: None,
+            finish: None,
+            block: None,
+            counts: Counts::default(),
+            model: None,
+            turn: request.messages.len(),
+        }
+    }
+
+    /// Returns the reply of a body that is not a stream.
+    pub(crate) fn whole(
+        request: &Request,
+        chunks: impl IntoIterator<Item = Chunk>,
+    ) -> Result<Reply> {
+        let (mut all, mut deltas) = (Self::new(request), Deltas::discarded());
+        for chunk in chunks {
+            all.take(chunk, &mut deltas)?;
+        }
+        if all.finish.is_none() && all.block.is_none() {
+            if all.parts.is_empty() {
+                return Err(ProviderError::Empty { usage: all.counts.usage() });
+            }
+            // The API leaves out a value that is zero, and this is the name of zero.
+            all.finish = Some("FINISH_REASON_UNSPECIFIED".to_owned());
+        }
+        all.finish()
+    }
+
+    fn unclear(&self, fault: &'static str) -> ProviderError {
+        ProviderError::Unclear { fault, raw: self.so_far(), usage: self.counts.usage() }
+    }
+
+    fn add(&mut self, part: Part, deltas: &mut Deltas) -> Result<()> {
+        let Part { text, thought, call, mut rest } = part;
+        match (text, call) {
+            (Some(text), None) if thought => self.add_thought(text, rest, deltas),
+            (Some(text), None) => self.add_text(text, rest, deltas),
+            (None, Some(call)) => self.add_call(call, rest, deltas)?,
+            (text, call) => {
+                // A part of a kind that this crate does not know, or of two kinds.
+                if text.is_some() && call.is_some() {
+                    return Err(self.unclear("a part is both a text and a call"));
+                }
+                if thought {
+                    rest.insert("thought".to_owned(), true.into());
+                }
+                let opaque = Opaque::new(PROVIDER, Value::Object(rest));
+                self.parts.push(ReplyPart::Other(opaque));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a piece of text. A piece with a signature stays a part of its own, because it goes back
+    /// as it came.
+    fn add_text(&mut self, piece: String, rest: Map<String, Value>, deltas: &mut Deltas) {
+        if rest.is_empty() {
+            match self.parts.last_mut() {
+                _ if piece.is_empty() => return,
+                Some(ReplyPart::Text(text)) if text.opaque.is_none() => {
+                    text.text.push_str(&piece);
+                    return deltas.push(|| Delta::Text(piece));
+                }
+                _ => self.parts.push(ReplyPart::text(&*piece)),
+            }
+        } else {
+            let opaque = Opaque::new(PROVIDER, Value::Object(rest));
+            self.parts.push(ReplyPart::Text(Text::new(&*piece).with_opaque(opaque)));
+        }
+        if !piece.is_empty() {
+            deltas.push(|| Delta::Text(piece));
+        }
+    }
+
+    fn add_thought(&mut self, piece: String, rest: Map<String, Value>, deltas: &mut Deltas) {
+        if rest.is_empty() {
+            match self.parts.last_mut() {
+                _ if piece.is_empty() => return,
+                Some(ReplyPart::Reasoning(thought)) if thought.opaque.is_null() => {
+                    thought.text.push_str(&piece);
+                    return deltas.push(|| Delta::Reasoning(piece));
+                }
+                _ => {
+                    let thought = Reasoning::new(PROVIDER, &*piece, Value::Null);
+                    self.parts.push(ReplyPart::Reasoning(thought));
+                }
+            }
+        } else {
+            let thought = Reasoning::new(PROVIDER, &*piece, Value::Object(rest));
+            self.parts.push(ReplyPart::Reasoning(thought));
+        }
+        if !piece.is_empty() {
+            deltas.push(|| Delta::Reasoning(piece));
+        }
+    }
+
+    fn add_call(
+        &mut self,
+        call: Call,
+        rest: Map<String, Value>,
+        deltas: &mut Deltas,
+    ) -> Result<()> {
+        let Call { id, name, args: Arguments(args), partial_args, will_continue } = call;
+        if name.is_empty() {
+            let is_bare = args.is_empty() || is_empty_object(&args);
+            match self.open {
+                Some(_) if is_bare => {
+                    return self.go_on(partial_args, rest, will_continue, deltas);
+                }
+                Some(_) => return Err(self.unclear("a streamed call has whole arguments, too")),
+                // The end of a call that has ended.
+                None if is_bare && partial_args.is_empty() && rest.is_empty() => return Ok(()),
+                None => {}
+            }
+        }
+        // A new call ends the one before.
+        self.close(false, deltas);
+        let index = self.parts.len();
+        let mut call = ToolCall::new(id.0, name.0, "");
+        if !rest.is_empty() {
+            call.opaque = Some(Box::new(Opaque::new(PROVIDER, Value::Object(rest))));
+        }
+        if !will_continue && partial_args.is_empty() {
+            deltas.push(|| Delta::Call { index, name: call.name.clone(), arguments: args.clone() });
+            call.arguments = args;
+            self.parts.push(ReplyPart::Call(call));
+            return Ok(());
+        }
+        deltas.push(|| Delta::Call { index, name: call.name.clone(), arguments: String::new() });
+        self.parts.push(ReplyPart::Call(call));
+        let arguments = PartialArguments::beginning_with(&args);
+        let arguments = arguments.map_err(|fault| self.unclear(fault))?;
+        self.open = Some(OpenCall { index, arguments });
+        self.go_on(partial_args, Map::new(), will_continue, deltas)
+    }
+
+    /// Adds pieces to the arguments of the open call.
+    fn go_on(
+        &mut self,
+        pieces: Vec<Piece>,
+        rest: Map<String, Value>,
+        will_continue: bool,
+        deltas: &mut Deltas,
+    ) -> Result<()> {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        let index = open.index;
+        let Some(ReplyPart::Call(call)) = self.parts.get_mut(index) else { return Ok(()) };
+        if !rest.is_empty() {
+            let mut opaque = call.opaque.take().map(|opaque| opaque.value);
+            if let Some(Value::Object(fields)) = &mut opaque {
+                fields.extend(rest);
+            } else {
+                opaque = Some(Value::Object(rest));
+            }
+            call.opaque = opaque.map(|value| Box::new(Opaque::new(PROVIDER, value)));
+        }
+        let mut added = String::new();
+        let put = pieces.into_iter().try_for_each(|piece| {
+            added += &open.arguments.put(piece)?;
+            Ok(())
+        });
+        if !added.is_empty() {
+            deltas.push(|| Delta::Call { index, name: call.name.clone(), arguments: added });
+        }
+        put.map_err(|fault| self.unclear(fault))?;
+        if !will_continue {
+            self.close(false, deltas);
+        }
+        Ok(())
+    }
+
+    /// Ends the open call.
+    fn close(&mut self, is_cut_off: bool, deltas: &mut Deltas) {
+        let Some(OpenCall { index, arguments }) = self.open.take() else { return };
+        let (whole, rest) = arguments.end(is_cut_off);
+        if let Some(ReplyPart::Call(call)) = self.parts.get_mut(index) {
+            call.arguments = whole;
+            if !rest.is_empty() {
+                deltas.push(|| Delta::Call { index, name: call.name.clone(), arguments: rest });
+            }
+        }
+    }
+}
+
+impl Decoder for Chunks {
+    type Event<'e> = Chunk;
+
+    fn take(&mut self, chunk: Chunk, deltas: &mut Deltas) -> Result<()> {
+        let Chunk { candidate, prompt_feedback, usage_metadata, model_version, error } = chunk;
+        self.counts.update(usage_metadata);
+        if is_set(&error) {
+            return Err(ProviderError::reported(&error, self.counts.usage()));
+        }
+        if self.model.is_none() {
+            self.model = model_version.filled();
+        }
+        if let Some(reason) = prompt_feedback.and_then(|feedback| feedback.block_reason.filled()) {
+            self.block = Some(reason);
+        }
+        let Some(candidate) = candidate else { return Ok(()) };
+        for part in candidate.content.parts {
+            self.add(part, deltas)?;
+        }
+        // More may follow the first reason: a tool of the server, and then the answer.
+        if let Some(reason) = candidate.finish_reason.filled() {
+            if reason == "STOP" {
+                // Some streams leave out the end of the last call.
+                self.close(false, deltas);
+            }
+            self.finish = Some(reason);
+        }
+        Ok(())
+    }
+
+    fn has_ended(&self) -> bool {
+        // After the call of a tool of the server, the reason may be followed by its result and the
+        // answer, which take any time.
+        let is_server_tool = |part: &ReplyPart| matches!(part, ReplyPart::Other(_));
+        (self.finish.is_some() || self.block.is_some()) && !self.parts.iter().any(is_server_tool)
+    }
+
+    fn finish(mut self) -> Result<Reply> {
+        if self.finish.is_none() && self.block.is_none() {
+            return Err(ProviderError::Truncated { raw: self.so_far(), source: None });
+        }
+        let finish = finish_of(self.finish.take(), self.block.is_some());
+        self.close(finish != Finish::Stop, &mut Deltas::discarded());
+        let usage = self.counts.usage();
+        let parts = complete_calls(self.parts, self.turn, &finish)
+            .map_err(ProviderError::nameless(usage))?;
+        let mut reply = Reply::new(parts).with_finish(finish).with_usage(usage);
+        reply.model = self.model;
+        Ok(reply)
+    }
+
+    fn so_far(&self) -> String {
+        if self.parts.is_empty() {
+            return String::new();
+        }
+        serde_json::to_string(&self.parts).unwrap_or_default()
+    }
+}
+
+/// Converts the reason to finish, and whether the prompt was blocked.
+fn finish_of(reason: Option<String>, is_blocked: bool) -> Finish {
+    match reason.as_deref() {
+        Some("STOP") => Finish::Stop,
+        Some("MAX_TOKENS") => Finish::Length,
+        _ if is_blocked => Finish::Refused,
+        Some(
+            "SAFETY"
+            | "RECITATION"
+            | "BLOCKLIST"
+            | "PROHIBITED_CONTENT"
+            | "SPII"
+            | "MODEL_ARMOR"
+            | "IMAGE_SAFETY"
+            | "IMAGE_PROHIBITED_CONTENT"
+            | "IMAGE_RECITATION",
+        ) => Finish::Refused,
+        _ => Finish::Other(reason.unwrap_or_default()),
+    }
+}

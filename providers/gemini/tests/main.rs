@@ -1,0 +1,2 @@
+//! The tests.
+#![cfg(test)]
