@@ -1,6 +1,5 @@
 //! Agents, counters and folders that the tests share.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -174,11 +173,8 @@ pub(crate) fn left(records: &[Record], all: &[Record]) -> Counts {
 /// Returns a folder. It is in memory if the system has such a place, because some tests write many
 /// thousand files.
 pub(crate) fn folder() -> TempDir {
-    let memory = Path::new("/dev/shm");
-    if memory.is_dir() {
-        if let Ok(folder) = tempfile::tempdir_in(memory) {
-            return folder;
-        }
+    if let Ok(folder) = tempfile::tempdir_in("/dev/shm") {
+        return folder;
     }
     tempfile::tempdir().unwrap()
 }
