@@ -249,3 +249,62 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     // Other systems cannot open a folder, and write names in order.
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Returns a file with these records.
+    fn written(jsons: &[String]) -> Vec<u8> {
+        let mut bytes = format!("{FORMAT}\n").into_bytes();
+        let mut checksum = crc32fast::hash(FORMAT.as_bytes());
+        for json in jsons {
+            checksum = continued(checksum, json.as_bytes());
+            bytes.extend_from_slice(format!("{checksum:08x} {} {json}\n", json.len()).as_bytes());
+        }
+        bytes
+    }
+
+    /// Returns the records of a file, unless it is damaged.
+    fn read(bytes: &[u8]) -> Option<Vec<String>> {
+        let contents = parse(Path::new("run.journal"), bytes).ok()?;
+        assert_eq!(contents.end + contents.torn, bytes.len() as u64);
+        Some(contents.lines.into_iter().map(|(_, json)| json.to_owned()).collect())
+    }
+
+    proptest! {
+        #[test]
+        fn a_cut_file_has_its_first_records(
+            jsons in prop::collection::vec("[^\n]{0,40}", 0..5),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let bytes = written(&jsons);
+            prop_assert_eq!(read(&bytes), Some(jsons.clone()));
+            let cut = read(&bytes[..cut.index(bytes.len() + 1)]);
+            prop_assert!(jsons.starts_with(&cut.unwrap()));
+        }
+
+        #[test]
+        fn other_bytes_never_become_a_record(
+            jsons in prop::collection::vec("[^\n]{0,40}", 0..5),
+            garbage in prop::collection::vec(any::<u8>(), 1..60),
+            place in any::<prop::sample::Index>(),
+            bit in 0_u8..8,
+        ) {
+            let bytes = written(&jsons);
+            let after = [&bytes[..], &garbage].concat();
+            if let Some(read) = read(&after) {
+                prop_assert_eq!(&read, &jsons);
+            }
+            let mut flipped = bytes;
+            let place = place.index(flipped.len());
+            flipped[place] ^= 1 << bit;
+            if let Some(read) = read(&flipped) {
+                prop_assert_eq!(&read, &jsons);
+            }
+            let _ = read(&garbage);
+        }
+    }
+}

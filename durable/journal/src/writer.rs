@@ -128,6 +128,10 @@ impl Shared {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
+        // Records of a drive that was dropped. The thread that writes them closes the file.
+        if disk.failed.is_none() && disk.taken < locked(&self.queue).count {
+            return;
+        }
         let file = disk.file.take();
         drop(disk);
         drop(file);

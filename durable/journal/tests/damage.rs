@@ -162,3 +162,25 @@ async fn files_of_another_version_and_of_something_else_are_refused() {
     assert!(format!("{error:#}").contains("it has the run `run`, and not `other`"), "{error:#}");
     assert_eq!(world.counts(), [0; 4]);
 }
+
+/// The file is as this version wrote it. It stays, so that later versions go on with runs of today.
+#[tokio::test]
+async fn a_run_that_version_1_stored_goes_on_from_every_record() {
+    let stored = fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stored/version_1.journal"));
+    let (bytes, folder) = (stored.unwrap(), folder());
+    let journal = Journal::open(folder.path()).unwrap();
+    let (expected, ..) = finished(World::house).await;
+    let path = folder.path().join("run.journal");
+    fs::write(&path, &bytes).unwrap();
+    let all = journal.records("run").unwrap();
+    assert_eq!(all.len(), 23);
+    let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+    for (at, _) in ends {
+        fs::write(&path, &bytes[..=at]).unwrap();
+        let records = journal.records("run").unwrap();
+        let (result, counts) = drive(&journal, World::house).await;
+        let result = result.unwrap();
+        assert_eq!((&result.answer, result.spent), (&expected.answer, expected.spent));
+        assert_eq!(counts, left(&records, &all), "cut after byte {at}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Runs that are started, continued and repeated.
 
 use std::sync::{Arc, Mutex};
+use std::task::{self, Waker};
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -308,4 +309,40 @@ async fn a_typed_run_that_reached_a_limit_goes_on_with_a_larger_one() {
     let long = agent.with_limits(budget(5));
     assert_eq!(journal.drive_typed(&long, "sum", add, &cx).await.unwrap().answer, 5);
     assert_eq!(world.counts(), [2, 1, 0, 0]);
+}
+
+#[tokio::test]
+async fn a_drive_dropped_at_any_moment_loses_nothing_that_was_recorded() {
+    for pause in [Duration::ZERO, Duration::from_micros(300)] {
+        for polls in 1.. {
+            let folder = folder();
+            let journal = Journal::open(folder.path()).unwrap();
+            let (world, again) = (World::default(), World::default());
+            let (agent, cx) = (world.small(), world.cx());
+            let mut drive = Box::pin(journal.drive(&agent, "run", TASK, &cx));
+            let mut is_done = false;
+            for _ in 0..polls {
+                let polled = drive.as_mut().poll(&mut task::Context::from_waker(Waker::noop()));
+                is_done = polled.is_ready();
+                if is_done {
+                    break;
+                }
+                std::thread::sleep(pause);
+            }
+            drop(drive);
+            let (agent, cx) = (again.small(), again.cx());
+            let finished = journal.drive(&agent, "run", TASK, &cx).await.unwrap();
+            assert_eq!(finished.answer, "Done.");
+            let ([asks, reads, writes, _], [asks2, reads2, writes2, asked]) =
+                (world.counts(), again.counts());
+            // A record that was handed over is written, so only one part can be made again, and it
+            // had no record.
+            assert!((3..=4).contains(&(asks + asks2)), "{polls} polls: {asks} and {asks2}");
+            assert!((1..=2).contains(&(reads + reads2)), "{polls} polls");
+            assert_eq!(writes + writes2, 1 + if writes == 1 { asked } else { 0 }, "{polls} polls");
+            if is_done {
+                break;
+            }
+        }
+    }
 }
