@@ -250,6 +250,10 @@ impl Journal {
         let (journal, text) = (self.clone(), id.to_owned());
         let found = run_blocking(id, move || journal.find_or_start(&text, &fresh, metadata)).await;
         let found = found.and_then(|found| found).map_err(JournalError::into_module)?;
+        if found.torn > 0 {
+            let (run, bytes) = (id, found.torn);
+            tracing::warn!(run, bytes, "cut off a record that was not written to its end");
+        }
         if let Some(finished) = found.finished {
             let finished = serde_json::from_value(finished);
             let failed = |source| JournalError::Json { id: id.to_owned(), source }.into_module();
@@ -279,7 +283,7 @@ impl Journal {
         };
         let contents = file::parse(&path, &bytes)?;
         file.continue_after(&contents)?;
-        report_torn(&path, contents.torn);
+        let torn = contents.torn;
         let json = |source| JournalError::Json { id: id.to_owned(), source };
         let mut records = Records::default();
         for &(at, line) in &contents.lines {
@@ -323,7 +327,7 @@ impl Journal {
         }
         let Records { parts: records, waiting, finished, failed, .. } = records;
         let metadata = started.metadata;
-        Ok(Found { file, state, metadata, records, waiting, finished, failed })
+        Ok(Found { file, torn, state, metadata, records, waiting, finished, failed })
     }
 
     /// Returns the file of a run.
@@ -406,6 +410,8 @@ impl Fresh {
 /// What the file of a run has.
 struct Found {
     file: RunFile,
+    /// Number of bytes that were cut off.
+    torn: u64,
     state: RunState,
     metadata: BTreeMap<String, String>,
     records: Vec<Record>,
@@ -519,14 +525,6 @@ fn is_same_task(stored: &[Arc<Message>], fresh: &[Arc<Message>]) -> bool {
 
 fn wrong_setup(error: RunError) -> Error {
     Error::stop(error).at(Stage::Setup)
-}
-
-/// Reports the bytes of a record that was not written to its end.
-fn report_torn(path: &Path, bytes: u64) {
-    if bytes > 0 {
-        let path = path.display();
-        tracing::warn!(%path, bytes, "cut off a record that was not written to its end");
-    }
 }
 
 /// Reads a file of the journal.
