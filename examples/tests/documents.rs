@@ -14,8 +14,17 @@ fn text(path: &str) -> String {
 }
 
 /// The folders with sources of ours.
-const FOLDERS: [&str; 8] =
-    ["http", "signature", "module", "group", "orchestrator", "providers", "toolsets", "examples"];
+const FOLDERS: [&str; 9] = [
+    "http",
+    "signature",
+    "module",
+    "group",
+    "orchestrator",
+    "durable",
+    "providers",
+    "toolsets",
+    "examples",
+];
 
 /// The Rust files below some folders, each with its path from the root.
 fn sources(folders: &[&str]) -> Vec<(String, String)> {

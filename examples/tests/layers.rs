@@ -15,6 +15,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("toolwright-module", &["toolwright-http", "toolwright-signature"]),
     ("toolwright-group", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-orchestrator", &["toolwright-module", "toolwright-signature"]),
+    (
+        "toolwright-journal",
+        &["toolwright-module", "toolwright-orchestrator", "toolwright-signature"],
+    ),
     ("toolwright-anthropic", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     // It plays the same scripts with all of them.
     (
@@ -54,6 +58,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "toolwright-gemini",
             "toolwright-github",
             "toolwright-group",
+            "toolwright-journal",
             "toolwright-mcp",
             "toolwright-memory",
             "toolwright-module",

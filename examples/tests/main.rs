@@ -36,6 +36,8 @@ mod tasks;
 mod agents;
 mod assistant;
 mod documents;
+#[cfg(unix)]
+mod durable_file;
 mod effects;
 mod layers;
 mod lower;

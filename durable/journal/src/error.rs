@@ -1,0 +1,200 @@
+//! Errors of the journal.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use toolwright_module::Error;
+use toolwright_module::error::Stage;
+
+/// The result of an operation on a journal.
+pub(crate) type Result<T, E = JournalError> = std::result::Result<T, E>;
+
+/// An error of a journal. No model ever sees it.
+///
+/// A drive returns it as an [`Error`] of the stage [`Stage::Journal`]. Get it with
+/// [`Error::downcast_ref`]. Nothing of the run is lost: fix the cause, and drive the run again.
+///
+/// ```
+/// # use toolwright_journal::Journal;
+/// # use toolwright_module::testing::Scripted;
+/// # use toolwright_module::{Context, Reply};
+/// # use toolwright_orchestrator::ToolOrchestrator;
+/// use toolwright_journal::JournalError;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let agent = ToolOrchestrator::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let (journal, cx) = (Journal::open(folder.path())?, Context::default());
+/// journal.drive(&agent, "greeting", "Say hello.", &cx).await?;
+///
+/// let error = journal.drive(&agent, "greeting", "Say goodbye.", &cx).await.unwrap_err();
+/// let error = error.downcast_ref::<JournalError>();
+/// assert!(matches!(error, Some(JournalError::OtherTask { .. })));
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JournalError {
+    /// The disk or the quota is full, or the file may not grow.
+    #[error("there is no room for {}: {source}; free some space and drive the run again", path.display())]
+    Full {
+        /// The file or the folder.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+
+    /// The folder or the file must not be written.
+    #[error("{} cannot be written: {source}; give this program the right to write there", path.display())]
+    ReadOnly {
+        /// The file or the folder.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+
+    /// Another error of the file system.
+    #[error("{} failed: {source}", path.display())]
+    Io {
+        /// The file or the folder.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+
+    /// A file is not as this crate wrote it: a bit has changed, a record is missing, or something
+    /// else wrote to it.
+    #[error("{} is damaged at byte {at}: {reason}; restore it from a backup, or delete the run", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The start of the first record that cannot be used.
+        at: u64,
+        /// What is wrong.
+        reason: String,
+    },
+
+    /// Another version of this crate wrote the file.
+    #[error("{} has the format `{found}`, and this program reads `{known}`; use the program that wrote it", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The format of the file.
+        found: String,
+        /// The format of this version.
+        known: &'static str,
+    },
+
+    /// Another drive has the run now, in this process or in another one.
+    #[error("the run `{id}` is driven by this or another process now; wait for it")]
+    Locked {
+        /// The id of the run.
+        id: String,
+    },
+
+    /// The run was started with another task, or by an agent with another kind of output.
+    #[error("the run `{id}` was started with another {what}; give the new task an id of its own")]
+    OtherTask {
+        /// The id of the run.
+        id: String,
+        /// What differs.
+        what: &'static str,
+    },
+
+    /// Something that the journal has is not part of the run any more: the agent has changed since.
+    #[error(
+        "the run `{id}` does not go as it went before: its part {key} is recorded, and the agent has no use for it; drive it with the agent of before, or start a new run"
+    )]
+    OtherAgent {
+        /// The id of the run.
+        id: String,
+        /// The [key](toolwright_orchestrator::perform::Part::key) of the part.
+        key: String,
+    },
+
+    /// There is no such run.
+    #[error("there is no run `{id}` in {}", folder.display())]
+    NoSuchRun {
+        /// The id.
+        id: String,
+        /// The folder of the journal.
+        folder: PathBuf,
+    },
+
+    /// The call does not wait for a decision.
+    #[error(
+        "the call `{call}` of the run `{id}` does not wait for a decision; see `RunSummary::waiting`"
+    )]
+    NotWaiting {
+        /// The id of the run.
+        id: String,
+        /// The id of the call.
+        call: String,
+    },
+
+    /// The decision cannot be used for this call.
+    #[error("the call `{call}` of the run `{id}` {reason}")]
+    Decision {
+        /// The id of the run.
+        id: String,
+        /// The id of the call.
+        call: String,
+        /// Why, and what to decide instead.
+        reason: String,
+    },
+
+    /// An id is empty.
+    #[error("a run needs an id; it was empty")]
+    NoId,
+
+    /// A value of the program cannot be written as JSON or read back.
+    #[error("a record of the run `{id}` cannot be converted: {source}")]
+    Json {
+        /// The id of the run.
+        id: String,
+        /// The cause.
+        source: serde_json::Error,
+    },
+
+    /// The drive has ended, so its context cannot record anything more.
+    #[error(
+        "the drive of the run `{id}` has ended; await everything that a tool starts with its context"
+    )]
+    Ended {
+        /// The id of the run.
+        id: String,
+    },
+
+    /// The runtime ended before the record was on disk.
+    #[error("the runtime ended while the run `{id}` was written")]
+    Runtime {
+        /// The id of the run.
+        id: String,
+    },
+}
+
+impl JournalError {
+    /// Returns the error of an operation on a file or a folder.
+    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
+        let path = path.to_owned();
+        match source.kind() {
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => Self::Full { path, source },
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                Self::ReadOnly { path, source }
+            }
+            _ => Self::Io { path, source },
+        }
+    }
+
+    pub(crate) fn damaged(path: &Path, at: u64, reason: impl Into<String>) -> Self {
+        Self::Damaged { path: path.to_owned(), at, reason: reason.into() }
+    }
+
+    /// Returns the error as one that ends a run.
+    pub(crate) fn into_module(self) -> Error {
+        Error::stop(self).at(Stage::Journal)
+    }
+}

@@ -1,0 +1,310 @@
+//! The format of the file of a run, and the file while it is written.
+//!
+//! The first line names the format. Each further line is a record:
+//!
+//! ```text
+//! toolwright-journal 1
+//! 5d2f00a1 153 {"at":1795430380123,"record":{"started":{…}}}
+//! ```
+//!
+//! It has a checksum, the length of the JSON, and the JSON. The checksum is the CRC-32 of the JSON,
+//! which continues that of the line before: a line that is missing or at another place is noticed.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crc32fast::Hasher;
+use serde::Serialize;
+
+use crate::error::{JournalError, Result};
+use crate::record::{self, Line};
+
+/// The first line, without its end.
+pub(crate) const FORMAT: &str = "toolwright-journal 1";
+const FAMILY: &str = "toolwright-journal ";
+
+/// Length of a checksum in hexadecimal digits, and the longest start of a line: with two spaces and
+/// a length of 20 digits.
+const CHECKSUM: usize = 8;
+const LONGEST_START: usize = CHECKSUM + 1 + 20 + 1;
+
+/// How often and with which pauses a lock is tried. A drive that was dropped keeps its lock until
+/// its last record is on disk.
+const LOCK_TRIES: u32 = 40;
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
+/// The complete records of a file.
+pub(crate) struct Contents<'a> {
+    /// The JSON of each record with the place of its line.
+    pub(crate) lines: Vec<(u64, &'a str)>,
+    /// The end of the last complete record.
+    pub(crate) end: u64,
+    /// The bytes after it, of a record that was not written to its end.
+    pub(crate) torn: u64,
+    checksum: u32,
+}
+
+/// Reads the records. A record that was not written to its end is cut off, because nothing followed
+/// from it. Anything else that is wrong is an error.
+pub(crate) fn parse<'a>(path: &Path, bytes: &'a [u8]) -> Result<Contents<'a>> {
+    let length = |bytes: &[u8]| bytes.len() as u64;
+    let head = FORMAT.len() + 1;
+    let nothing = |torn| Contents {
+        lines: Vec::new(),
+        end: 0,
+        torn,
+        checksum: crc32fast::hash(FORMAT.as_bytes()),
+    };
+    let Some(first_end) = bytes.iter().position(|byte| *byte == b'\n') else {
+        if FORMAT.as_bytes().starts_with(bytes) {
+            return Ok(nothing(length(bytes)));
+        }
+        return Err(JournalError::damaged(path, 0, "it is not a journal"));
+    };
+    if &bytes[..first_end] != FORMAT.as_bytes() {
+        let found = String::from_utf8_lossy(&bytes[..first_end.min(64)]);
+        return Err(if found.starts_with(FAMILY) {
+            JournalError::Version {
+                path: path.to_owned(),
+                found: found.into_owned(),
+                known: FORMAT,
+            }
+        } else {
+            JournalError::damaged(path, 0, "it is not a journal")
+        });
+    }
+    let mut contents = nothing(0);
+    contents.end = head as u64;
+    let mut rest = &bytes[head..];
+    while !rest.is_empty() {
+        match read_line(rest, contents.checksum) {
+            Ok((json, checksum, used)) => {
+                contents.lines.push((contents.end, json));
+                contents.checksum = checksum;
+                contents.end += used as u64;
+                rest = &rest[used..];
+            }
+            Err(_) if is_torn(rest) => {
+                contents.torn = length(rest);
+                break;
+            }
+            Err(reason) => return Err(JournalError::damaged(path, contents.end, reason)),
+        }
+    }
+    Ok(contents)
+}
+
+/// Reads one line. Returns its JSON, the checksum so far, and the length of the line.
+fn read_line(bytes: &[u8], before: u32) -> Result<(&str, u32, usize), &'static str> {
+    let (expected, length, start) = start_of(bytes).ok_or("a record has no checksum or length")?;
+    let end = start.checked_add(length).ok_or("the length of a record is too large")?;
+    let json = bytes.get(start..end).ok_or("a record is shorter than its length")?;
+    if bytes.get(end) != Some(&b'\n') {
+        return Err("a record has another length than it says");
+    }
+    let checksum = continued(before, json);
+    if checksum != expected {
+        return Err("the checksum of a record is wrong, or a record before it is missing");
+    }
+    let json = std::str::from_utf8(json).map_err(|_| "a record is not UTF-8")?;
+    Ok((json, checksum, end + 1))
+}
+
+/// Returns the checksum and the length that a line names, and the place of its JSON.
+fn start_of(bytes: &[u8]) -> Option<(u32, usize, usize)> {
+    let start = &bytes[..bytes.len().min(LONGEST_START)];
+    let checksum = std::str::from_utf8(start.get(..CHECKSUM)?).ok()?;
+    let checksum = u32::from_str_radix(checksum, 16).ok()?;
+    let rest = start.get(CHECKSUM..)?.strip_prefix(b" ")?;
+    let digits = rest.iter().position(|byte| *byte == b' ')?;
+    let length = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
+    Some((checksum, length, CHECKSUM + 1 + digits + 1))
+}
+
+/// Returns whether these bytes are the start of a line that was not written to its end. A complete
+/// line with a changed byte is not: either its end is there, or it has its length.
+fn is_torn(bytes: &[u8]) -> bool {
+    // After a power failure, the end of a file may be zeros.
+    let bytes = without_zeros(bytes);
+    if bytes.contains(&b'\n') {
+        return false;
+    }
+    match start_of(bytes) {
+        Some((_, length, start)) => bytes.len() <= start.saturating_add(length),
+        None => bytes.len() < LONGEST_START,
+    }
+}
+
+fn without_zeros(bytes: &[u8]) -> &[u8] {
+    let zeros = bytes.iter().rev().take_while(|byte| **byte == 0).count();
+    &bytes[..bytes.len() - zeros]
+}
+
+fn continued(before: u32, json: &[u8]) -> u32 {
+    let mut hasher = Hasher::new_with_initial(before);
+    hasher.update(json);
+    hasher.finalize()
+}
+
+/// The file of a run while it is driven. The lock ends with it.
+pub(crate) struct RunFile {
+    path: PathBuf,
+    file: File,
+    /// The end of the last record on disk.
+    end: u64,
+    /// The checksum at the end.
+    checksum: u32,
+}
+
+impl RunFile {
+    /// Opens and locks a file. Returns its bytes too. A new file is empty.
+    pub(crate) fn open(path: &Path, id: &str, create: bool) -> Result<(Self, Vec<u8>)> {
+        let failed = |error| JournalError::io(path, error);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(create);
+        let mut file = options.open(path).map_err(failed)?;
+        lock(&file, path, id)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(failed)?;
+        let checksum = crc32fast::hash(FORMAT.as_bytes());
+        Ok((Self { path: path.to_owned(), file, end: 0, checksum }, bytes))
+    }
+
+    /// Opens a file for other records than it may have.
+    pub(crate) fn create(path: &Path, id: &str) -> Result<Self> {
+        let (mut file, _) = Self::open(path, id, true)?;
+        file.cut()?;
+        Ok(file)
+    }
+
+    /// Goes on after the complete records, and cuts off the rest.
+    pub(crate) fn continue_after(&mut self, contents: &Contents<'_>) -> Result<()> {
+        (self.end, self.checksum) = (contents.end, contents.checksum);
+        if contents.torn > 0 {
+            self.cut()?;
+        }
+        Ok(())
+    }
+
+    /// Writes lines, and returns when they are on disk. After an error, none of them is in the file.
+    pub(crate) fn write(&mut self, jsons: &[Vec<u8>]) -> Result<()> {
+        let mut bytes = Vec::with_capacity(jsons.iter().map(|json| json.len() + 32).sum());
+        if self.end == 0 {
+            bytes.extend_from_slice(FORMAT.as_bytes());
+            bytes.push(b'\n');
+        }
+        let mut checksum = self.checksum;
+        for json in jsons {
+            checksum = continued(checksum, json);
+            bytes.extend_from_slice(format!("{checksum:08x} {} ", json.len()).as_bytes());
+            bytes.extend_from_slice(json);
+            bytes.push(b'\n');
+        }
+        let place = self.file.seek(SeekFrom::Start(self.end));
+        let written = place.and_then(|_| self.file.write_all(&bytes));
+        let written = written.and_then(|()| self.file.sync_data());
+        if let Err(error) = written {
+            // What is there of the lines must not be followed by others. If this fails too, the
+            // next drive finds a torn or a complete record, and both are true.
+            let _ = self.cut();
+            return Err(JournalError::io(&self.path, error));
+        }
+        self.end += bytes.len() as u64;
+        self.checksum = checksum;
+        let (records, bytes) = (jsons.len(), bytes.len());
+        tracing::debug!(path = %self.path.display(), records, bytes, "wrote to the journal");
+        Ok(())
+    }
+
+    fn cut(&mut self) -> Result<()> {
+        let cut = self.file.set_len(self.end).and_then(|()| self.file.sync_data());
+        cut.map_err(|error| JournalError::io(&self.path, error))
+    }
+}
+
+/// Returns the JSON of a record for a line.
+pub(crate) fn json<K: Serialize>(record: K, id: &str) -> Result<Vec<u8>> {
+    let line = Line { at: record::now(), record };
+    serde_json::to_vec(&line).map_err(|source| JournalError::Json { id: id.to_owned(), source })
+}
+
+fn lock(file: &File, path: &Path, id: &str) -> Result<()> {
+    for attempt in 1.. {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) if attempt < LOCK_TRIES => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::WouldBlock) => {
+                return Err(JournalError::Locked { id: id.to_owned() });
+            }
+            Err(TryLockError::Error(error)) => return Err(JournalError::io(path, error)),
+        }
+    }
+    Ok(())
+}
+
+/// Makes the names in a folder durable.
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    // Other systems cannot open a folder, and write names in order.
+    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Returns a file with these records.
+    fn written(jsons: &[String]) -> Vec<u8> {
+        let mut bytes = format!("{FORMAT}\n").into_bytes();
+        let mut checksum = crc32fast::hash(FORMAT.as_bytes());
+        for json in jsons {
+            checksum = continued(checksum, json.as_bytes());
+            bytes.extend_from_slice(format!("{checksum:08x} {} {json}\n", json.len()).as_bytes());
+        }
+        bytes
+    }
+
+    /// Returns the records of a file, unless it is damaged.
+    fn read(bytes: &[u8]) -> Option<Vec<String>> {
+        let contents = parse(Path::new("run.journal"), bytes).ok()?;
+        assert_eq!(contents.end + contents.torn, bytes.len() as u64);
+        Some(contents.lines.into_iter().map(|(_, json)| json.to_owned()).collect())
+    }
+
+    proptest! {
+        #[test]
+        fn a_cut_file_has_its_first_records(
+            jsons in prop::collection::vec("[^\n]{0,40}", 0..5),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let bytes = written(&jsons);
+            prop_assert_eq!(read(&bytes), Some(jsons.clone()));
+            let cut = read(&bytes[..cut.index(bytes.len() + 1)]);
+            prop_assert!(jsons.starts_with(&cut.unwrap()));
+        }
+
+        #[test]
+        fn other_bytes_never_become_a_record(
+            jsons in prop::collection::vec("[^\n]{0,40}", 0..5),
+            garbage in prop::collection::vec(any::<u8>(), 1..60),
+            place in any::<prop::sample::Index>(),
+            bit in 0_u8..8,
+        ) {
+            let bytes = written(&jsons);
+            let after = [&bytes[..], &garbage].concat();
+            if let Some(read) = read(&after) {
+                prop_assert_eq!(&read, &jsons);
+            }
+            let mut flipped = bytes;
+            let place = place.index(flipped.len());
+            flipped[place] ^= 1 << bit;
+            if let Some(read) = read(&flipped) {
+                prop_assert_eq!(&read, &jsons);
+            }
+            let _ = read(&garbage);
+        }
+    }
+}

@@ -1,0 +1,537 @@
+//! The journal: drives of runs, each over its file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use toolwright_module::error::Stage;
+use toolwright_module::{Context, Error, Message, Signature};
+use toolwright_orchestrator::perform::{self, Record};
+use toolwright_orchestrator::{
+    Finished, Limits, ReAct, Resumed, Run, RunError, RunState, Task, ToolOrchestrator, ToolSet,
+    Unfinished,
+};
+
+use crate::error::{JournalError, Result};
+use crate::file::{self, RunFile};
+use crate::name;
+use crate::performer::Recorder;
+use crate::record::{Ended, Failed, Kind, Line, Started};
+use crate::writer::{Listener, Writer, run_blocking};
+
+/// The file whose lock keeps a file from being opened while it is deleted.
+const LOCK: &str = "lock";
+
+/// The extension of the files with the tools of runs.
+const TOOLS: &str = "tools";
+
+/// The largest result of a call by default.
+const MAX_RESULT_BYTES: u64 = 1 << 20;
+
+/// A folder with the runs of a program. Each run is a file, and each part of the run is on disk
+/// before the run goes on.
+///
+/// Clones are the same journal. Several processes may use one folder on a local disk; a run is
+/// driven by one of them at a time.
+///
+/// ```
+/// use toolwright_journal::Journal;
+/// use toolwright_module::testing::Scripted;
+/// use toolwright_module::{Context, Reply};
+/// use toolwright_orchestrator::ToolOrchestrator;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let journal = Journal::open(folder.path())?;
+/// let agent = ToolOrchestrator::new(Scripted::replies([Reply::text("Hello.")]), [])?;
+/// let cx = Context::default().with_run("greeting", [("tenant", "acme")]);
+/// let finished = journal.drive(&agent, "greeting", "Say hello.", &cx).await?;
+/// assert_eq!(finished.answer, "Hello.");
+///
+/// // The same again, perhaps in another process: the answer is there, and no model is asked.
+/// let agent = ToolOrchestrator::new(Scripted::replies([]), [])?;
+/// let again = journal.drive(&agent, "greeting", "Say hello.", &Context::default()).await?;
+/// assert_eq!(again, finished);
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Journal {
+    folder: Arc<Path>,
+    max_result_bytes: u64,
+    listener: Option<Listener>,
+}
+
+impl Journal {
+    /// Opens the journal in a folder. The folder is created if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be created or read.
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
+        let folder = folder.as_ref();
+        let failed = |error| JournalError::io(folder, error);
+        if !folder.is_dir() {
+            fs::create_dir_all(folder).map_err(failed)?;
+            if let Some(above) = folder.parent().filter(|above| !above.as_os_str().is_empty()) {
+                file::sync_folder(above).map_err(failed)?;
+            }
+        }
+        let folder = folder.canonicalize().map_err(failed)?;
+        let journal =
+            Self { folder: folder.into(), max_result_bytes: MAX_RESULT_BYTES, listener: None };
+        journal.folder_lock()?;
+        Ok(journal)
+    }
+
+    /// Sets the maximum length of the result of a call, in bytes of JSON. Default: 1 MiB.
+    ///
+    /// A longer result is not recorded. The model gets an error that says so.
+    ///
+    /// ```
+    /// # use toolwright_journal::Journal;
+    /// # let folder = tempfile::tempdir()?;
+    /// let journal = Journal::open(folder.path())?.with_max_result_bytes(64 * 1024);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_max_result_bytes(mut self, bytes: u64) -> Self {
+        self.max_result_bytes = bytes;
+        self
+    }
+
+    /// Sets a listener that gets each record of a part, with the id of the run, when it is on disk
+    /// and before the run goes on. It replaces an earlier one.
+    ///
+    /// The listener runs on the task of the drive, so it should be quick. Parts that were recorded
+    /// by an earlier drive are not repeated.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use std::sync::atomic::{AtomicUsize, Ordering};
+    /// # use toolwright_journal::Journal;
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Reply};
+    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let agent = ToolOrchestrator::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let count = Arc::new(AtomicUsize::new(0));
+    /// let counts = Arc::clone(&count);
+    /// let journal = Journal::open(folder.path())?
+    ///     .with_listener(move |_id, _record| drop(counts.fetch_add(1, Ordering::Relaxed)));
+    /// journal.drive(&agent, "greeting", "Say hello.", &Context::default()).await?;
+    /// assert_eq!(count.load(Ordering::Relaxed), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_listener(
+        mut self,
+        listener: impl Fn(&str, &Record) + Send + Sync + 'static,
+    ) -> Self {
+        self.listener = Some(Arc::new(listener));
+        self
+    }
+
+    /// Returns the folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Starts a run, or continues it where it was. If the run has finished, its result is returned.
+    ///
+    /// The run has this id in its context; the metadata come from
+    /// [`Context::with_run`](toolwright_module::Context::with_run) of the first drive. The run keeps
+    /// the instructions and the approval policy of its first drive. The limits are those of `agent`.
+    ///
+    /// The id may be any text. If the returned future is dropped, the run stays where it is.
+    ///
+    /// # Errors
+    ///
+    /// - [`Stage::Journal`] with a [`JournalError`] as its cause. No model sees such an error.
+    /// - [`Stage::Approval`] with [`AwaitsApproval`](toolwright_orchestrator::AwaitsApproval) as its
+    ///   cause: a call waits for a person, and there is no approver. [`decide`](Self::decide), and
+    ///   drive the run again.
+    /// - The other errors of [`ToolOrchestrator::drive`]. After most of them the run can be driven
+    ///   again.
+    pub fn drive<'a>(
+        &'a self,
+        agent: &'a ToolOrchestrator,
+        id: &'a str,
+        task: impl Into<Task>,
+        cx: &'a Context,
+    ) -> impl Future<Output = toolwright_module::Result<Finished>> + Send + 'a {
+        let fresh = agent.start(task);
+        async move {
+            let fresh = Fresh::new(fresh.map_err(wrong_setup)?, None, agent.tool_set());
+            let mut open = match self.begin(id, fresh, cx).await? {
+                Begun::Finished(finished) => return Ok(finished),
+                Begun::Open(open) => open,
+            };
+            let mut run = open.resume(|state| agent.resume(state))?;
+            let result = agent.drive(&mut run, &open.cx).await;
+            open.end(result).await
+        }
+    }
+
+    /// Starts or continues a run of a typed agent, like [`drive`](Self::drive).
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Reply, Signature, ToolCall};
+    /// use toolwright_journal::Journal;
+    /// use toolwright_orchestrator::ReAct;
+    ///
+    /// /// Add two numbers.
+    /// #[derive(Clone, Serialize, Deserialize, JsonSchema)]
+    /// struct Add {
+    ///     a: i64,
+    ///     b: i64,
+    /// }
+    ///
+    /// impl Signature for Add {
+    ///     type Output = i64;
+    /// }
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let sum = || Reply::calls([ToolCall::new("1", "finish", r#"{"result": 5}"#)]);
+    /// # let model = Scripted::replies([sum()]);
+    /// let agent = ReAct::<Add>::new(model, [])?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let (journal, cx) = (Journal::open(folder.path())?, Context::default());
+    /// let add = Add { a: 2, b: 3 };
+    /// assert_eq!(journal.drive_typed(&agent, "sum", add.clone(), &cx).await?.answer, 5);
+    /// assert_eq!(journal.drive_typed(&agent, "sum", add, &cx).await?.answer, 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`drive`](Self::drive).
+    pub async fn drive_typed<S: Signature>(
+        &self,
+        agent: &ReAct<S>,
+        id: &str,
+        input: S,
+        cx: &Context,
+    ) -> toolwright_module::Result<Finished<S::Output>> {
+        let fresh = agent.start(&input).map_err(wrong_setup)?;
+        let signature = S::schema_name().into_owned();
+        let fresh = Fresh::new(fresh, Some(signature), agent.tool_set());
+        let mut open = match self.begin(id, fresh, cx).await? {
+            Begun::Finished(finished) => return Ok(finished),
+            Begun::Open(open) => open,
+        };
+        let mut run = open.resume(|state| agent.resume(state))?;
+        let result = agent.drive(&mut run, &open.cx).await;
+        open.end(result).await
+    }
+
+    /// Opens the file of the run, or creates it, and reads what is there.
+    async fn begin<O: DeserializeOwned + Send + 'static>(
+        &self,
+        id: &str,
+        fresh: Fresh,
+        cx: &Context,
+    ) -> toolwright_module::Result<Begun<O>> {
+        let limits = fresh.run.limits().clone();
+        let metadata = cx.metadata().cloned().unwrap_or_default();
+        let (journal, text) = (self.clone(), id.to_owned());
+        let found = run_blocking(id, move || journal.find_or_start(&text, &fresh, metadata)).await;
+        let found = found.and_then(|found| found).map_err(JournalError::into_module)?;
+        if found.torn > 0 {
+            let (run, bytes) = (id, found.torn);
+            tracing::warn!(run, bytes, "cut off a record that was not written to its end");
+        }
+        if let Some(finished) = found.finished {
+            let finished = serde_json::from_value(finished);
+            let failed = |source| JournalError::Json { id: id.to_owned(), source }.into_module();
+            return Ok(Begun::Finished(finished.map_err(failed)?));
+        }
+        let writer = Arc::new(Writer::new(id, found.file, self.listener.clone()));
+        let closes = Closes(Arc::clone(&writer));
+        let recorder =
+            Recorder::new(id, found.records, found.waiting, writer, self.max_result_bytes);
+        let cx = cx.clone().with_run(id, found.metadata);
+        let cx = perform::with_performer(&cx, recorder.clone());
+        let (state, failed, id) = (Some(found.state), found.failed, id.to_owned());
+        Ok(Begun::Open(Open { id, cx, recorder, closes, state, limits, failed }))
+    }
+
+    /// Blocks the thread.
+    fn find_or_start(
+        &self,
+        id: &str,
+        fresh: &Fresh,
+        metadata: BTreeMap<String, String>,
+    ) -> Result<Found> {
+        let path = self.path(id)?;
+        let (mut file, bytes) = {
+            let _lock = self.folder_lock()?;
+            RunFile::open(&path, id, true)?
+        };
+        let contents = file::parse(&path, &bytes)?;
+        file.continue_after(&contents)?;
+        let torn = contents.torn;
+        let json = |source| JournalError::Json { id: id.to_owned(), source };
+        let mut records = Records::default();
+        for &(at, line) in &contents.lines {
+            let line: Line<Kind> = serde_json::from_str(line)
+                .map_err(|error| JournalError::damaged(&path, at, error.to_string()))?;
+            records.add(line.record);
+        }
+        let started = match records.started.take() {
+            Some(started) => started,
+            None => {
+                self.keep_tools(&fresh.tools, &path)?;
+                let run = serde_json::to_value(&fresh.run).map_err(json)?;
+                let signature = fresh.signature.clone();
+                let started =
+                    Kind::Started(Started { id: id.to_owned(), metadata, signature, run });
+                file.write(&[file::json(&started, id)?])?;
+                let Kind::Started(started) = started else { return Err(JournalError::NoId) };
+                started
+            }
+        };
+        // Also for a file that was there: the program that made it may have been killed before this.
+        file::sync_folder(&self.folder).map_err(|error| JournalError::io(&self.folder, error))?;
+        if started.id != id {
+            let reason = format!("it has the run `{}`, and not `{id}`", started.id);
+            return Err(JournalError::damaged(&path, 0, reason));
+        }
+        let mut state: RunState = serde_json::from_value(started.run).map_err(json)?;
+        let other = |what| Err(JournalError::OtherTask { id: id.to_owned(), what });
+        if started.signature != fresh.signature {
+            return other("kind of output");
+        }
+        if !is_same_task(&state.history(), fresh.run.history()) {
+            return other("task");
+        }
+        if state.tool_set_hash() != Some(fresh.tools.hash()) {
+            self.keep_tools(&fresh.tools, &path)?;
+            let stored = state.tool_set_hash().and_then(|hash| self.stored_tools(hash));
+            if let Some(stored) = stored {
+                state = state.with_tool_set(stored);
+            }
+        }
+        let Records { parts: records, waiting, finished, failed, .. } = records;
+        let metadata = started.metadata;
+        Ok(Found { file, torn, state, metadata, records, waiting, finished, failed })
+    }
+
+    /// Returns the file of a run.
+    pub(crate) fn path(&self, id: &str) -> Result<PathBuf> {
+        match id {
+            "" => Err(JournalError::NoId),
+            id => Ok(self.folder.join(name::of_run(id))),
+        }
+    }
+
+    /// Returns a shared lock of the folder, which ends with the file.
+    pub(crate) fn folder_lock(&self) -> Result<File> {
+        let file = self.lock_file()?;
+        let locked = file.lock_shared();
+        locked.map_err(|error| JournalError::io(&self.folder.join(LOCK), error))?;
+        Ok(file)
+    }
+
+    /// Returns the file with the lock of the folder.
+    pub(crate) fn lock_file(&self) -> Result<File> {
+        let path = self.folder.join(LOCK);
+        let created = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+        // The runs of a folder that must not be written can still be listed.
+        created.or_else(|error| File::open(&path).map_err(|_| JournalError::io(&path, error)))
+    }
+
+    /// Keeps the tools of a run, once for all runs that have them. The caller has the lock of the
+    /// run.
+    fn keep_tools(&self, tools: &ToolSet, run: &Path) -> Result<()> {
+        let path = self.tools_path(tools.hash());
+        if path.exists() {
+            return Ok(());
+        }
+        let failed = |error| JournalError::io(&path, error);
+        let json = file::json(tools, tools.hash())?;
+        // Drives of other runs may do the same, each with a file of its own.
+        let temporary = run.with_extension("new");
+        RunFile::create(&temporary, tools.hash())?.write(&[json])?;
+        fs::rename(&temporary, &path).map_err(failed)
+    }
+
+    /// Returns the tools with a hash. If they cannot be read, the run goes on without a comparison.
+    fn stored_tools(&self, hash: &str) -> Option<ToolSet> {
+        let path = self.tools_path(hash);
+        let read = || -> Result<ToolSet, Box<dyn std::error::Error>> {
+            let bytes = fs::read(&path)?;
+            let contents = file::parse(&path, &bytes)?;
+            let (_, json) = contents.lines.first().ok_or("the file is empty")?;
+            Ok(serde_json::from_str::<Line<ToolSet>>(json)?.record)
+        };
+        read()
+            .inspect_err(|error| tracing::warn!(path = %path.display(), %error, "cannot compare the tools of a run"))
+            .ok()
+    }
+
+    fn tools_path(&self, hash: &str) -> PathBuf {
+        self.folder.join(name::of_run(hash)).with_extension(TOOLS)
+    }
+}
+
+impl fmt::Debug for Journal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Journal").field(&self.folder).finish()
+    }
+}
+
+/// A run as it would start now.
+struct Fresh {
+    run: Run,
+    signature: Option<String>,
+    tools: ToolSet,
+}
+
+impl Fresh {
+    fn new(run: Run, signature: Option<String>, tools: ToolSet) -> Self {
+        Self { run, signature, tools }
+    }
+}
+
+/// What the file of a run has.
+struct Found {
+    file: RunFile,
+    /// Number of bytes that were cut off.
+    torn: u64,
+    state: RunState,
+    metadata: BTreeMap<String, String>,
+    records: Vec<Record>,
+    waiting: BTreeSet<String>,
+    finished: Option<Value>,
+    failed: Option<String>,
+}
+
+#[derive(Default)]
+struct Records {
+    started: Option<Started>,
+    parts: Vec<Record>,
+    waiting: BTreeSet<String>,
+    finished: Option<Value>,
+    failed: Option<String>,
+}
+
+impl Records {
+    fn add(&mut self, record: Kind) {
+        self.failed = None;
+        match record {
+            Kind::Started(started) => self.started = Some(started),
+            Kind::Part(part) => self.parts.push(part),
+            Kind::Waiting(waiting) => drop(self.waiting.insert(waiting.key)),
+            Kind::Finished(ended) => self.finished = Some(ended.finished),
+            Kind::Failed(failed) => self.failed = Some(failed.error),
+        }
+    }
+}
+
+#[allow(clippy::large_enum_variant, reason = "it is taken apart at once")]
+enum Begun<O> {
+    Finished(Finished<O>),
+    Open(Open),
+}
+
+/// A run under way.
+struct Open {
+    id: String,
+    cx: Context,
+    recorder: Recorder,
+    closes: Closes,
+    /// The state before the first step, until it is resumed.
+    state: Option<RunState>,
+    limits: Limits,
+    /// The error at the end of the file.
+    failed: Option<String>,
+}
+
+/// Ends the writing with the drive, also if the drive is dropped. A tool may have kept the context.
+struct Closes(Arc<Writer>);
+
+impl Drop for Closes {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Open {
+    /// Returns the run at its start, with the tools of today.
+    fn resume(
+        &mut self,
+        resume: impl FnOnce(RunState) -> Result<Resumed, RunError>,
+    ) -> toolwright_module::Result<Run> {
+        let Some(state) = self.state.take() else {
+            return Err(Error::stop("the run was resumed twice").at(Stage::Journal));
+        };
+        let resumed = resume(state).map_err(wrong_setup)?;
+        for change in &resumed.changes {
+            tracing::warn!(run = self.id, %change, "the agent of a run has changed");
+        }
+        Ok(resumed.run.with_limits(self.limits.clone()))
+    }
+
+    /// Records the end of the drive.
+    async fn end<O: Serialize>(
+        self,
+        result: toolwright_module::Result<Finished<O>>,
+    ) -> toolwright_module::Result<Finished<O>> {
+        let writer = &self.closes.0;
+        match result {
+            Ok(finished) => {
+                let recorded = async {
+                    self.recorder.check_complete(&self.cx.path())?;
+                    let value = serde_json::to_value(&finished)
+                        .map_err(|source| JournalError::Json { id: self.id.clone(), source })?;
+                    let ended = Ended { ending: finished.ending, finished: value };
+                    writer.append(Kind::Finished(ended)).await
+                };
+                recorded.await.map_err(JournalError::into_module)?;
+                Ok(finished)
+            }
+            Err(error) => {
+                let text = format!("{error:#}");
+                let is_end = error.downcast_ref::<Unfinished>().is_some();
+                if is_end && self.failed.as_ref() != Some(&text) {
+                    // The error itself says more than that it could not be noted.
+                    let _ = writer.append(Kind::Failed(Failed { error: text })).await;
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Compares tasks without the instructions, which a deploy may reword.
+fn is_same_task(stored: &[Arc<Message>], fresh: &[Arc<Message>]) -> bool {
+    let said = |message: &&Arc<Message>| !matches!(***message, Message::System { .. });
+    stored.iter().filter(said).eq(fresh.iter().filter(said))
+}
+
+fn wrong_setup(error: RunError) -> Error {
+    Error::stop(error).at(Stage::Setup)
+}
+
+/// Reads a file of the journal.
+pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(JournalError::io(path, error)),
+    }
+}

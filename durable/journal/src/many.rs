@@ -1,0 +1,336 @@
+//! The runs of a journal: listing, decisions and deletion.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use toolwright_module::Effect;
+use toolwright_module::approval::{Approval, Decision};
+use toolwright_orchestrator::perform::Record;
+
+use crate::error::{JournalError, Result};
+use crate::file::{self, RunFile};
+use crate::journal::{Journal, read};
+use crate::name;
+use crate::performer;
+use crate::record::{Kind, Line};
+use crate::summary::{self, Decisions, RunSummary};
+
+/// The functions for many runs block their thread while they read files. In async code, call them in
+/// `tokio::task::spawn_blocking`.
+impl Journal {
+    /// Returns all runs, sorted by the time of their start. A file that cannot be read is in the
+    /// list, with its error.
+    ///
+    /// ```
+    /// # use toolwright_journal::Journal;
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Reply};
+    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// use toolwright_journal::RunStatus;
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let agent = ToolOrchestrator::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// # let (journal, cx) = (Journal::open(folder.path())?, Context::default());
+    /// journal.drive(&agent, "greeting", "Say hello.", &cx).await?;
+    /// let runs = journal.runs()?;
+    /// assert_eq!((runs[0].id.as_str(), runs[0].status), ("greeting", RunStatus::Finished));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be read.
+    pub fn runs(&self) -> Result<Vec<RunSummary>> {
+        let mut runs = Vec::new();
+        for (path, stem) in self.files()? {
+            match summary_of(&path) {
+                Ok(summary) => runs.extend(summary),
+                Err(error) => runs.push(summary::unreadable(name::id_of(&stem), &path, &error)),
+            }
+        }
+        runs.sort_by(|a, b| (a.started, &a.id).cmp(&(b.started, &b.id)));
+        Ok(runs)
+    }
+
+    /// Returns the runs whose metadata have this value under this name.
+    ///
+    /// ```
+    /// # use toolwright_journal::Journal;
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Reply};
+    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let agent = ToolOrchestrator::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// # let journal = Journal::open(folder.path())?;
+    /// let cx = Context::default().with_run("greeting", [("tenant", "acme")]);
+    /// journal.drive(&agent, "greeting", "Say hello.", &cx).await?;
+    /// assert_eq!(journal.runs_with("tenant", "acme")?.len(), 1);
+    /// assert_eq!(journal.runs_with("tenant", "another")?.len(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be read.
+    pub fn runs_with(&self, name: &str, value: &str) -> Result<Vec<RunSummary>> {
+        let mut runs = self.runs()?;
+        runs.retain(|run| run.metadata.get(name).is_some_and(|found| found == value));
+        Ok(runs)
+    }
+
+    /// Returns one run.
+    ///
+    /// ```
+    /// # use toolwright_journal::{Journal, JournalError};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let journal = Journal::open(folder.path())?;
+    /// let error = journal.run("greeting").unwrap_err();
+    /// assert!(matches!(error, JournalError::NoSuchRun { .. }));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is no such run, or its file cannot be read.
+    pub fn run(&self, id: &str) -> Result<RunSummary> {
+        summary_of(&self.path(id)?)?.ok_or_else(|| self.no_such_run(id))
+    }
+
+    /// Returns the recorded parts of a run, in the order in which they were written.
+    ///
+    /// ```
+    /// # use toolwright_journal::Journal;
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Reply};
+    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let agent = ToolOrchestrator::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// # let (journal, cx) = (Journal::open(folder.path())?, Context::default());
+    /// journal.drive(&agent, "greeting", "Say hello.", &cx).await?;
+    /// assert_eq!(journal.records("greeting")?.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`run`](Self::run).
+    pub fn records(&self, id: &str) -> Result<Vec<Record>> {
+        let path = self.path(id)?;
+        let bytes = read(&path)?.ok_or_else(|| self.no_such_run(id))?;
+        let mut records = Vec::new();
+        for (at, line) in file::parse(&path, &bytes)?.lines {
+            let line: Line<Kind> = serde_json::from_str(line)
+                .map_err(|error| JournalError::damaged(&path, at, error.to_string()))?;
+            if let Kind::Part(record) = line.record {
+                records.push(record);
+            }
+        }
+        Ok(records)
+    }
+
+    /// Records a person's decision on a call that waits for it. The next drive of the run acts on
+    /// it.
+    ///
+    /// `waiting` is one of [`RunSummary::waiting`]: the decision holds for exactly the call that the
+    /// person saw. It can be replaced until the run is driven.
+    ///
+    /// ```
+    /// # use toolwright_journal::Journal;
+    /// # use toolwright_module::{Signature, Tool, from_fn};
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Reply, ToolCall};
+    /// # use toolwright_orchestrator::{ApprovalPolicy, ToolOrchestrator};
+    /// # /// Send a letter.
+    /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    /// # struct SendLetter {}
+    /// # impl Signature for SendLetter { type Output = String; }
+    /// # let letter = from_fn(async |_: SendLetter| Ok("Sent.".to_owned()));
+    /// use toolwright_module::Effect;
+    /// use toolwright_module::approval::Decision;
+    /// use toolwright_module::error::Stage;
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// # let (journal, cx) = (Journal::open(folder.path())?, Context::default());
+    /// # let send = ToolCall::new("1", "send_letter", "{}");
+    /// # let model = Scripted::replies([Reply::calls([send]), Reply::text("Done.")]);
+    /// let agent = ToolOrchestrator::new(model, [Tool::new(letter)?])?
+    ///     .with_approval(ApprovalPolicy::from_effect(Effect::Write))?;
+    /// let error = journal.drive(&agent, "letter", "Send it.", &cx).await.unwrap_err();
+    /// assert_eq!(error.stage(), Stage::Approval);
+    ///
+    /// // Later, and perhaps in another process:
+    /// let waiting = journal.run("letter")?.waiting;
+    /// assert_eq!(waiting[0].call.name, "send_letter");
+    /// journal.decide("letter", &waiting[0], Decision::Approve)?;
+    ///
+    /// let finished = journal.drive(&agent, "letter", "Send it.", &cx).await?;
+    /// assert_eq!(finished.answer, "Done.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// - [`JournalError::NotWaiting`]: the call is not one that waits.
+    /// - [`JournalError::Decision`]: the decision does not suit the call.
+    /// - [`JournalError::Locked`]: the run is driven now.
+    /// - The file cannot be read or written.
+    pub fn decide(&self, id: &str, waiting: &Approval, decision: Decision) -> Result<()> {
+        check(id, waiting, &decision)?;
+        let path = self.path(id)?;
+        let (mut file, bytes) = {
+            let _lock = self.folder_lock()?;
+            self.open_existing(&path, id)?
+        };
+        let contents = file::parse(&path, &bytes)?;
+        let mut decisions = Decisions::default();
+        for line in summary::outlines(&path, &contents) {
+            decisions.add(line?.record);
+        }
+        let Decisions { waiting: open, decided, last } = decisions;
+        // The last record, so nothing was done about it yet.
+        let replaced = decided.into_iter().filter(|(key, _)| Some(key) == last.as_ref());
+        let found = open.into_iter().chain(replaced).find(|(_, known)| known.approval == *waiting);
+        let Some((_, found)) = found else {
+            let (id, call) = (id.to_owned(), waiting.call.id.clone());
+            return Err(JournalError::NotWaiting { id, call });
+        };
+        let record = Kind::Part(performer::decided(&found, decision));
+        file.continue_after(&contents)?;
+        file.write(&[file::json(record, id)?])
+    }
+
+    /// Deletes a run.
+    ///
+    /// ```
+    /// # use toolwright_journal::Journal;
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Reply};
+    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let agent = ToolOrchestrator::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// # let (journal, cx) = (Journal::open(folder.path())?, Context::default());
+    /// journal.drive(&agent, "greeting", "Say hello.", &cx).await?;
+    /// journal.delete("greeting")?;
+    /// assert!(journal.runs()?.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is no such run, it is driven now, or its file cannot be deleted.
+    pub fn delete(&self, id: &str) -> Result<()> {
+        self.delete_file(&self.path(id)?, id)?;
+        file::sync_folder(self.folder()).map_err(|error| JournalError::io(self.folder(), error))
+    }
+
+    /// Deletes the runs that have finished or failed and were last changed longer ago than `age`.
+    /// Returns their ids. Open runs, runs that wait and unreadable ones stay, and so does a run that
+    /// is driven.
+    ///
+    /// ```
+    /// # use toolwright_journal::Journal;
+    /// use std::time::Duration;
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let journal = Journal::open(folder.path())?;
+    /// let deleted = journal.delete_ended(Duration::from_secs(30 * 24 * 60 * 60))?;
+    /// assert!(deleted.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be read, or a file cannot be deleted.
+    pub fn delete_ended(&self, age: Duration) -> Result<Vec<String>> {
+        let mut deleted = Vec::new();
+        for run in self.runs()? {
+            let since = SystemTime::now().duration_since(run.changed).unwrap_or_default();
+            if !run.status.is_ended() || since < age {
+                continue;
+            }
+            match self.delete_file(&self.path(&run.id)?, &run.id) {
+                Ok(()) => deleted.push(run.id),
+                Err(JournalError::Locked { .. } | JournalError::NoSuchRun { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        file::sync_folder(self.folder()).map_err(|error| JournalError::io(self.folder(), error))?;
+        Ok(deleted)
+    }
+
+    fn delete_file(&self, path: &Path, id: &str) -> Result<()> {
+        let lock = self.lock_file()?;
+        lock.lock().map_err(|error| JournalError::io(self.folder(), error))?;
+        let _file = self.open_existing(path, id)?;
+        fs::remove_file(path).map_err(|error| JournalError::io(path, error))
+    }
+
+    fn open_existing(&self, path: &Path, id: &str) -> Result<(RunFile, Vec<u8>)> {
+        if !path.exists() {
+            return Err(self.no_such_run(id));
+        }
+        RunFile::open(path, id, false)
+    }
+
+    fn no_such_run(&self, id: &str) -> JournalError {
+        JournalError::NoSuchRun { id: id.to_owned(), folder: self.folder().to_owned() }
+    }
+
+    /// Returns the files of runs, each with its name without the extension.
+    fn files(&self) -> Result<Vec<(PathBuf, String)>> {
+        let failed = |error| JournalError::io(self.folder(), error);
+        let mut files = Vec::new();
+        for entry in fs::read_dir(self.folder()).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let (Some(stem), Some(extension)) = (path.file_stem(), path.extension()) else {
+                continue;
+            };
+            if extension == name::EXTENSION {
+                let stem = stem.to_string_lossy().into_owned();
+                files.push((path, stem));
+            }
+        }
+        Ok(files)
+    }
+}
+
+fn summary_of(path: &Path) -> Result<Option<RunSummary>> {
+    match read(path)? {
+        Some(bytes) => summary::of_file(path, &bytes),
+        None => Ok(None),
+    }
+}
+
+/// Checks what can be checked without the agent. The rest is checked by the next drive, before
+/// anything is done about the decision.
+fn check(id: &str, waiting: &Approval, decision: &Decision) -> Result<()> {
+    let refused = |reason: String| {
+        let (id, call) = (id.to_owned(), waiting.call.id.clone());
+        Err(JournalError::Decision { id, call, reason })
+    };
+    match decision {
+        Decision::Approve | Decision::Edit { .. }
+            if waiting.unknown && waiting.effect == Effect::Irreversible =>
+        {
+            refused("may have taken effect and is irreversible; decide `CallAgain`, `Happened` or `Deny`".to_owned())
+        }
+        Decision::Edit { arguments } => {
+            match serde_json::from_str::<serde::de::IgnoredAny>(arguments) {
+                Ok(_) => Ok(()),
+                Err(error) => refused(format!("needs its arguments as JSON: {error}")),
+            }
+        }
+        _ => Ok(()),
+    }
+}

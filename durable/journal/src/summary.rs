@@ -1,0 +1,172 @@
+//! What a journal says about a run.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+use toolwright_module::approval::Approval;
+use toolwright_module::event::Ending;
+
+use crate::error::{JournalError, Result};
+use crate::file::{self, Contents};
+use crate::record::{self, Line, Outline, PartOutline, Waiting};
+
+/// The id, the state and the metadata of a run, without its conversation.
+///
+/// See [`Journal::runs`](crate::Journal::runs).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RunSummary {
+    /// The id.
+    pub id: String,
+    /// The state.
+    pub status: RunStatus,
+    /// The metadata of the first drive.
+    pub metadata: BTreeMap<String, String>,
+    /// The time of the first record.
+    pub started: SystemTime,
+    /// The time of the last record.
+    pub changed: SystemTime,
+    /// The calls that wait for a person's decision. Answer one with
+    /// [`Journal::decide`](crate::Journal::decide).
+    pub waiting: Vec<Approval>,
+    /// How a finished run ended.
+    pub ending: Option<Ending>,
+    /// The error of a run that failed, or of a file that cannot be read.
+    pub error: Option<String>,
+    /// Number of records.
+    pub records: usize,
+    /// Length of the file.
+    pub bytes: u64,
+}
+
+/// The state of a run in a journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RunStatus {
+    /// It has not ended. It is driven now, or it was interrupted: drive it again.
+    Open,
+    /// A call waits for a person's decision.
+    Waiting,
+    /// It has its result.
+    Finished,
+    /// It has ended without a result, for example because the model refused. It can be driven again.
+    Failed,
+    /// Its file is damaged, or another version wrote it.
+    Unreadable,
+}
+
+impl RunStatus {
+    /// Returns whether the run has ended.
+    #[must_use]
+    pub fn is_ended(self) -> bool {
+        matches!(self, Self::Finished | Self::Failed)
+    }
+}
+
+/// The calls that wait or waited for a decision, by key.
+#[derive(Default)]
+pub(crate) struct Decisions {
+    pub(crate) waiting: BTreeMap<String, Waiting>,
+    /// The calls with a decision.
+    pub(crate) decided: BTreeMap<String, Waiting>,
+    /// The key of the part in the last record.
+    pub(crate) last: Option<String>,
+}
+
+impl Decisions {
+    pub(crate) fn add(&mut self, record: Outline) {
+        self.last = None;
+        match record {
+            Outline::Waiting(waiting) => {
+                self.waiting.insert(waiting.key.clone(), waiting);
+            }
+            Outline::Part(PartOutline::Ended(part)) => {
+                if let Some(waiting) = self.waiting.remove(&part.key) {
+                    self.decided.insert(part.key.clone(), waiting);
+                }
+                self.last = Some(part.key);
+            }
+            Outline::Part(PartOutline::Begun(part) | PartOutline::Failed(part)) => {
+                self.last = Some(part.key);
+            }
+            Outline::Finished(_) => self.waiting.clear(),
+            _ => {}
+        }
+    }
+}
+
+/// Reads the outlines of records with their times.
+pub(crate) fn outlines<'a>(
+    path: &'a Path,
+    contents: &'a Contents<'_>,
+) -> impl Iterator<Item = Result<Line<Outline>>> + 'a {
+    contents.lines.iter().map(move |(at, json)| {
+        serde_json::from_str(json)
+            .map_err(|error| JournalError::damaged(path, *at, error.to_string()))
+    })
+}
+
+/// Returns the summary of a file. It is `None` if the run was never started, because the program was
+/// killed before its first record was on disk.
+pub(crate) fn of_file(path: &Path, bytes: &[u8]) -> Result<Option<RunSummary>> {
+    let contents = file::parse(path, bytes)?;
+    let (mut summary, mut decisions) = (None::<RunSummary>, Decisions::default());
+    for line in outlines(path, &contents) {
+        let Line { at, record } = line?;
+        let time = record::time(at);
+        if let Some(summary) = &mut summary {
+            summary.changed = time;
+            (summary.status, summary.ending, summary.error) = match &record {
+                Outline::Finished(ended) => (RunStatus::Finished, Some(ended.ending), None),
+                Outline::Failed(failed) => (RunStatus::Failed, None, Some(failed.error.clone())),
+                _ => (RunStatus::Open, None, None),
+            };
+        }
+        match record {
+            Outline::Started(started) => {
+                summary = Some(RunSummary {
+                    id: started.id,
+                    status: RunStatus::Open,
+                    metadata: started.metadata,
+                    started: time,
+                    changed: time,
+                    waiting: Vec::new(),
+                    ending: None,
+                    error: None,
+                    records: contents.lines.len(),
+                    bytes: bytes.len() as u64,
+                });
+            }
+            record => decisions.add(record),
+        }
+    }
+    if let Some(summary) = &mut summary {
+        summary.waiting = decisions.waiting.into_values().map(|waiting| waiting.approval).collect();
+        if !summary.waiting.is_empty() && summary.status == RunStatus::Open {
+            summary.status = RunStatus::Waiting;
+        }
+    }
+    Ok(summary)
+}
+
+/// Returns the summary of a file that cannot be read.
+pub(crate) fn unreadable(id: String, path: &Path, error: &JournalError) -> RunSummary {
+    let metadata = path.metadata().ok();
+    let time = |time: std::io::Result<SystemTime>| time.unwrap_or(SystemTime::UNIX_EPOCH);
+    let changed = metadata.as_ref().map_or(SystemTime::UNIX_EPOCH, |data| time(data.modified()));
+    RunSummary {
+        id,
+        status: RunStatus::Unreadable,
+        metadata: BTreeMap::new(),
+        started: changed,
+        changed,
+        waiting: Vec::new(),
+        ending: None,
+        error: Some(error.to_string()),
+        records: 0,
+        bytes: metadata.map_or(0, |data| data.len()),
+    }
+}
