@@ -539,6 +539,24 @@ pub enum Finish {
     Other(String),
 }
 
+impl Finish {
+    /// Returns whether the model wrote a tool call that its provider could not read, and so left out
+    /// of the reply. Agents and predictors tell the model, which then calls again.
+    ///
+    /// Gemini reports this as `MALFORMED_FUNCTION_CALL`.
+    ///
+    /// ```
+    /// use toolwright_module::model::Finish;
+    ///
+    /// assert!(Finish::Other("MALFORMED_FUNCTION_CALL".to_owned()).is_malformed_call());
+    /// assert!(!Finish::Stop.is_malformed_call());
+    /// ```
+    #[must_use]
+    pub fn is_malformed_call(&self) -> bool {
+        matches!(self, Self::Other(word) if word == "MALFORMED_FUNCTION_CALL")
+    }
+}
+
 /// One piece of a streamed reply.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]

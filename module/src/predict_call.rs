@@ -184,6 +184,10 @@ impl<'a> PredictCall<'a> {
                 );
                 return Err(Error::other(text).at(Stage::Limit));
             }
+            ref finish if finish.is_malformed_call() => {
+                let text = "the call could not be read; its arguments must be one JSON object";
+                return Err(Error::other(text).at(Stage::Validation));
+            }
             Finish::Other(ref word) => {
                 let text = format!(
                     "the model stopped with {:?}, which this version does not know, so its answer to `{}` may be incomplete; ask again or try another model",

@@ -910,6 +910,22 @@ async fn a_reply_that_pauses_forever_ends_at_the_limit_of_rounds() {
     assert_eq!((finished.ending, asked.requests().len()), (Ending::LimitReached, 4));
 }
 
+/// Gemini leaves out of its reply a call that it cannot read.
+#[tokio::test]
+async fn a_model_whose_call_could_not_be_read_is_told_and_calls_again() {
+    let finish = Finish::Other("MALFORMED_FUNCTION_CALL".to_owned());
+    let (agent, asked) =
+        agent([look()], [Reply::new([]).with_finish(finish), Reply::text("All is well.")]);
+    assert_eq!(run(&agent).await.answer, "All is well.");
+    let told = &asked.requests()[1].messages;
+    assert_eq!(
+        told.last().unwrap(),
+        &Message::user(
+            "Your tool call could not be read, so it was not made. Call again, with arguments that are one JSON object."
+        )
+    );
+}
+
 /// Draw a plan of the house.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct DrawPlan {}

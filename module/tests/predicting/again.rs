@@ -264,3 +264,15 @@ async fn a_reply_that_pauses_forever_is_an_error() {
     assert_eq!(error.usage(), Usage::new(33, 33));
     insta::assert_snapshot!(error, @"the model paused its answer to `summarize` 32 times and did not end it; ask again or request less");
 }
+
+/// Gemini leaves out of its reply a call that it cannot read.
+#[tokio::test]
+async fn a_model_whose_call_could_not_be_read_is_told_and_answers_again() {
+    let finish = Finish::Other("MALFORMED_FUNCTION_CALL".to_owned());
+    let broken = Reply::new([]).with_finish(finish);
+    let (model, asked) = replies(plain(), [broken, Reply::text(SUMMARY)]);
+    let module = Predict::<Summarize>::new(model).unwrap();
+    module.call(summarize(), &Context::default()).await.unwrap();
+    let told = format!("{:?}", asked.requests()[1].messages.last());
+    assert!(told.contains("could not be read"), "{told}");
+}

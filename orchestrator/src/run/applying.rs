@@ -26,6 +26,9 @@ use crate::tool_names::available_tools;
 /// The original text of a repaired selection, and its repairs.
 type Written = Option<(String, Vec<Repair>)>;
 
+/// The model's provider could not read a call, so there is none in the reply.
+const MALFORMED_CALL: &str = "Your tool call could not be read, so it was not made. Call again, with arguments that are one JSON object.";
+
 impl Run {
     pub(super) fn take_reply(&mut self, mut reply: Reply) {
         let mut written = None;
@@ -204,6 +207,7 @@ impl Run {
     fn take_text(&mut self, text: String, finish: &Finish) {
         match finish {
             Finish::Length => return self.end(text, Ending::CutOff),
+            finish if finish.is_malformed_call() => return self.nudge(MALFORMED_CALL),
             Finish::Other(word) => return self.end_unclear(text, word),
             // The model gets its reply back and continues it.
             Finish::Paused => return self.next_round([]),
