@@ -249,9 +249,7 @@ fn each(list: &Value) -> impl Iterator<Item = &Value> {
 pub(crate) fn accepts(wire: Wire, id: &str) -> bool {
     let most = match wire {
         Wire::OpenAiChat => 40,
-        Wire::OpenAiResponses | Wire::Anthropic => 64,
-        // Any text.
-        Wire::Gemini => return !id.is_empty(),
+        Wire::OpenAiResponses | Wire::Anthropic | Wire::Gemini => 64,
     };
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     !id.is_empty() && id.len() <= most && id.bytes().all(fits)

@@ -571,16 +571,23 @@ fn write_result(
     Ok(())
 }
 
-/// Returns whether a result may contain the part: an image, a PDF or a text.
+/// Returns whether a result may contain the part: the bytes of an image, a PDF or a text. The API's
+/// description has no address there.
 fn goes_inside(part: &Part) -> bool {
-    let media_type = part.source().and_then(Source::media_type);
-    match part {
-        Part::Image(_) => true,
-        Part::Document(_) => {
-            media_type.is_none_or(|of| matches!(of, "application/pdf" | "text/plain"))
-        }
+    let is_content = match part.source() {
+        Some(Source::Bytes { .. }) => true,
+        Some(Source::Url(url)) => url.starts_with("data:"),
         _ => false,
-    }
+    };
+    let media_type = part.source().and_then(Source::media_type);
+    is_content
+        && match part {
+            Part::Image(_) => true,
+            Part::Document(_) => {
+                media_type.is_none_or(|of| matches!(of, "application/pdf" | "text/plain"))
+            }
+            _ => false,
+        }
 }
 
 /// Returns the error for a kind of message that a newer version of the module layer has.
