@@ -3,18 +3,19 @@ use std::error::Error;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 use toolwright_module::model::Settings;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Deserialize;
 use toolwright_anthropic::Anthropic;
 use toolwright_gemini::Gemini;
 use toolwright_module::message::Part;
 use toolwright_module::testing::{Recorder, Recording, RecordingError, Replay};
 use toolwright_module::{LanguageModel, Message};
-use toolwright_openai::{Api, OpenAi};
+use toolwright_openai::{Api, OpenAi, Service};
 
 /// Model servers with their default ports.
 const LOCAL_SERVERS: [(&str, u16); 3] =
@@ -27,7 +28,7 @@ const PROBE: Duration = Duration::from_millis(200);
 type Model = Arc<dyn LanguageModel>;
 
 /// The provider whose API a server has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default)]
 pub enum Provider {
     /// OpenAI, and most local servers
     #[default]
@@ -36,24 +37,54 @@ pub enum Provider {
     Anthropic,
     /// Gemini
     Gemini,
+    /// A service with OpenAI's API
+    Service(&'static Service),
 }
 
 impl Provider {
-    /// Returns the environment variable with the key.
-    fn key(self) -> &'static str {
+    /// Returns the environment variable with the key. A server on this machine may have none.
+    fn key(self) -> Option<&'static str> {
         match self {
-            Self::Openai => "OPENAI_API_KEY",
-            Self::Anthropic => "ANTHROPIC_API_KEY",
-            Self::Gemini => "GEMINI_API_KEY",
+            Self::Openai => Some("OPENAI_API_KEY"),
+            Self::Anthropic => Some("ANTHROPIC_API_KEY"),
+            Self::Gemini => Some("GEMINI_API_KEY"),
+            Self::Service(service) => service.key_variable,
         }
     }
 
-    /// Returns the model to use if only a key is set.
-    fn default_model(self) -> &'static str {
+    /// Returns the model to use if only a key is set. A service has none.
+    fn default_model(self) -> Option<&'static str> {
         match self {
-            Self::Openai => "gpt-4.1-mini",
-            Self::Anthropic => "claude-haiku-4-5",
-            Self::Gemini => "gemini-2.5-flash",
+            Self::Openai => Some("gpt-4.1-mini"),
+            Self::Anthropic => Some("claude-haiku-4-5"),
+            Self::Gemini => Some("gemini-2.5-flash"),
+            Self::Service(_) => None,
+        }
+    }
+
+    /// Returns the help of `--provider`, with the services.
+    fn help() -> String {
+        let services = Service::ALL.iter().map(|service| format!("\n  {service}"));
+        format!(
+            "Provider, or the one whose API the server has: openai, anthropic, gemini, or a service \
+             with OpenAI's API:{}",
+            services.collect::<String>()
+        )
+    }
+}
+
+impl FromStr for Provider {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "openai" => Ok(Self::Openai),
+            "anthropic" => Ok(Self::Anthropic),
+            "gemini" => Ok(Self::Gemini),
+            _ => match Service::ALL.iter().find(|service| service.name == name) {
+                Some(service) => Ok(Self::Service(service)),
+                None => Err("there is no such provider; --help lists them".to_owned()),
+            },
         }
     }
 }
@@ -61,8 +92,9 @@ impl Provider {
 /// Arguments that select a server.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ServerArgs {
-    /// Provider, or the one whose API the server has
-    #[arg(long, default_value = "openai")]
+    /// Provider, or the one whose API the server has: openai, anthropic, gemini or a service such as
+    /// groq
+    #[arg(long, value_name = "NAME", default_value = "openai", long_help = Provider::help())]
     pub provider: Provider,
 
     /// URL of a server with that API, such as http://127.0.0.1:8080/v1. For Gemini it ends in /v1beta
@@ -73,9 +105,9 @@ pub struct ServerArgs {
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
 
-    /// OpenAI API to use
-    #[arg(long, value_name = "chat|responses", default_value = "chat")]
-    pub api: Api,
+    /// OpenAI API to use. Default: that of the service, or chat
+    #[arg(long, value_name = "chat|responses")]
+    pub api: Option<Api>,
 
     /// Environment variable with the key for --base-url. Default for a server on this machine:
     /// that of the provider, such as OPENAI_API_KEY
@@ -171,10 +203,22 @@ impl ServerArgs {
     }
 
     fn given_with(&self, settings: Settings) -> Result<Option<Model>, Box<dyn Error>> {
-        let (Some(base_url), Some(name)) = (&self.base_url, &self.model) else { return Ok(None) };
+        let (base_url, name) = match (&self.base_url, &self.model, self.provider) {
+            (Some(base_url), Some(name), _) => (base_url, name),
+            (None, Some(name), Provider::Service(service)) => {
+                let model = OpenAi::service(service.name, name)?;
+                return Ok(Some(Arc::new(self.openai(model, settings)?)));
+            }
+            (None, None, Provider::Service(service)) => {
+                return Err(
+                    format!("--provider {}: name its model with --model", service.name).into()
+                );
+            }
+            _ => return Ok(None),
+        };
         let key = self.key_for(base_url)?;
         Ok(Some(match self.provider {
-            Provider::Openai => {
+            Provider::Openai | Provider::Service(_) => {
                 let model = self.openai(OpenAi::at(base_url, name)?, settings)?;
                 Arc::new(match key {
                     Some(key) => model.with_key(key)?,
@@ -201,7 +245,11 @@ impl ServerArgs {
     /// Applies the arguments that are valid for every server with OpenAI's API.
     fn openai(&self, model: OpenAi, settings: Settings) -> Result<OpenAi, Box<dyn Error>> {
         let timeout = Duration::from_secs(self.timeout);
-        Ok(model.with_api(self.api).with_timeout(timeout)?.with_settings(settings))
+        let model = match self.api {
+            Some(api) => model.with_api(api),
+            None => model,
+        };
+        Ok(model.with_timeout(timeout)?.with_settings(settings))
     }
 
     /// Applies the arguments that are valid for every server with Anthropic's API.
@@ -228,7 +276,8 @@ impl ServerArgs {
             || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
         // Some local servers require a key, but accept any.
         Ok(here.then(|| {
-            env::var(self.provider.key()).unwrap_or_else(|_| "no-key-required".to_owned())
+            let key = self.provider.key().and_then(|key| env::var(key).ok());
+            key.unwrap_or_else(|| "no-key-required".to_owned())
         }))
     }
 }
@@ -261,14 +310,21 @@ impl ModelArgs {
             None => Settings::default(),
         };
         let found = if let Some(model) = self.server.given_with(settings.clone())? {
-            let base_url = self.server.base_url.as_deref().unwrap_or_default();
-            let line = format!("asking {} at {}", model.name(), base_url.trim_end_matches('/'));
+            let line = match (&self.server.base_url, self.server.provider) {
+                (None, Provider::Service(service)) => {
+                    format!("asking {} at {}", model.name(), service.name)
+                }
+                (base_url, _) => {
+                    let base_url = base_url.as_deref().unwrap_or_default().trim_end_matches('/');
+                    format!("asking {} at {base_url}", model.name())
+                }
+            };
             Some((model, line))
         } else if self.offline {
             None
         } else if let Some(model) = self.at_provider(settings.clone())? {
-            let line =
-                format!("asking {} with the key in {}", model.name(), self.server.provider.key());
+            let key = self.server.provider.key().unwrap_or_default();
+            let line = format!("asking {} with the key in {key}", model.name());
             Some((model, line))
         } else {
             self.at_local_server(settings).await?
@@ -298,11 +354,16 @@ impl ModelArgs {
 
     fn at_provider(&self, settings: Settings) -> Result<Option<Model>, Box<dyn Error>> {
         let provider = self.server.provider;
-        if env::var_os(provider.key()).is_none_or(|key| key.is_empty()) {
+        let (Some(key), Some(default)) = (provider.key(), provider.default_model()) else {
+            return Ok(None);
+        };
+        if env::var_os(key).is_none_or(|key| key.is_empty()) {
             return Ok(None);
         }
-        let name = self.server.model.as_deref().unwrap_or(provider.default_model());
+        let name = self.server.model.as_deref().unwrap_or(default);
         Ok(Some(match provider {
+            // It was chosen by its name before.
+            Provider::Service(_) => return Ok(None),
             Provider::Openai => Arc::new(self.server.openai(OpenAi::from_env(name)?, settings)?),
             Provider::Anthropic => {
                 Arc::new(self.server.anthropic(Anthropic::from_env(name)?, settings)?)
