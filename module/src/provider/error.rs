@@ -525,6 +525,7 @@ fn passes(code: &str) -> bool {
     matches!(
         code,
         "server_error"
+            | "api_error"
             | "internal_error"
             | "internal_server_error"
             | "overloaded"
@@ -532,6 +533,7 @@ fn passes(code: &str) -> bool {
             | "rate_limit_error"
             | "rate_limit_exceeded"
             | "timeout"
+            | "timeout_error"
             | "unavailable_error"
             | "429"
     ) || matches!(code.parse(), Ok(500..=599_u16))
@@ -691,6 +693,7 @@ fn refused(
         _ if matches!(code, Some("context_length_exceeded" | "exceed_context_size_error")) => {
             too_long()
         }
+        400 if message.starts_with("prompt is too long") => too_long(),
         _ => ("the server refused the request", "change the request as the message says"),
     };
     write!(f, "{what} ({status}: {message}); {advice}")?;

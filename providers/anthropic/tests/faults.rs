@@ -75,6 +75,22 @@ async fn an_error_in_a_stream_has_the_usage_so_far() {
 }
 
 #[tokio::test]
+async fn a_failed_server_in_a_stream_and_a_long_prompt_are_known() {
+    for kind in ["api_error", "timeout_error"] {
+        let event = format!(
+            "event: error\ndata: {{\"type\": \"error\", \"error\": {{\"type\": \"{kind}\", \"message\": \"Not now.\"}}}}\n\n"
+        );
+        let server = Server::answering([Answer::events(&event, 64)]).await;
+        let error = streamed(&server.model("claude-test"), hi()).await.1.unwrap_err();
+        assert!(error.is_retryable(), "{error:?}");
+    }
+    let body = r#"{"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 210000 tokens > 200000 maximum"}}"#;
+    let server = Server::answering([Answer::new(400, "", body)]).await;
+    let error = server.model("claude-test").generate(&hi()).await.unwrap_err();
+    assert!(error.to_string().contains("longer than the model's context"), "{error}");
+}
+
+#[tokio::test]
 async fn a_refusal_says_why() {
     let body = include_str!("replies/refusal_with_details.json");
     let server = Server::answering([Answer::json(body)]).await;
