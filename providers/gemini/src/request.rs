@@ -550,8 +550,10 @@ fn write_result(
     output.field(key, &result.text)?;
     response.raw("response", &output.end()?);
     let mut inside = Vec::new();
+    // All or none, so that they keep their order.
+    let are_inside = options.family.is_new() && result.parts.iter().all(goes_inside);
     for part in &result.parts {
-        let list = match options.family.is_new() && goes_inside(part) {
+        let list = match are_inside {
             true => &mut inside,
             false => {
                 if written.beside.is_empty() {
