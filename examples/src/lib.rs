@@ -48,6 +48,8 @@ mod pages {
     mod modules {}
     #[doc = include_str!("../../docs/predictors.md")]
     mod predictors {}
+    #[doc = include_str!("../../docs/providers.md")]
+    mod providers {}
     #[doc = include_str!("../../docs/repairs.md")]
     mod repairs {}
     #[doc = include_str!("../../docs/signatures.md")]

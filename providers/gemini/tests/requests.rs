@@ -163,7 +163,7 @@ async fn media_of_results_are_inside_or_beside() {
         ]
     };
     let new = contents_of("gemini-3-flash-preview", messages()).await;
-    insta::assert_snapshot!(json!(new.as_array().unwrap()[2..]), @r#"[{"role":"user","parts":[{"functionResponse":{"id":"a","name":"shoot","response":{"output":"[image 1]"},"parts":[{"inlineData":{"mimeType":"image/png","data":"AQID"}}]}},{"functionResponse":{"id":"b","name":"shoot","response":{"output":"none"}}}]},{"role":"user","parts":[{"text":"Images and documents of the result of call a:"},{"inlineData":{"mimeType":"audio/wav","data":"BA=="}},{"text":"And?"}]}]"#);
+    insta::assert_snapshot!(json!(new.as_array().unwrap()[2..]), @r#"[{"role":"user","parts":[{"functionResponse":{"id":"a","name":"shoot","response":{"output":"[image 1]"}}},{"functionResponse":{"id":"b","name":"shoot","response":{"output":"none"}}}]},{"role":"user","parts":[{"text":"Images and documents of the result of call a:"},{"inlineData":{"mimeType":"image/png","data":"AQID"}},{"inlineData":{"mimeType":"audio/wav","data":"BA=="}},{"text":"And?"}]}]"#);
     let old = contents_of("gemini-2.5-flash", messages()).await;
     insta::assert_snapshot!(json!(old.as_array().unwrap()[2..]), @r#"[{"role":"user","parts":[{"functionResponse":{"id":"a","name":"shoot","response":{"output":"[image 1]"}}},{"functionResponse":{"id":"b","name":"shoot","response":{"output":"none"}}}]},{"role":"user","parts":[{"text":"Images and documents of the result of call a:"},{"inlineData":{"mimeType":"image/png","data":"AQID"}},{"inlineData":{"mimeType":"audio/wav","data":"BA=="}},{"text":"And?"}]}]"#);
 }
