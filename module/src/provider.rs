@@ -10,7 +10,7 @@
 //! |---|---|
 //! | hold the address, the key, retries and limits | `Connection`, `from_env` |
 //! | write a request's body, with what was written before | `JsonBody`, `Kept`, `KeptTools` |
-//! | send an id of another provider | [`portable_id`] |
+//! | send an id of another provider, or the name of a tool that does not exist | [`portable_id`], [`portable_name`] |
 //! | read a whole reply, or the events of a streamed one | `read_whole`, `Decoder`, `stream_of` |
 //! | report an error | `ProviderError` |
 //! | send arguments that are not an object | [`object_of`] |
@@ -125,6 +125,27 @@ pub fn portable_id(id: &str, most: usize) -> Cow<'_, str> {
         true => Cow::Borrowed(id),
         false => Cow::Owned(format!("call_{:032x}", stable_hash([id]))),
     }
+}
+
+/// Returns the name of a called tool in the form that most providers accept: at most `most` letters,
+/// digits, `_` and `-`. Other characters become `_`. Only a call of a tool that does not exist has
+/// such a name, because contracts refuse it.
+///
+/// ```
+/// use toolwright_module::provider::portable_name;
+///
+/// assert_eq!(portable_name("read_file", 64), "read_file");
+/// assert_eq!(portable_name("files.read:all", 64), "files_read_all");
+/// ```
+#[must_use]
+pub fn portable_name(name: &str, most: usize) -> Cow<'_, str> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if (1..=most).contains(&name.len()) && name.chars().all(fits) {
+        return Cow::Borrowed(name);
+    }
+    let name = name.chars().take(most).map(|c| if fits(c) { c } else { '_' });
+    let name: String = name.collect();
+    Cow::Owned(if name.is_empty() { "_".to_owned() } else { name })
 }
 
 /// Returns the text before the images and documents of a call's result, for APIs that accept them

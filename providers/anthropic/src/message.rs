@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use toolwright_module::message::{
     CallKind, Document, Image, Part, Reasoning, ReplyPart, Source, Text, ToolResult,
 };
-use toolwright_module::provider::{object_of, parts_of, portable_id};
+use toolwright_module::provider::{object_of, parts_of, portable_id, portable_name};
 use toolwright_module::{Message, ToolCall};
 
 use crate::PROVIDER;
@@ -143,7 +143,7 @@ impl Written {
             // The input of a custom tool is text, and this API has no field for it.
             _ => Cow::Owned(json!({"input": call.arguments}).to_string()),
         };
-        let name = portable_name(&call.name);
+        let name = portable_name(&call.name, LONGEST_NAME);
         let none = Map::new();
         let fields = call.opaque.as_ref().and_then(|opaque| opaque.of(PROVIDER)?.as_object());
         let called = Called {
@@ -209,18 +209,6 @@ fn may_go_back(reasoning: &Reasoning) -> bool {
     reasoning.provider == PROVIDER
         && reasoning.opaque.is_object()
         && (reasoning.opaque["type"] != "thinking" || signed(&reasoning.opaque["signature"]))
-}
-
-/// Returns a tool's name in the form that the API accepts. A call of a tool that does not exist may
-/// have any name.
-fn portable_name(name: &str) -> Cow<'_, str> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    if (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(fits) {
-        return Cow::Borrowed(name);
-    }
-    let name = name.chars().take(LONGEST_NAME).map(|c| if fits(c) { c } else { '_' });
-    let name: String = name.collect();
-    Cow::Owned(if name.is_empty() { "_".to_owned() } else { name })
 }
 
 /// A block of a model's message.

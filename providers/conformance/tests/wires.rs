@@ -255,12 +255,15 @@ pub(crate) fn accepts(wire: Wire, id: &str) -> bool {
     !id.is_empty() && id.len() <= most && id.bytes().all(fits)
 }
 
-/// Returns whether an API accepts the name of a called tool. The other providers send the name of a
-/// tool that does not exist as the model wrote it.
+/// Returns whether an API accepts the name of a called tool, which the model may have made up.
 pub(crate) fn accepts_name(wire: Wire, name: &str) -> bool {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    let is_plain = (1..=128).contains(&name.len()) && name.bytes().all(fits);
-    is_plain || wire != Wire::Anthropic
+    let (most, more) = match wire {
+        Wire::OpenAiChat | Wire::OpenAiResponses => (64, "_-"),
+        Wire::Anthropic => (128, "_-"),
+        Wire::Gemini => (128, "_-.:"),
+    };
+    let fits = |c: char| c.is_ascii_alphanumeric() || more.contains(c);
+    (1..=most).contains(&name.len()) && name.chars().all(fits)
 }
 
 /// Returns whether everything of the provider goes back to it. Servers with Chat Completions differ

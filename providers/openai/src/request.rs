@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use toolwright_module::message::{ReplyPart, Source};
 use toolwright_module::model::{Effort, SettingSet, Settings, ToolChoice};
-use toolwright_module::provider::{Kept, KeptTools, ProviderError, object_of};
+use toolwright_module::provider::{Kept, KeptTools, ProviderError, object_of, portable_name};
 use toolwright_module::{Message, Request, ToolCall};
 use toolwright_signature::{Dialect, LoweredRequest};
 
@@ -209,6 +209,11 @@ pub(crate) fn file_id<E: serde::ser::Error>(source: &Source) -> Result<Option<&s
         ))),
         _ => Ok(None),
     }
+}
+
+/// Returns the name of a called tool in the form that the APIs accept.
+pub(crate) fn name(call: &ToolCall) -> Cow<'_, str> {
+    portable_name(&call.name, 64)
 }
 
 /// Returns a call's arguments as the text of a JSON object, which servers require.

@@ -16,7 +16,7 @@ use super::reasoning::{Field, details_of};
 use crate::Result;
 use crate::request::{
     Choice, Function, Options, Schema, Texts, WrittenTools, arguments, effort, extra, file_id,
-    settings, some, tools, unknown, unsent,
+    name, settings, some, tools, unknown, unsent,
 };
 use crate::rules::Rules;
 
@@ -386,10 +386,10 @@ impl<'a> Serialize for Calls<'a> {
             id: self.rules.ids.write(&call.id),
             called: match call.kind {
                 CallKind::Custom => {
-                    Called::Custom { custom: Input { name: &call.name, input: &call.arguments } }
+                    Called::Custom { custom: Input { name: name(call), input: &call.arguments } }
                 }
                 _ => Called::Function {
-                    function: Arguments { name: &call.name, arguments: arguments(call) },
+                    function: Arguments { name: name(call), arguments: arguments(call) },
                 },
             },
             extra_content: opaque(call),
@@ -415,13 +415,13 @@ enum Called<'a> {
 
 #[derive(Serialize)]
 struct Arguments<'a> {
-    name: &'a str,
+    name: Cow<'a, str>,
     arguments: Cow<'a, str>,
 }
 
 #[derive(Serialize)]
 struct Input<'a> {
-    name: &'a str,
+    name: Cow<'a, str>,
     input: &'a str,
 }
 

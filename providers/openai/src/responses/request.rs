@@ -13,8 +13,8 @@ use toolwright_module::{Message, Request};
 use super::state;
 use crate::Result;
 use crate::request::{
-    Choice, Function, Options, Schema, WrittenTools, arguments, effort, extra, file_id, settings,
-    some, tools, unknown, unsent,
+    Choice, Function, Options, Schema, WrittenTools, arguments, effort, extra, file_id, name,
+    settings, some, tools, unknown, unsent,
 };
 
 /// Maximum length of a call's id.
@@ -183,9 +183,9 @@ struct Own<'a> {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Fields<'a> {
     Message { role: &'static str, content: Content<'a> },
-    FunctionCall { call_id: Cow<'a, str>, name: &'a str, arguments: Cow<'a, str> },
+    FunctionCall { call_id: Cow<'a, str>, name: Cow<'a, str>, arguments: Cow<'a, str> },
     FunctionCallOutput { call_id: Cow<'a, str>, output: Content<'a> },
-    CustomToolCall { call_id: Cow<'a, str>, name: &'a str, input: &'a str },
+    CustomToolCall { call_id: Cow<'a, str>, name: Cow<'a, str>, input: &'a str },
     CustomToolCallOutput { call_id: Cow<'a, str>, output: Content<'a> },
 }
 
@@ -217,7 +217,7 @@ impl<'a> Item<'a> {
                 (Fields::Message { role: "assistant", content }, &text.opaque)
             }
             ReplyPart::Call(call) => {
-                let (call_id, name) = (portable_id(&call.id, MOST_ID), &*call.name);
+                let (call_id, name) = (portable_id(&call.id, MOST_ID), name(call));
                 let fields = match call.kind {
                     CallKind::Custom => {
                         Fields::CustomToolCall { call_id, name, input: &call.arguments }
