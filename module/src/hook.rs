@@ -321,7 +321,7 @@ impl<'a> AskNext<'a> {
     /// Replaces the model for the next runs.
     ///
     /// Schemas are lowered for the first model when an agent or predictor is made. A model of
-    /// another dialect may reject them; [`Fallback`](crate::model::Fallback) checks that.
+    /// another dialect may reject them. [`Fallback`](crate::model::Fallback) lowers for all its models.
     #[must_use]
     pub fn with_model<'b>(self, model: &'b dyn LanguageModel) -> AskNext<'b>
     where

@@ -225,7 +225,9 @@ impl Ledger {
         if !tokens {
             return Ok(Spent { model_calls: 1, ..Spent::default() });
         }
-        let usage = request.most_usage(model.capabilities().dialect);
+        let dialects = model.capabilities().dialects();
+        let usages = dialects.map(|dialect| request.most_usage(dialect));
+        let usage = usages.max_by_key(|usage| usage.input_tokens).unwrap_or_default();
         let usage = match model.settings().and_then(|settings| settings.max_output_tokens) {
             Some(most) if request.has_no_maximum() => Usage { output_tokens: most, ..usage },
             _ => usage,

@@ -18,7 +18,7 @@ use crate::most_usage::most_usage;
 pub use crate::settings::{Effort, Setting, SettingSet, Settings, UnsupportedSetting};
 pub use crate::usage::Usage;
 pub use concurrency_limit::ConcurrencyLimit;
-pub use fallback::{Fallback, OtherDialect};
+pub use fallback::Fallback;
 
 /// A language model: it answers a [`Request`] with a [`Reply`].
 ///
@@ -190,6 +190,8 @@ pub struct Capabilities {
     pub audio: bool,
     /// The settings that the model supports.
     pub settings: SettingSet,
+    /// The dialects beside the first, as bits: bit `n` is `Dialect::ALL[n]`.
+    other_dialects: u8,
 }
 
 impl Capabilities {
@@ -205,7 +207,38 @@ impl Capabilities {
             documents: false,
             audio: false,
             settings: SettingSet::NONE.with(Setting::MaxOutputTokens),
+            other_dialects: 0,
         }
+    }
+
+    /// Adds a dialect in which requests may also be sent, as with a
+    /// [`Fallback`](crate::model::Fallback) to another provider.
+    ///
+    /// Agents and predictors check their schemas in every dialect. A schema that is part of a
+    /// prompt has the form of [`dialect`](Self::dialect). Reading accepts the forms of all dialects.
+    ///
+    /// ```
+    /// use toolwright_module::Dialect;
+    /// use toolwright_module::model::Capabilities;
+    ///
+    /// let both = Capabilities::new(Dialect::Gemini).with_other_dialect(Dialect::Anthropic);
+    /// assert_eq!(both.dialects().collect::<Vec<_>>(), [Dialect::Gemini, Dialect::Anthropic]);
+    /// ```
+    #[must_use]
+    pub fn with_other_dialect(mut self, other: Dialect) -> Self {
+        let places = Dialect::ALL.iter().enumerate();
+        self.other_dialects |= places
+            .filter(|(_, dialect)| **dialect == other && other != self.dialect)
+            .fold(0, |bits, (place, _)| bits | 1 << place);
+        self
+    }
+
+    /// Returns every dialect in which a request may be sent. The first is
+    /// [`dialect`](Self::dialect).
+    pub fn dialects(self) -> impl Iterator<Item = Dialect> {
+        let others = Dialect::ALL.into_iter().enumerate();
+        let others = others.filter(move |(place, _)| self.other_dialects & (1 << place) != 0);
+        std::iter::once(self.dialect).chain(others.map(|(_, dialect)| dialect))
     }
 
     /// Checks that the model takes the images, documents and audio in one side of a contract. An

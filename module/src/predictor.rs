@@ -281,11 +281,13 @@ impl Predictor {
         match mode {
             OutputMode::Tool => {
                 let finish = self.contract.finish()?;
-                finish.lower(dialect)?;
+                capabilities.dialects().try_for_each(|each| finish.lower(each).map(drop))?;
                 tools = Arc::new([Arc::new(finish)]);
                 let _ = write!(system, "\n\nAnswer by calling `{}`.", Contract::FINISH);
             }
             OutputMode::Schema if capabilities.structured_output => {
+                let mut dialects = capabilities.dialects();
+                dialects.try_for_each(|each| self.contract.lower_output(each).map(drop))?;
                 system.push_str("\n\nAnswer with JSON only.");
             }
             // The model cannot take the schema any other way, so the prompt contains it.

@@ -43,8 +43,8 @@ async fn the_next_model_is_asked_after_an_error_that_another_model_may_not_have(
         (|| Error::stop("stop").at(Stage::Transport), false),
     ] {
         let last = says("Hello there.");
-        let model = Fallback::new(fails(error)).or(fails(error)).unwrap();
-        let model = model.or(Arc::clone(&last)).unwrap();
+        let model = Fallback::new(fails(error)).or(fails(error));
+        let model = model.or(Arc::clone(&last));
         for stream in [false, true] {
             let cx = Context::default().with_events(|_| ());
             let asked = cx.ask(&model, hi(), stream).await;
@@ -56,8 +56,7 @@ async fn the_next_model_is_asked_after_an_error_that_another_model_may_not_have(
         assert_eq!(last.requests().len(), if falls_back { 2 } else { 0 });
     }
     let both = Fallback::new(fails(|| Error::other("one").at(Stage::Provider)))
-        .or(fails(|| Error::other("two").at(Stage::Provider)))
-        .unwrap();
+        .or(fails(|| Error::other("two").at(Stage::Provider)));
     assert_eq!(both.generate(&hi()).await.unwrap_err().to_string(), "two");
 }
 
@@ -95,7 +94,7 @@ async fn a_stream_falls_back_only_before_its_first_piece() {
     let other = Scripted::new(|_| Ok(Reply::text("Hello there.")));
     let capabilities = Capabilities::new(Dialect::JsonSchema2020);
     let other = Arc::new(other.with_capabilities(capabilities));
-    let model = Fallback::new(BreaksOff).or(Arc::clone(&other)).unwrap();
+    let model = Fallback::new(BreaksOff).or(Arc::clone(&other));
     assert_eq!(cx.ask(&model, hi(), true).await.unwrap_err().to_string(), "lost");
     assert_eq!(
         (pieces.lock().unwrap().as_slice(), other.requests().len()),
@@ -106,7 +105,7 @@ async fn a_stream_falls_back_only_before_its_first_piece() {
 
     pieces.lock().unwrap().clear();
     let model = Fallback::new(fails(|| Error::other("down").at(Stage::Transport)));
-    let model = model.or(says("Hello there.")).unwrap();
+    let model = model.or(says("Hello there."));
     cx.ask(&model, hi(), true).await.unwrap();
     assert_eq!(*pieces.lock().unwrap(), ["Hello ", "there."]);
 }
@@ -114,7 +113,7 @@ async fn a_stream_falls_back_only_before_its_first_piece() {
 #[tokio::test]
 async fn the_usage_of_failed_models_is_counted() {
     let spent = async |error: fn() -> Error, second: Model| {
-        let model = Fallback::new(fails(error)).or(second).unwrap();
+        let model = Fallback::new(fails(error)).or(second);
         let mut spent = Vec::new();
         for stream in [false, true] {
             let ledger = Ledger::new(Budget::default().with_output_tokens(10_000));
@@ -150,13 +149,14 @@ fn a_fallback_has_the_capabilities_that_all_its_models_have() {
         .with_images(true)
         .with_audio(true)
         .with_settings(stop.with(Setting::TopP));
-    let fallback = Fallback::new(model(first)).or(model(second)).unwrap();
+    let fallback = Fallback::new(model(first)).or(model(second));
     let both = Capabilities::new(Dialect::OpenAiStrict).with_images(true).with_settings(stop);
     assert_eq!(fallback.capabilities(), both);
 
-    let other = Capabilities::new(Dialect::JsonSchema2020);
-    let error = fallback.or(model(other)).unwrap_err();
-    insta::assert_snapshot!(error, @"`scripted` takes schemas in the dialect JsonSchema2020 and `scripted` in OpenAiStrict; a fallback needs models of one dialect");
+    let fallback = fallback.or(model(Capabilities::new(Dialect::Gemini)));
+    let mixed = Fallback::new(model(Capabilities::new(Dialect::Anthropic))).or(fallback);
+    let dialects = [Dialect::Anthropic, Dialect::OpenAiStrict, Dialect::Gemini];
+    assert_eq!(mixed.capabilities().dialects().collect::<Vec<_>>(), dialects);
 }
 
 /// A model with settings of its own.
@@ -189,7 +189,7 @@ fn a_ledger_reserves_for_the_model_that_may_write_most() {
         (Some(set(10)), Some(set(20)), Some(20)),
         (None, Some(set(9000)), Some(9000)),
     ] {
-        let model = Fallback::new(Set(first)).or(Set(second)).unwrap();
+        let model = Fallback::new(Set(first)).or(Set(second));
         assert_eq!(model.settings().and_then(|settings| settings.max_output_tokens), most);
     }
 }

@@ -507,8 +507,13 @@ impl ToolOrchestrator {
         let mut losses = Vec::new();
         // The constructor has rejected schemas that cannot be lowered.
         let _ = self.lower(output, |(contract, lowered)| {
-            let name = contract.name();
-            losses.extend(lowered.losses.iter().map(|loss| (name.to_owned(), loss.clone())));
+            for loss in &lowered.losses {
+                let loss = (contract.name().to_owned(), loss.clone());
+                // Several dialects may lose the same.
+                if !losses.contains(&loss) {
+                    losses.push(loss);
+                }
+            }
         });
         losses
     }
@@ -519,25 +524,24 @@ impl ToolOrchestrator {
         output: Option<&Arc<Contract>>,
         mut each: impl FnMut((&Contract, &Lowered)),
     ) -> error::Result<()> {
-        let dialect = self.model.capabilities().dialect;
         let contracts = match output {
             Some(output) => self.known.typed(Arc::clone(&self.known.contracts), output)?,
             None => Arc::clone(&self.known.contracts),
         };
-        if self.choosing == Choosing::Selector {
-            let selector = self.known.selector(&contracts, output.map(|output| &**output))?;
-            each((&selector.asked, selector.asked.lower_output(dialect)?));
-            return Ok(());
+        for dialect in self.model.capabilities().dialects() {
+            if self.choosing == Choosing::Selector {
+                let selector = self.known.selector(&contracts, output.map(|output| &**output))?;
+                each((&selector.asked, selector.asked.lower_output(dialect)?));
+            } else if self.filter.is_some() {
+                // A request has only some of the tools.
+                for contract in &*contracts {
+                    each((contract, contract.lower(dialect)?));
+                }
+            } else {
+                let lowered = LoweredRequest::new(dialect, &*contracts, None)?;
+                contracts.iter().map(|contract| &**contract).zip(lowered.tools).for_each(&mut each);
+            }
         }
-        if self.filter.is_some() {
-            // A request has only some of the tools.
-            return contracts.iter().try_for_each(|contract| {
-                each((contract, contract.lower(dialect)?));
-                Ok(())
-            });
-        }
-        let lowered = LoweredRequest::new(dialect, &*contracts, None)?;
-        contracts.iter().map(|contract| &**contract).zip(lowered.tools).for_each(each);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use toolwright_module::model::Capabilities;
+use toolwright_module::model::{Capabilities, Fallback};
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
     Contract, Dialect, Effect, LanguageModel, Reply, Signature, Tool, ToolCall, ToolOutput,
@@ -140,4 +140,16 @@ fn a_typed_run_reserves_the_name_finish() {
     let output = Contract::of::<Finish>().unwrap();
     let error = agent.start("Tidy up.").unwrap().with_output(output.into()).unwrap_err();
     assert!(matches!(error, SetupError::ReservedTool), "{error:?}");
+}
+
+#[test]
+fn a_fallback_is_checked_in_the_dialect_of_each_model() {
+    let tools: Vec<Tool> = (0..200).map(|i| look().named(&format!("look_{i}")).unwrap()).collect();
+    let agent = |dialects: [Dialect; 2]| {
+        let [first, second] = dialects.map(model);
+        ToolOrchestrator::new(Fallback::new(first).or(second), tools.clone())
+    };
+    assert!(agent([Dialect::Anthropic, Dialect::Gemini]).is_ok());
+    let error = agent([Dialect::Anthropic, Dialect::OpenAiStrict]).unwrap_err();
+    assert!(matches!(error, SetupError::Contract(ContractError::TooManyTools { .. })), "{error:?}");
 }

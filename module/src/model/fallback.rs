@@ -4,7 +4,6 @@ use std::sync::Arc;
 use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use futures_util::stream::{self, StreamExt};
-use toolwright_signature::Dialect;
 
 use super::{Capabilities, Delta, LanguageModel, Reply, Request, SettingSet, Settings};
 use crate::error::{Audience, Error, Result, Stage};
@@ -15,6 +14,10 @@ use crate::usage::Usage;
 /// The next model is asked if the error is retryable or its stage is
 /// [`Transport`](Stage::Transport), [`Provider`](Stage::Provider) or [`Decoding`](Stage::Decoding).
 /// A stream falls back only before its first piece.
+///
+/// The models may be of different providers. Agents and predictors check their schemas for each,
+/// and a provider leaves out what only another one understands, such as signed reasoning. Media by
+/// a file id of one provider cannot be sent to another.
 ///
 /// Name, provider and price are those of the first model. The reply's usage contains the failed
 /// attempts. A budget in money should therefore have the highest price of all models under the
@@ -28,7 +31,7 @@ use crate::usage::Usage;
 ///
 /// let first = Scripted::new(|_| Err(Error::other("overloaded").at(Stage::Provider)));
 /// let second = Scripted::new(|_| Ok(Reply::text("Hello.")));
-/// let model = Fallback::new(first).or(second)?;
+/// let model = Fallback::new(first).or(second);
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 /// let reply = model.generate(&Request::new([Message::user("Hi!")])).await?;
 /// assert_eq!(reply.to_text(), "Hello.");
@@ -43,25 +46,6 @@ pub struct Fallback {
     settings: Option<Settings>,
 }
 
-/// A model of another dialect than the first one of a [`Fallback`].
-///
-/// Agents and predictors lower their schemas once, for the dialect of the first model.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{other}` takes schemas in the dialect {is:?} and `{first}` in {expected:?}; a fallback needs models of one dialect"
-)]
-#[non_exhaustive]
-pub struct OtherDialect {
-    /// The name of the first model.
-    pub first: String,
-    /// The dialect of the first model.
-    pub expected: Dialect,
-    /// The name of the other model.
-    pub other: String,
-    /// The dialect of the other model.
-    pub is: Dialect,
-}
-
 impl Fallback {
     /// Returns a model that asks this one first.
     pub fn new(model: impl LanguageModel) -> Self {
@@ -70,32 +54,23 @@ impl Fallback {
     }
 
     /// Adds a model that is asked if those before it fail. The capabilities are then those that all
-    /// models have.
-    ///
-    /// # Errors
-    ///
-    /// The model has another dialect than the first one.
-    pub fn or(mut self, model: impl LanguageModel) -> Result<Self, OtherDialect> {
-        let (ours, theirs) = (self.capabilities, model.capabilities());
-        if ours.dialect != theirs.dialect {
-            return Err(OtherDialect {
-                first: self.first.name().to_owned(),
-                expected: ours.dialect,
-                other: model.name().to_owned(),
-                is: theirs.dialect,
-            });
-        }
-        self.capabilities = common(ours, theirs);
+    /// models have, with the dialects of all.
+    #[must_use]
+    pub fn or(mut self, model: impl LanguageModel) -> Self {
+        self.capabilities = common(self.capabilities, model.capabilities());
         self.settings = with_larger_maximum(self.settings, model.settings());
         self.others.push(Arc::new(model));
-        Ok(self)
+        self
     }
 }
 
 /// Returns the capabilities that both models have.
 fn common(ours: Capabilities, theirs: Capabilities) -> Capabilities {
     let settings = ours.settings.iter().filter(|setting| theirs.settings.has(*setting));
-    Capabilities::new(ours.dialect)
+    theirs
+        .dialects()
+        .chain(ours.dialects())
+        .fold(Capabilities::new(ours.dialect), Capabilities::with_other_dialect)
         .with_structured_output(ours.structured_output && theirs.structured_output)
         .with_tools(ours.tools && theirs.tools)
         .with_images(ours.images && theirs.images)

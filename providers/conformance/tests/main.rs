@@ -10,4 +10,5 @@ mod marks;
 mod wires;
 
 // Tests by subject.
+mod fallback;
 mod swapping;
