@@ -83,6 +83,8 @@ pub(crate) struct Sides<'a> {
     pub(crate) comes: &'a Value,
     /// The schema of the receiver.
     pub(crate) takes: &'a Value,
+    /// Whether the receiver of an input reads it as we do, and so enforces formats and widths.
+    pub(crate) reads_as_we_do: bool,
 }
 
 impl Sides<'_> {
@@ -104,7 +106,7 @@ impl Sides<'_> {
             }
         };
         let (comes, mut takes) = (Schemas::of(&comes), Schemas::of(&takes));
-        if self.side == Side::Input {
+        if self.side == Side::Input && !self.reads_as_we_do {
             // Reading enforces our formats and widths. Other implementations may treat them as
             // hints.
             takes.graph.drop_hints();

@@ -7,6 +7,7 @@
 //! another contract, and `stored` serializes it. `media` lists the fields that hold images and the
 //! like.
 
+mod changes;
 mod compared;
 mod lowered;
 mod media;
@@ -21,6 +22,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+pub use self::changes::{ContractChange, ContractChangeKind, Dependent, Rule};
 use self::media::Media;
 use crate::error::{
     Checked, ContractError, NameFault, Refusal, Result, SchemaFault, Side, refuse, shortened_path,

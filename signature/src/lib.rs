@@ -82,6 +82,7 @@
 //! `indexmap`, `jiff`, `semver`, `url` and `uuid`. Turn on that crate's own `serde` feature too.
 
 mod assert_fits;
+mod assert_unchanged;
 mod comparing;
 mod contract;
 mod error;
@@ -96,8 +97,9 @@ mod type_tag;
 mod wire_shapes;
 
 pub use assert_fits::assert_fits;
+pub use assert_unchanged::assert_unchanged;
 pub use comparing::Difference;
-pub use contract::Contract;
+pub use contract::{Contract, ContractChange, ContractChangeKind, Dependent, Rule};
 pub use error::{ContractError, Fault, NameFault, SchemaFault, Side};
 pub use lowering::dialect::{Dialect, Loss, Lowered};
 pub use lowering::request::LoweredRequest;

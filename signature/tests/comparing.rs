@@ -7,6 +7,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::slice::from_ref;
 
 use jsonschema::Validator;
 use proptest::strategy::{Strategy, ValueTree};
@@ -14,7 +15,7 @@ use proptest::test_runner::TestRunner;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use toolwright_signature::{Contract, Dialect, Side, Signature};
+use toolwright_signature::{Contract, ContractChange, Dependent, Dialect, Side, Signature};
 
 use crate::zoo::generate::values_if_any;
 use crate::zoo::mistakes::{count, nth};
@@ -602,6 +603,40 @@ impl Promises {
         }
     }
 
+    /// A new version that breaks nobody reads every input of the old one, and the old one every
+    /// output of the new one.
+    fn versions(&mut self, case: &str, old: &Contract, new: &Contract, side: Side) {
+        let changes = ContractChange::between(from_ref(old), from_ref(new));
+        let dependent = if side == Side::Input { Dependent::Inputs } else { Dependent::Outputs };
+        if changes.iter().any(|change| change.breaks().contains(&dependent)) {
+            return;
+        }
+        self.compared += 1;
+        let (schema, reader) = match side {
+            Side::Input => (old.input(), new),
+            _ => (new.output_to_write().unwrap(), old),
+        };
+        let valid = validator(schema);
+        for value in some(schema).into_iter().filter(|value| valid.is_valid(value)) {
+            let text = value.to_string();
+            self.values += 1;
+            let read = match side {
+                Side::Input => reader.read::<Value>(&text),
+                _ => reader.read_output::<Value>(&text),
+            };
+            // What the old version did not read either is not lost.
+            let was_read = || match side {
+                Side::Input => old.read::<Value>(&text).is_ok(),
+                _ => true,
+            };
+            if let Err(error) = read
+                && was_read()
+            {
+                self.fails(&format!("{case}, a new version"), &text, &error.to_string());
+            }
+        }
+    }
+
     /// This side reads every value that the other side may return.
     fn output<T: Specimen>(&mut self, case: &str, ours: &Contract, theirs: &Contract) {
         let gives = theirs.output_to_write().unwrap();
@@ -645,6 +680,7 @@ impl Visitor for Changed {
     fn visit<T: Specimen>(&mut self, case: &str) {
         let ours = Contract::of::<Echo<T>>().unwrap();
         let (written, tool) = (written::<T>(&ours), ours.tool(Dialect::Mcp).unwrap());
+        let old = served(&ours);
         for (side, name) in [(Side::Input, "inputSchema"), (Side::Output, "outputSchema")] {
             for (what, changed) in changes(&tool[name]).into_iter().step_by(step()) {
                 let (input, output) = match side {
@@ -652,7 +688,8 @@ impl Visitor for Changed {
                     _ => (json!({"type": "object"}), Some(changed)),
                 };
                 // Some changes leave no schema, or nothing that fits it.
-                if let Ok(theirs) = Contract::dynamic("changed", "", input, output) {
+                if let Ok(theirs) = Contract::dynamic(old.name(), "", input, output) {
+                    self.0.versions(&format!("{case}, {side} {what}"), &old, &theirs, side);
                     self.0.pair::<T>(
                         &format!("{case}, {side} {what}"),
                         (&ours, &written),

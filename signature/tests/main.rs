@@ -18,6 +18,7 @@ mod zoo;
 // Tests by subject.
 mod agreement;
 mod all_optional;
+mod changes;
 mod checked;
 mod comparing;
 mod contracts;

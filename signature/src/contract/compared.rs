@@ -81,15 +81,19 @@ impl Contract {
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<Difference> {
         let comes = self.written_input();
-        let input = Sides { side: Side::Input, comes: &comes, takes: other.input() };
-        let mut found = input.differences();
-        if let Some(takes) = self.output_to_read() {
-            found.extend(match other.output_to_write() {
-                Some(comes) => Sides { side: Side::Output, comes, takes }.differences(),
-                None => text_for(takes),
-            });
-        }
+        let (side, takes) = (Side::Input, other.input());
+        let mut found = Sides { side, comes: &comes, takes, reads_as_we_do: false }.differences();
+        found.extend(self.output_differences(other));
         found
+    }
+
+    /// Returns the differences that keep this contract from reading the outputs of `other`.
+    pub(super) fn output_differences(&self, other: &Self) -> Vec<Difference> {
+        match (self.output_to_read(), other.output_to_write()) {
+            (Some(takes), Some(comes)) => of_outputs(comes, takes),
+            (Some(takes), None) => text_for(takes),
+            (None, _) => Vec::new(),
+        }
     }
 
     /// Returns the schema of an input as its type serializes it.
@@ -104,6 +108,10 @@ impl Contract {
     }
 }
 
+fn of_outputs(comes: &Value, takes: &Value) -> Vec<Difference> {
+    Sides { side: Side::Output, comes, takes, reads_as_we_do: false }.differences()
+}
+
 /// Returns the differences of a text: a contract without an output schema returns a text.
 fn text_for(takes: &Value) -> Vec<Difference> {
     // A unit output is not read at all.
@@ -111,7 +119,7 @@ fn text_for(takes: &Value) -> Vec<Difference> {
         return Vec::new();
     }
     let comes = json!({"type": "string"});
-    let mut found = Sides { side: Side::Output, comes: &comes, takes }.differences();
+    let mut found = of_outputs(&comes, takes);
     found.truncate(1);
     for difference in &mut found {
         difference.theirs = "has no output schema".to_owned();

@@ -1,0 +1,218 @@
+//! What changed between two versions of contracts, and whom it breaks.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use serde_json::Value;
+
+use super::Contract;
+use crate::comparing::{Difference, Sides};
+use crate::error::Side;
+
+/// A change between two versions of a contract. `{}` is one line for a person.
+///
+/// [`between`](Self::between) finds them. A change that [breaks](Self::breaks) nobody is listed too,
+/// because a model reads every word of a contract.
+///
+/// ```
+/// use serde_json::json;
+/// use toolwright_signature::{Contract, ContractChange};
+///
+/// let version = |required: &[&str]| {
+///     let fields = json!({"to": {"type": "string"}, "copy": {"type": "string"}});
+///     let input = json!({"type": "object", "properties": fields, "required": required});
+///     Contract::dynamic("send_letter", "Send a letter.", input, None)
+/// };
+/// let changes = ContractChange::between(&[version(&["to"])?], &[version(&["to", "copy"])?]);
+/// assert_eq!(
+///     changes[0].to_string(),
+///     "send_letter: BREAKS inputs, stored runs: input $.copy: before may be missing, now is required"
+/// );
+/// # Ok::<(), toolwright_signature::ContractError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ContractChange {
+    /// Name of the contract.
+    pub contract: String,
+    /// What changed.
+    pub kind: ContractChangeKind,
+}
+
+/// What changed in a contract.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ContractChangeKind {
+    /// The old version does not have the contract.
+    Added,
+    /// The new version does not have the contract.
+    Removed,
+    /// The contract has another title.
+    Title,
+    /// The contract has another description.
+    Description,
+    /// The output has a schema now. Before, it was any text.
+    OutputSchema,
+    /// Only the words of a schema changed, such as the description of a field.
+    Words(Side),
+    /// The new contract does not read an input that the old one read.
+    NarrowerInput(Rule),
+    /// The new contract reads an input that the old one did not read.
+    WiderInput(Rule),
+    /// The old contract has no such output as the new one may return.
+    WiderOutput(Rule),
+    /// The new contract no longer returns an output that the old one could return.
+    NarrowerOutput(Rule),
+}
+
+/// A rule of a schema in two versions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rule {
+    /// The path in the value, as in [`Difference::path`].
+    pub path: String,
+    /// The rule of the old version, in words.
+    pub before: String,
+    /// The rule of the new version, in words.
+    pub now: String,
+}
+
+/// Who depends on a contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Dependent {
+    /// Whoever writes inputs: models, and programs that call the tool. An input that was right is
+    /// now refused.
+    Inputs,
+    /// Whoever reads outputs: programs that call the tool or show its results.
+    Outputs,
+    /// Stored runs, if a call of the contract is open: it cannot go on.
+    StoredRuns,
+}
+
+impl fmt::Display for Dependent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Inputs => "inputs",
+            Self::Outputs => "outputs",
+            Self::StoredRuns => "stored runs",
+        })
+    }
+}
+
+impl ContractChange {
+    /// Returns the changes from the old contracts to the new ones, which belong together by name.
+    ///
+    /// The comparison is that of [`Contract::differences`], and errs on the safe side as that does.
+    /// A contract that was renamed is removed and added.
+    #[must_use]
+    pub fn between(old: &[Contract], new: &[Contract]) -> Vec<Self> {
+        let today: HashMap<_, _> = new.iter().map(|contract| (contract.name(), contract)).collect();
+        let mut found = Vec::new();
+        for before in old {
+            let kinds = match today.get(before.name()) {
+                Some(now) => kinds(before, now),
+                None => vec![ContractChangeKind::Removed],
+            };
+            let contract = || before.name().to_owned();
+            found.extend(kinds.into_iter().map(|kind| Self { contract: contract(), kind }));
+        }
+        for now in new {
+            if !old.iter().any(|before| before.name() == now.name()) {
+                let contract = now.name().to_owned();
+                found.push(Self { contract, kind: ContractChangeKind::Added });
+            }
+        }
+        found
+    }
+
+    /// Returns whom the change breaks; empty if nobody.
+    #[must_use]
+    pub fn breaks(&self) -> &'static [Dependent] {
+        match self.kind {
+            ContractChangeKind::Removed => {
+                &[Dependent::Inputs, Dependent::Outputs, Dependent::StoredRuns]
+            }
+            ContractChangeKind::NarrowerInput(_) => &[Dependent::Inputs, Dependent::StoredRuns],
+            ContractChangeKind::WiderOutput(_) => &[Dependent::Outputs],
+            _ => &[],
+        }
+    }
+}
+
+impl fmt::Display for ContractChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.contract)?;
+        let breaks = self.breaks().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        if !breaks.is_empty() {
+            write!(f, "BREAKS {breaks}: ")?;
+        }
+        let (side, rule) = match &self.kind {
+            ContractChangeKind::Added => return f.write_str("is new"),
+            ContractChangeKind::Removed => return f.write_str("is removed"),
+            ContractChangeKind::Title => return f.write_str("has another title"),
+            ContractChangeKind::Description => return f.write_str("has another description"),
+            ContractChangeKind::OutputSchema => return f.write_str("the output has a schema now"),
+            ContractChangeKind::Words(side) => {
+                return write!(f, "the words of the {side} schema changed");
+            }
+            ContractChangeKind::NarrowerInput(rule) | ContractChangeKind::WiderInput(rule) => {
+                (Side::Input, rule)
+            }
+            ContractChangeKind::WiderOutput(rule) | ContractChangeKind::NarrowerOutput(rule) => {
+                (Side::Output, rule)
+            }
+        };
+        let Rule { path, before, now } = rule;
+        write!(f, "{side} {path}: before {before}, now {now}")
+    }
+}
+
+fn kinds(before: &Contract, now: &Contract) -> Vec<ContractChangeKind> {
+    let mut kinds = Vec::new();
+    if before.title != now.title {
+        kinds.push(ContractChangeKind::Title);
+    }
+    if before.description() != now.description() {
+        kinds.push(ContractChangeKind::Description);
+    }
+    let rules = kinds.len();
+    let (old, new) = (before.input(), now.input());
+    // "Ours" are the rules of the sender of an input and of the reader of an output.
+    let narrower = inputs(old, new).into_iter().map(|one| rule(one.path, one.ours, one.theirs));
+    kinds.extend(narrower.map(ContractChangeKind::NarrowerInput));
+    let wider = inputs(new, old).into_iter().map(|one| rule(one.path, one.theirs, one.ours));
+    kinds.extend(wider.map(ContractChangeKind::WiderInput));
+    push_words(&mut kinds, rules, Side::Input, old != new);
+
+    if before.output_to_read().is_none() {
+        kinds.extend(now.output_to_read().map(|_| ContractChangeKind::OutputSchema));
+        return kinds;
+    }
+    let rules = kinds.len();
+    let wider = before.output_differences(now).into_iter();
+    let wider = wider.map(|one| rule(one.path, one.ours, one.theirs));
+    kinds.extend(wider.map(ContractChangeKind::WiderOutput));
+    let narrower = now.output_differences(before).into_iter();
+    let narrower = narrower.map(|one| rule(one.path, one.theirs, one.ours));
+    kinds.extend(narrower.map(ContractChangeKind::NarrowerOutput));
+    let differ = before.output_to_read() != now.output_to_read()
+        || before.output_to_write() != now.output_to_write();
+    push_words(&mut kinds, rules, Side::Output, differ);
+    kinds
+}
+
+/// Adds [`ContractChangeKind::Words`] if the schemas differ and no rule does.
+fn push_words(kinds: &mut Vec<ContractChangeKind>, rules: usize, side: Side, differ: bool) {
+    if differ && kinds.len() == rules {
+        kinds.push(ContractChangeKind::Words(side));
+    }
+}
+
+fn inputs(comes: &Value, takes: &Value) -> Vec<Difference> {
+    Sides { side: Side::Input, comes, takes, reads_as_we_do: true }.differences()
+}
+
+fn rule(path: String, before: String, now: String) -> Rule {
+    Rule { path, before, now }
+}
