@@ -614,9 +614,15 @@ impl<T: Serialize + Send + Sync + 'static> ToValue for T {
 struct Rest<'a>(&'a [u8]);
 
 impl io::Write for Rest<'_> {
+    #[inline]
     fn write(&mut self, json: &[u8]) -> io::Result<usize> {
         self.0 = self.0.strip_prefix(json).ok_or(io::ErrorKind::InvalidData)?;
         Ok(json.len())
+    }
+
+    #[inline]
+    fn write_all(&mut self, json: &[u8]) -> io::Result<()> {
+        self.write(json).map(drop)
     }
 
     fn flush(&mut self) -> io::Result<()> {
