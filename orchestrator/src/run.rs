@@ -336,10 +336,8 @@ impl Run {
         else {
             return Vec::new();
         };
-        let mut batch = self.batch(results).peekable();
-        let calls = calls_of(parts.get(self.next.part..).unwrap_or_default());
         let mut due = Vec::with_capacity(1);
-        due.extend(calls.filter(|call| batch.next_if(|due| due.id == call.id).is_some()));
+        due.extend(self.batch_of(parts, results));
         due
     }
 
@@ -608,15 +606,28 @@ impl Run {
         &'a self,
         results: &'a [Option<ToolResult>],
     ) -> impl Iterator<Item = &'a ToolCall> + Clone {
+        self.batch_of(self.last_parts(), results)
+    }
+
+    /// Returns the next calls, as they are in `parts`, those of the last reply.
+    fn batch_of<'m>(
+        &self,
+        parts: &'m [ReplyPart],
+        results: &[Option<ToolResult>],
+    ) -> impl Iterator<Item = &'m ToolCall> + Clone {
         let Place { part, call } = self.next;
-        let calls = calls_of(self.last_parts().get(part..).unwrap_or_default());
+        let calls = calls_of(parts.get(part..).unwrap_or_default());
         let results = results.get(call..).unwrap_or_default();
         let open = calls.zip(results).filter(|(_, result)| result.is_none());
-        let mut all_read = true;
+        let reads = |call: &ToolCall| self.tools.reads(&call.name);
+        let mut before = None;
         open.map(|(call, _)| call).enumerate().map_while(move |(place, call)| {
-            let follows = all_read;
-            all_read &= self.tools.reads(&call.name);
-            (place == 0 || (follows && all_read)).then_some(call)
+            // The first call matters only if there is a second, and most replies make one.
+            let follows = match before.replace(call) {
+                None => true,
+                Some(before) => (place > 1 || reads(before)) && reads(call),
+            };
+            follows.then_some(call)
         })
     }
 
