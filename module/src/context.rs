@@ -647,7 +647,7 @@ pub(crate) trait Pieces: Copy + Send + Sync {
 
 /// Emits the pieces as events if `true`.
 #[derive(Clone, Copy)]
-struct Emit(bool);
+pub(crate) struct Emit(pub(crate) bool);
 
 impl Pieces for Emit {
     fn are_wanted(self, cx: &Context) -> bool {

@@ -528,7 +528,7 @@ impl Tool {
     }
 
     /// Like [`call`](Self::call), without the hooks.
-    async fn call_module(&self, arguments: &str, cx: &Context) -> Result<ToolOutput> {
+    pub(crate) async fn call_module(&self, arguments: &str, cx: &Context) -> Result<ToolOutput> {
         let policy = self.policy.min(cx.policy());
         let arguments = Arguments { contract: &self.contract, text: arguments, policy };
         let mut output = ToolOutput::default();
