@@ -105,6 +105,9 @@ pub struct Run {
     contracts_tokens: OnceLock<u64>,
 }
 
+/// Number of messages that a new run has room for.
+const USUAL_MESSAGES: usize = 16;
+
 /// The position of a call in the last reply, counted in parts and in calls.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
@@ -138,7 +141,8 @@ impl Run {
         if let Some(name) = limits.tools.keys().find(|name| !tools.has(name)) {
             return Err(tools.missing("limit", name));
         }
-        let messages = conversation::begun(task)?;
+        let mut messages = conversation::begun(task)?;
+        messages.reserve(USUAL_MESSAGES);
         let state = RunState {
             version: VERSION,
             step: 0,
