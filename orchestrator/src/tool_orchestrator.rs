@@ -633,17 +633,17 @@ impl ToolOrchestrator {
     ///
     /// The errors of [`Run::new`] and [`Run::with_choosing`].
     pub fn start(&self, task: impl Into<Task>) -> error::Result<Run> {
-        let run = Run::begin(task.into(), Arc::clone(&self.known), self.limits.clone())?
-            .with_approval(self.approval.clone())?
-            .with_choosing(self.choosing)?;
-        let run = match &self.settings {
-            Some(settings) => run.with_settings(Arc::clone(settings))?,
-            None => run,
-        };
-        let run = match &self.instructions {
-            Some(instructions) => run.with_instructions(&**instructions),
-            None => run,
-        };
+        let mut run = Run::begin(task.into(), Arc::clone(&self.known), self.limits.clone())?;
+        run.add_approval(&self.approval);
+        if self.choosing != Choosing::default() {
+            run = run.with_choosing(self.choosing)?;
+        }
+        if let Some(settings) = &self.settings {
+            run = run.with_settings(Arc::clone(settings))?;
+        }
+        if let Some(instructions) = &self.instructions {
+            run = run.with_instructions(&**instructions);
+        }
         run.check_model(&*self.model)?;
         Ok(run)
     }
