@@ -22,7 +22,7 @@ use toolwright_module::model::BoxFuture;
 use toolwright_module::{Context, Error, Repaired, Result, ToolCall};
 
 use self::caller::{Caller, is_interruption, lower_json};
-use self::waiting::{ONE_YEAR, before_context_deadline, before_deadline, kept};
+use self::waiting::{ONE_YEAR, before_context_deadline, before_deadlines, kept};
 
 use crate::error;
 use crate::finished::ToolFailure;
@@ -134,7 +134,7 @@ impl<'a, 's> Driver<'a, 's> {
                 let left = time.saturating_sub(self.track.run.elapsed());
                 self.track.started.checked_add(left).unwrap_or(self.track.started + ONE_YEAR)
             });
-            if self.track.run.asks_the_model() {
+            if self.caller.agent.prepares() && self.track.run.asks_the_model() {
                 let (agent, run) = (self.caller.agent, &mut *self.track.run);
                 let prepared = catch_unwind(AssertUnwindSafe(|| agent.prepare(run)));
                 let prepared = prepared.unwrap_or_else(|panic| {
@@ -186,6 +186,9 @@ impl<'a, 's> Driver<'a, 's> {
     /// run.
     fn report(&mut self) {
         let (run, cx) = (&mut self.track.run, &self.caller.cx);
+        if run.decided().is_empty() && run.own_results().is_empty() {
+            return;
+        }
         for Decided { call, decision, .. } in run.take_decided() {
             cx.emit(|| EventKind::Decided { id: call.id, decision });
         }
@@ -226,8 +229,8 @@ impl<'a, 's> Driver<'a, 's> {
         }
         // Pinned here, because each future around it would move all of it.
         let asked = pin!(self.caller.ask(self.track.run));
-        let asked = pin!(before_context_deadline(&self.caller.cx, asked));
-        let answer = self.caller.model_answer(before_deadline(deadline, asked).await)?;
+        let asked = before_deadlines(deadline, &self.caller.cx, asked).await;
+        let answer = self.caller.model_answer(asked)?;
         self.track.apply(&self.caller, answer)
     }
 

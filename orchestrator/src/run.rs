@@ -414,6 +414,11 @@ impl Run {
         self.state.output.as_ref()
     }
 
+    /// Returns the results that [`take_own_results`](Self::take_own_results) takes.
+    pub(crate) fn own_results(&self) -> &[(ToolCall, ToolResult)] {
+        &self.state.own_results
+    }
+
     /// Takes the run's own results for calls of the last reply, such as those of unknown tools.
     pub(crate) fn take_own_results(&mut self) -> Vec<(ToolCall, ToolResult)> {
         std::mem::take(&mut self.state.own_results)

@@ -460,6 +460,11 @@ impl ToolOrchestrator {
         self
     }
 
+    /// Returns whether there is a filter or an editor for [`prepare`](Self::prepare).
+    pub(crate) fn prepares(&self) -> bool {
+        self.filter.is_some() || self.editor.is_some()
+    }
+
     /// Applies the filter and the editor before a question to the model.
     pub(crate) fn prepare(&self, run: &mut Run) -> error::Result<()> {
         if let Some(filter) = &self.filter {
