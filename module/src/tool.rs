@@ -766,7 +766,7 @@ impl ToolResult {
                 let value = output.value_beside_text().unwrap_or_default();
                 let repaired = output.take_repaired();
                 let (text, parts) = output.into_text_and_parts();
-                (Self { repaired, value, ..Self::new(call, text).with_parts(parts) }, None)
+                (Self { repaired, value, parts, ..Self::new(call, text) }, None)
             }
             Err(error) => {
                 let repaired = error.repaired().cloned().map(Box::new);
