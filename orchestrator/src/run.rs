@@ -105,9 +105,6 @@ pub struct Run {
     contracts_tokens: OnceLock<u64>,
 }
 
-/// Number of messages that a new run has room for.
-const USUAL_MESSAGES: usize = 16;
-
 /// The position of a call in the last reply, counted in parts and in calls.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
@@ -141,8 +138,7 @@ impl Run {
         if let Some(name) = limits.tools.keys().find(|name| !tools.has(name)) {
             return Err(tools.missing("limit", name));
         }
-        let mut messages = conversation::begun(task)?;
-        messages.reserve(USUAL_MESSAGES);
+        let messages = conversation::begun(task)?;
         let state = RunState {
             version: VERSION,
             step: 0,
