@@ -330,15 +330,12 @@ impl Run {
 
     /// Returns the next calls, as they are in `said`, the model's last message. They do not borrow
     /// the run, which changes while they are made.
-    pub(crate) fn due_calls<'m>(&self, said: &'m Message) -> Vec<&'m ToolCall> {
-        let (Phase::Tools { results, .. }, Message::Assistant { parts }) =
-            (&self.state.phase, said)
-        else {
-            return Vec::new();
+    pub(crate) fn due_calls<'m>(&self, said: &'m Message) -> impl Iterator<Item = &'m ToolCall> {
+        let results = match &self.state.phase {
+            Phase::Tools { results, .. } => results.as_slice(),
+            _ => &[],
         };
-        let mut due = Vec::with_capacity(1);
-        due.extend(self.batch_of(parts, results));
-        due
+        self.batch_of(parts_of(said), results)
     }
 
     /// Replaces the limits, so that a run that reached a limit of its budget or its time can
@@ -576,10 +573,7 @@ impl Run {
 
     /// Returns the parts of the model's last reply.
     fn last_parts(&self) -> &[ReplyPart] {
-        match self.state.messages.last().map(|message| &**message) {
-            Some(Message::Assistant { parts }) => parts,
-            _ => &[],
-        }
+        self.state.messages.last().map_or(&[], |message| parts_of(message))
     }
 
     /// Sets `next` to the first call of the last reply without a result.
@@ -782,11 +776,15 @@ fn is_system(message: &Message) -> bool {
 
 /// Returns the hashed ids of a message's calls.
 fn ids_in(message: &Message) -> impl Iterator<Item = u64> {
-    let parts = match message {
-        Message::Assistant { parts } => parts.as_slice(),
+    calls_of(parts_of(message)).map(|call| hash(&call.id))
+}
+
+/// Returns the parts of a reply. Another message has none.
+fn parts_of(message: &Message) -> &[ReplyPart] {
+    match message {
+        Message::Assistant { parts } => parts,
         _ => &[],
-    };
-    calls_of(parts).map(|call| hash(&call.id))
+    }
 }
 
 /// Returns whether these are ids of the calls, at least one, each at most once, in any order.
