@@ -529,7 +529,7 @@ impl Context {
     }
 
     /// Like [`ask`](Self::ask), without the hooks.
-    // Not an `async fn`, which would store the request twice.
+    #[allow(clippy::manual_async_fn, reason = "an `async fn` would store the request twice")]
     pub(crate) fn ask_model<'a>(
         &'a self,
         model: &'a dyn LanguageModel,

@@ -139,8 +139,7 @@ impl Caller<'_> {
     }
 
     /// Makes one call. An error ends the run.
-    ///
-    /// Not an `async fn`, which would store its arguments twice.
+    #[allow(clippy::manual_async_fn, reason = "an `async fn` would store the arguments twice")]
     pub(super) fn call(
         &self,
         call: &ToolCall,
