@@ -482,16 +482,23 @@ impl Context {
     /// # Errors
     ///
     /// The error of `work`, or an error of [`Stage::Cancelled`].
-    pub async fn until_cancelled<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+    // Not an `async fn`, which would store the work twice.
+    pub fn until_cancelled<T>(
+        &self,
+        work: impl Future<Output = Result<T>>,
+    ) -> impl Future<Output = Result<T>> {
         let cancellations = self.cancellations();
         if cancellations.is_empty() {
-            return work.await;
+            return Either::Left(work);
         }
-        let cancelled = select_all(cancellations.iter().map(|one| Box::pin(one.cancelled())));
-        match select(cancelled, pin!(work)).await {
-            Either::Left(_) => Err(cancelled_error()),
-            Either::Right((result, _)) => result,
-        }
+        // Boxed, because most calls cannot be cancelled.
+        Either::Right(Box::pin(async move {
+            let cancelled = select_all(cancellations.iter().map(|one| Box::pin(one.cancelled())));
+            match select(cancelled, pin!(work)).await {
+                Either::Left(_) => Err(cancelled_error()),
+                Either::Right((result, _)) => result,
+            }
+        }))
     }
 
     /// Sends one request to a model. Modules and agents use this function for every model call.
@@ -522,30 +529,30 @@ impl Context {
     }
 
     /// Like [`ask`](Self::ask), without the hooks.
-    pub(crate) async fn ask_model(
-        &self,
-        model: &dyn LanguageModel,
+    #[allow(clippy::manual_async_fn, reason = "an `async fn` would store the request twice")]
+    pub(crate) fn ask_model<'a>(
+        &'a self,
+        model: &'a dyn LanguageModel,
         request: Request,
-        pieces: impl Pieces,
-    ) -> Result<Reply> {
-        let mut call = ModelCall::new(self, model, &request)?;
-        let span = call.span.clone();
-        let pieces = pieces.are_wanted(self).then_some(pieces);
-        let reply = {
-            let work = pin!(async {
-                if let Some(pieces) = pieces {
-                    // Boxed, because most replies are not streamed.
-                    let deltas = stream_of(model, request);
-                    Box::pin(self.collect(deltas, &mut call.begun, pieces)).await
-                } else {
-                    self.until_cancelled(model.generate(&request)).await
-                }
-            });
-            let work = AssertUnwindSafe(work).catch_unwind();
-            work.instrument(span.clone()).await.unwrap_or_else(|panic| Err(panicked(panic)))
-        };
-        span.in_scope(|| call.end(reply.as_ref()));
-        reply
+        pieces: impl Pieces + 'a,
+    ) -> impl Future<Output = Result<Reply>> + Send + 'a {
+        async move {
+            let mut call = ModelCall::new(self, model, &request)?;
+            let span = call.span.clone();
+            let replied = if pieces.are_wanted(self) {
+                // Boxed, because most replies are not streamed.
+                let deltas = stream_of(model, request);
+                let collected = Box::pin(self.collect(deltas, &mut call.begun, pieces));
+                AssertUnwindSafe(collected).catch_unwind().instrument(span).await
+            } else {
+                let generated = async { self.until_cancelled(model.generate(&request)).await };
+                AssertUnwindSafe(generated).catch_unwind().instrument(span).await
+            };
+            let reply = replied.unwrap_or_else(|panic| Err(panicked(panic)));
+            let span = call.span.clone();
+            span.in_scope(|| call.end(reply.as_ref()));
+            reply
+        }
     }
 
     /// Like [`ask`](Self::ask), but returns the pieces instead of emitting them as events.
@@ -640,7 +647,7 @@ pub(crate) trait Pieces: Copy + Send + Sync {
 
 /// Emits the pieces as events if `true`.
 #[derive(Clone, Copy)]
-struct Emit(bool);
+pub(crate) struct Emit(pub(crate) bool);
 
 impl Pieces for Emit {
     fn are_wanted(self, cx: &Context) -> bool {

@@ -18,7 +18,7 @@ use toolwright_signature::{Contract, Side};
 use crate::approval::{Approval, Decision};
 pub use crate::arguments::Arguments;
 use crate::budget::{Budget, Spent};
-use crate::context::Context;
+use crate::context::{Context, Emit};
 use crate::effect::Effect;
 use crate::error::{Error, Result};
 use crate::hook::AnyHook;
@@ -88,8 +88,8 @@ pub fn ask<'a>(
     request: Request,
     stream: bool,
 ) -> impl Future<Output = Result<Reply>> + Send + 'a {
-    if own.is_empty() {
-        return Either::Left(cx.ask(model, request, stream));
+    if !has_hooks(cx) && own.is_empty() {
+        return Either::Left(cx.ask_model(model, request, Emit(stream)));
     }
     let hooks = [cx.hooks(), own].concat();
     let ask = async move { chain::ask(cx, &hooks, model, request, stream).await };
@@ -107,8 +107,8 @@ pub fn call<'a>(
     arguments: &'a str,
     cx: &'a Context,
 ) -> impl Future<Output = Result<ToolOutput>> + Send + 'a {
-    if own.is_empty() {
-        return Either::Left(tool.call(arguments, cx));
+    if !has_hooks(cx) && own.is_empty() {
+        return Either::Left(tool.call_module(arguments, cx));
     }
     let hooks = [cx.hooks(), own].concat();
     Either::Right(async move { tool.call_through(&hooks, arguments, cx).await }.boxed())

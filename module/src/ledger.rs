@@ -142,26 +142,31 @@ impl Ledger {
     /// taken from the bottom up.
     fn hold(&self, most: Spent) -> Result<(), Exhausted> {
         let mut book = self.book();
-        let taken = book.spent + book.held;
-        if let Some((limit, allowed)) = self.0.budget.refuses(taken, most) {
-            return Err(Exhausted {
-                limit,
-                allowed,
-                left: allowed.saturating_sub(limit.of(taken)),
-                asked: limit.of(most),
-                owner: self.0.owner.as_ref().map_or_else(
-                    || "the context's ledger".to_owned(),
-                    |owner| format!("`{owner}`"),
-                ),
-                by: String::new(),
-                account: self.0.id,
-            });
+        if self.0.budget != Budget::default() {
+            self.check(book.spent + book.held, most)?;
         }
         if let Some(above) = &self.0.above {
             above.hold(most)?;
         }
         book.held += most;
         Ok(())
+    }
+
+    /// Checks that the budget allows `most` after what is taken.
+    fn check(&self, taken: Spent, most: Spent) -> Result<(), Exhausted> {
+        let Some((limit, allowed)) = self.0.budget.refuses(taken, most) else { return Ok(()) };
+        let owner = self.0.owner.as_ref();
+        let owner =
+            owner.map_or_else(|| "the context's ledger".to_owned(), |owner| format!("`{owner}`"));
+        Err(Exhausted {
+            limit,
+            allowed,
+            left: allowed.saturating_sub(limit.of(taken)),
+            asked: limit.of(most),
+            owner,
+            by: String::new(),
+            account: self.0.id,
+        })
     }
 
     /// Adds a cost that was not reserved.

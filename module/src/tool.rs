@@ -528,7 +528,7 @@ impl Tool {
     }
 
     /// Like [`call`](Self::call), without the hooks.
-    async fn call_module(&self, arguments: &str, cx: &Context) -> Result<ToolOutput> {
+    pub(crate) async fn call_module(&self, arguments: &str, cx: &Context) -> Result<ToolOutput> {
         let policy = self.policy.min(cx.policy());
         let arguments = Arguments { contract: &self.contract, text: arguments, policy };
         let mut output = ToolOutput::default();
@@ -614,9 +614,15 @@ impl<T: Serialize + Send + Sync + 'static> ToValue for T {
 struct Rest<'a>(&'a [u8]);
 
 impl io::Write for Rest<'_> {
+    #[inline]
     fn write(&mut self, json: &[u8]) -> io::Result<usize> {
         self.0 = self.0.strip_prefix(json).ok_or(io::ErrorKind::InvalidData)?;
         Ok(json.len())
+    }
+
+    #[inline]
+    fn write_all(&mut self, json: &[u8]) -> io::Result<()> {
+        self.write(json).map(drop)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -760,7 +766,7 @@ impl ToolResult {
                 let value = output.value_beside_text().unwrap_or_default();
                 let repaired = output.take_repaired();
                 let (text, parts) = output.into_text_and_parts();
-                (Self { repaired, value, ..Self::new(call, text).with_parts(parts) }, None)
+                (Self { repaired, value, parts, ..Self::new(call, text) }, None)
             }
             Err(error) => {
                 let repaired = error.repaired().cloned().map(Box::new);

@@ -19,10 +19,10 @@ use toolwright_module::error::Stage;
 use toolwright_module::event::{Ending, EventKind};
 use toolwright_module::message::ToolResult;
 use toolwright_module::model::BoxFuture;
-use toolwright_module::{Context, Error, Repaired, Result, ToolCall};
+use toolwright_module::{Context, Error, Message, Repaired, Result, ToolCall};
 
 use self::caller::{Caller, is_interruption, lower_json};
-use self::waiting::{ONE_YEAR, before_context_deadline, before_deadline, kept};
+use self::waiting::{ONE_YEAR, before_context_deadline, before_deadlines, kept};
 
 use crate::error;
 use crate::finished::ToolFailure;
@@ -134,7 +134,7 @@ impl<'a, 's> Driver<'a, 's> {
                 let left = time.saturating_sub(self.track.run.elapsed());
                 self.track.started.checked_add(left).unwrap_or(self.track.started + ONE_YEAR)
             });
-            if self.track.run.asks_the_model() {
+            if self.caller.agent.prepares() && self.track.run.asks_the_model() {
                 let (agent, run) = (self.caller.agent, &mut *self.track.run);
                 let prepared = catch_unwind(AssertUnwindSafe(|| agent.prepare(run)));
                 let prepared = prepared.unwrap_or_else(|panic| {
@@ -186,6 +186,9 @@ impl<'a, 's> Driver<'a, 's> {
     /// run.
     fn report(&mut self) {
         let (run, cx) = (&mut self.track.run, &self.caller.cx);
+        if run.decided().is_empty() && run.own_results().is_empty() {
+            return;
+        }
         for Decided { call, decision, .. } in run.take_decided() {
             cx.emit(|| EventKind::Decided { id: call.id, decision });
         }
@@ -226,8 +229,8 @@ impl<'a, 's> Driver<'a, 's> {
         }
         // Pinned here, because each future around it would move all of it.
         let asked = pin!(self.caller.ask(self.track.run));
-        let asked = pin!(before_context_deadline(&self.caller.cx, asked));
-        let answer = self.caller.model_answer(before_deadline(deadline, asked).await)?;
+        let asked = before_deadlines(deadline, &self.caller.cx, asked).await;
+        let answer = self.caller.model_answer(asked)?;
         self.track.apply(&self.caller, answer)
     }
 
@@ -235,7 +238,23 @@ impl<'a, 's> Driver<'a, 's> {
     /// a later failure or cancellation loses none.
     async fn call_due(&mut self, deadline: Option<Instant>) -> Result<()> {
         let Some(said) = self.track.run.last_message() else { return Ok(()) };
-        let mut calls = self.track.run.due_calls(&said);
+        let next_two = {
+            let mut due = self.track.run.due_calls(&said);
+            (due.next(), due.next())
+        };
+        if let (Some(only), None) = next_two
+            && edit_of(self.track.run.decisions(), &only.id).is_none()
+            && perform::performer(&self.caller.cx).is_none()
+        {
+            return self.call_one(only, deadline).await;
+        }
+        // Boxed, because most replies make one call, as it is in the reply.
+        Box::pin(self.call_batch(&said, deadline)).await
+    }
+
+    /// Makes the calls of the current step, which may be edited by a person, or made by a performer.
+    async fn call_batch(&mut self, said: &Message, deadline: Option<Instant>) -> Result<()> {
+        let mut calls: Vec<&ToolCall> = self.track.run.due_calls(said).collect();
         let edited;
         let decisions = self.track.run.decisions();
         if calls.iter().any(|call| edit_of(decisions, &call.id).is_some()) {
@@ -243,12 +262,11 @@ impl<'a, 's> Driver<'a, 's> {
             calls = edited.iter().collect();
         }
         if let Some(performer) = perform::performer(&self.caller.cx).cloned() {
-            return Box::pin(self.perform_calls(&calls, &*performer, deadline)).await;
+            return self.perform_calls(&calls, &*performer, deadline).await;
         }
         match calls.as_slice() {
             [only] => self.call_one(only, deadline).await,
-            // Boxed, because most replies make one call.
-            calls => Box::pin(self.call_concurrently(calls, deadline)).await,
+            calls => self.call_concurrently(calls, deadline).await,
         }
     }
 
@@ -266,18 +284,15 @@ impl<'a, 's> Driver<'a, 's> {
         }
         let selected = track.run.repairs_of(&call.id).to_vec();
         let started = track.started;
-        let called = {
-            let called = async { Ok(caller.call(call, selected, started, deadline).await) };
-            let called = pin!(caller.cx.until_cancelled(called));
-            // If the call is given up here, its outcome is not known and the mark stays.
-            before_context_deadline(&caller.cx, called).await?
-        };
-        match called {
+        let called = caller.call(call, selected, started, deadline);
+        let called = pin!(caller.cx.until_cancelled(called));
+        match before_context_deadline(&caller.cx, called).await {
             Ok((result, error)) => {
                 failures.extend(error.map(|error| ToolFailure { call: call.clone(), error }));
                 track.apply(caller, StepResultKind::Tools(vec![result]))
             }
             Err(error) => {
+                // After an interruption the outcome is not known, and the mark stays.
                 if !is_interruption(&error) {
                     track.run.unmark_begun();
                 }

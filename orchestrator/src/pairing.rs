@@ -9,6 +9,9 @@ use toolwright_signature::Contract;
 /// A fault of a conversation.
 type Fault = &'static str;
 
+/// Number of further messages that a conversation has room for.
+const USUAL_MESSAGES: usize = 15;
+
 const SAME_ID: Fault = "two calls have the same id";
 const NO_CALL: Fault = "a result has no call before it";
 
@@ -47,7 +50,7 @@ pub(crate) fn open_calls<'a>(
 /// Returns a conversation in which each call without a result has one that says so.
 pub(crate) fn answered(messages: Vec<Arc<Message>>) -> Result<Vec<Arc<Message>>, Fault> {
     let mut seen: HashSet<String> = HashSet::new();
-    let mut paired: Vec<Arc<Message>> = Vec::with_capacity(messages.len());
+    let mut paired: Vec<Arc<Message>> = Vec::with_capacity(messages.len() + USUAL_MESSAGES);
     let mut open: Vec<ToolCall> = Vec::new();
     for message in messages {
         match &*message {

@@ -330,17 +330,12 @@ impl Run {
 
     /// Returns the next calls, as they are in `said`, the model's last message. They do not borrow
     /// the run, which changes while they are made.
-    pub(crate) fn due_calls<'m>(&self, said: &'m Message) -> Vec<&'m ToolCall> {
-        let (Phase::Tools { results, .. }, Message::Assistant { parts }) =
-            (&self.state.phase, said)
-        else {
-            return Vec::new();
+    pub(crate) fn due_calls<'m>(&self, said: &'m Message) -> impl Iterator<Item = &'m ToolCall> {
+        let results = match &self.state.phase {
+            Phase::Tools { results, .. } => results.as_slice(),
+            _ => &[],
         };
-        let mut batch = self.batch(results).peekable();
-        let calls = calls_of(parts.get(self.next.part..).unwrap_or_default());
-        let mut due = Vec::with_capacity(1);
-        due.extend(calls.filter(|call| batch.next_if(|due| due.id == call.id).is_some()));
-        due
+        self.batch_of(parts_of(said), results)
     }
 
     /// Replaces the limits, so that a run that reached a limit of its budget or its time can
@@ -410,6 +405,11 @@ impl Run {
     /// Returns the contract of a typed run.
     pub(crate) fn output(&self) -> Option<&Arc<Contract>> {
         self.state.output.as_ref()
+    }
+
+    /// Returns the results that [`take_own_results`](Self::take_own_results) takes.
+    pub(crate) fn own_results(&self) -> &[(ToolCall, ToolResult)] {
+        &self.state.own_results
     }
 
     /// Takes the run's own results for calls of the last reply, such as those of unknown tools.
@@ -573,10 +573,7 @@ impl Run {
 
     /// Returns the parts of the model's last reply.
     fn last_parts(&self) -> &[ReplyPart] {
-        match self.state.messages.last().map(|message| &**message) {
-            Some(Message::Assistant { parts }) => parts,
-            _ => &[],
-        }
+        self.state.messages.last().map_or(&[], |message| parts_of(message))
     }
 
     /// Sets `next` to the first call of the last reply without a result.
@@ -608,15 +605,28 @@ impl Run {
         &'a self,
         results: &'a [Option<ToolResult>],
     ) -> impl Iterator<Item = &'a ToolCall> + Clone {
+        self.batch_of(self.last_parts(), results)
+    }
+
+    /// Returns the next calls, as they are in `parts`, those of the last reply.
+    fn batch_of<'m>(
+        &self,
+        parts: &'m [ReplyPart],
+        results: &[Option<ToolResult>],
+    ) -> impl Iterator<Item = &'m ToolCall> + Clone {
         let Place { part, call } = self.next;
-        let calls = calls_of(self.last_parts().get(part..).unwrap_or_default());
+        let calls = calls_of(parts.get(part..).unwrap_or_default());
         let results = results.get(call..).unwrap_or_default();
         let open = calls.zip(results).filter(|(_, result)| result.is_none());
-        let mut all_read = true;
+        let reads = |call: &ToolCall| self.tools.reads(&call.name);
+        let mut before = None;
         open.map(|(call, _)| call).enumerate().map_while(move |(place, call)| {
-            let follows = all_read;
-            all_read &= self.tools.reads(&call.name);
-            (place == 0 || (follows && all_read)).then_some(call)
+            // The first call matters only if there is a second, and most replies make one.
+            let follows = match before.replace(call) {
+                None => true,
+                Some(before) => (place > 1 || reads(before)) && reads(call),
+            };
+            follows.then_some(call)
         })
     }
 
@@ -766,11 +776,15 @@ fn is_system(message: &Message) -> bool {
 
 /// Returns the hashed ids of a message's calls.
 fn ids_in(message: &Message) -> impl Iterator<Item = u64> {
-    let parts = match message {
-        Message::Assistant { parts } => parts.as_slice(),
+    calls_of(parts_of(message)).map(|call| hash(&call.id))
+}
+
+/// Returns the parts of a reply. Another message has none.
+fn parts_of(message: &Message) -> &[ReplyPart] {
+    match message {
+        Message::Assistant { parts } => parts,
         _ => &[],
-    };
-    calls_of(parts).map(|call| hash(&call.id))
+    }
 }
 
 /// Returns whether these are ids of the calls, at least one, each at most once, in any order.

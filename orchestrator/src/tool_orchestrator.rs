@@ -460,6 +460,11 @@ impl ToolOrchestrator {
         self
     }
 
+    /// Returns whether there is a filter or an editor for [`prepare`](Self::prepare).
+    pub(crate) fn prepares(&self) -> bool {
+        self.filter.is_some() || self.editor.is_some()
+    }
+
     /// Applies the filter and the editor before a question to the model.
     pub(crate) fn prepare(&self, run: &mut Run) -> error::Result<()> {
         if let Some(filter) = &self.filter {
@@ -637,17 +642,17 @@ impl ToolOrchestrator {
     ///
     /// The errors of [`Run::new`] and [`Run::with_choosing`].
     pub fn start(&self, task: impl Into<Task>) -> error::Result<Run> {
-        let run = Run::begin(task.into(), Arc::clone(&self.known), self.limits.clone())?
-            .with_approval(self.approval.clone())?
-            .with_choosing(self.choosing)?;
-        let run = match &self.settings {
-            Some(settings) => run.with_settings(Arc::clone(settings))?,
-            None => run,
-        };
-        let run = match &self.instructions {
-            Some(instructions) => run.with_instructions(&**instructions),
-            None => run,
-        };
+        let mut run = Run::begin(task.into(), Arc::clone(&self.known), self.limits.clone())?;
+        run.add_approval(&self.approval);
+        if self.choosing != Choosing::default() {
+            run = run.with_choosing(self.choosing)?;
+        }
+        if let Some(settings) = &self.settings {
+            run = run.with_settings(Arc::clone(settings))?;
+        }
+        if let Some(instructions) = &self.instructions {
+            run = run.with_instructions(&**instructions);
+        }
         run.check_model(&*self.model)?;
         Ok(run)
     }

@@ -139,45 +139,50 @@ impl Caller<'_> {
     }
 
     /// Makes one call. An error ends the run.
-    pub(super) async fn call(
+    #[allow(clippy::manual_async_fn, reason = "an `async fn` would store the arguments twice")]
+    pub(super) fn call(
         &self,
         call: &ToolCall,
         selected: Vec<Repair>,
         started: Instant,
         deadline: Option<Instant>,
-    ) -> Called {
-        let span = telemetry::execute_tool(call, &self.cx);
-        self.cx.emit(|| EventKind::ToolStarted { call: call.clone() });
-        // The tool's call catches its own panics. This one catches later panics, for example of an
-        // output when it is dropped. Boxed, because agents below agents would otherwise use too
-        // much of the stack.
-        let made = AssertUnwindSafe(Box::pin(self.make(call, started, deadline)));
-        let made = made.catch_unwind().instrument(span.clone()).await;
-        let (mut result, error) = made.unwrap_or_else(|panic| {
-            drop_payload(panic);
-            let error = Error::other("the tool panicked after its call").at(Stage::Panic);
-            (ToolResult::failed(call, error.for_model()), Some(error))
-        });
-        // Cut now, so that long results are not held until the last call ends.
-        self.limits.bound(&mut result);
-        if driver::captures_content(&self.cx) {
-            span.record("gen_ai.tool.call.result", result.text.as_str());
-        }
-        let text = error.as_ref().map(|error| self.limits.cut_error(shown(error)));
-        if let Some(error) = &error {
-            telemetry::failed(&span, error);
-        }
-        let more = result.repaired.as_ref().map_or(&[][..], |repaired| &repaired.repairs);
-        let repairs = [&*selected, more].concat();
-        telemetry::repaired(&span, &repairs, &self.cx);
-        self.emit_finished(call, &result.text, text.as_deref(), repairs, started);
-        match error {
-            Some(error) if self.ends_the_run(&error) => Err(error),
-            error => {
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(error))) {
-                    drop_payload(panic);
+    ) -> impl Future<Output = Called> {
+        async move {
+            let span = telemetry::execute_tool(call, &self.cx);
+            self.cx.emit(|| EventKind::ToolStarted { call: call.clone() });
+            // The tool's call catches its own panics. This one catches later panics, for example of
+            // an output when it is dropped. Boxed, because agents below agents would otherwise use
+            // too much of the stack.
+            let made = AssertUnwindSafe(Box::pin(self.make(call, started, deadline)));
+            let made = made.catch_unwind().instrument(span.clone()).await;
+            let (mut result, error) = made.unwrap_or_else(|panic| {
+                drop_payload(panic);
+                let error = Error::other("the tool panicked after its call").at(Stage::Panic);
+                (ToolResult::failed(call, error.for_model()), Some(error))
+            });
+            // Cut now, so that long results are not held until the last call ends.
+            self.limits.bound(&mut result);
+            if driver::captures_content(&self.cx) {
+                span.record("gen_ai.tool.call.result", result.text.as_str());
+            }
+            let text = error.as_ref().map(|error| self.limits.cut_error(shown(error)));
+            if let Some(error) = &error {
+                telemetry::failed(&span, error);
+            }
+            let mut repairs = selected;
+            if let Some(repaired) = &result.repaired {
+                repairs.extend_from_slice(&repaired.repairs);
+            }
+            telemetry::repaired(&span, &repairs, &self.cx);
+            self.emit_finished(call, &result.text, text.as_deref(), repairs, started);
+            match error {
+                Some(error) if self.ends_the_run(&error) => Err(error),
+                error => {
+                    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(error))) {
+                        drop_payload(panic);
+                    }
+                    Ok((result, text))
                 }
-                Ok((result, text))
             }
         }
     }

@@ -12,7 +12,7 @@ use toolwright_module::{Effect, Error, Result, Tool, ToolCall};
 
 use super::Driver;
 use super::caller::{Caller, is_interruption};
-use super::waiting::{before_context_deadline, before_deadline, kept};
+use super::waiting::{before_context_deadline, before_deadlines, kept};
 use crate::finished::ToolFailure;
 use crate::perform::{self, Made, Open, Outcome, OutcomeKind, Part, PartKind, Perform, Work};
 use crate::run::Run;
@@ -234,8 +234,8 @@ impl Caller<'_> {
             made.note();
             let (began, before) = (Instant::now(), self.ledger.committed());
             let asked = pin!(self.ask(run));
-            let asked = pin!(before_context_deadline(&self.cx, asked));
-            let answer = self.model_answer(before_deadline(deadline, asked).await);
+            let asked = before_deadlines(deadline, &self.cx, asked).await;
+            let answer = self.model_answer(asked);
             let kind = match answer.map_err(Open::Work)? {
                 StepResultKind::Model(reply) => OutcomeKind::Reply(reply),
                 StepResultKind::Exhausted(limit) => {

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::future::FutureExt;
@@ -43,6 +44,20 @@ pub(super) async fn before_context_deadline<T>(
     before_deadline(cx.deadline().map(Instant::from), work)
         .await
         .unwrap_or_else(|| Err(Error::other(DeadlinePassed).at(Stage::Limit)))
+}
+
+/// Waits for a question until a deadline of the run and that of the context. Returns `None` if the
+/// deadline of the run passed first.
+pub(super) async fn before_deadlines<T>(
+    deadline: Option<Instant>,
+    cx: &Context,
+    asked: Pin<&mut impl Future<Output = Result<T>>>,
+) -> Option<Result<T>> {
+    if deadline.is_none() && cx.deadline().is_none() {
+        return Some(asked.await);
+    }
+    // Boxed, because most runs have no deadline.
+    Box::pin(before_deadline(deadline, before_context_deadline(cx, asked))).await
 }
 
 /// Time that a performer or a store has beyond the deadline. The work itself ends at the deadline, so

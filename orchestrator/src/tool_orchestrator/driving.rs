@@ -43,8 +43,9 @@ impl ToolOrchestrator {
         task: impl Into<Task>,
         cx: &'a Context,
     ) -> impl Future<Output = Result<Finished>> + Send + 'a {
-        // Converted here, so that a wrong type gives one error and not one for each use.
-        let run = self.start(task);
+        // Converted here, so that a wrong type gives one error and not one for each use. Boxed,
+        // because the future moves.
+        let run = self.start(task).map(Box::new);
         async move {
             let mut run = run.map_err(error::RunError::into_module)?;
             self.drive(&mut run, cx).await
