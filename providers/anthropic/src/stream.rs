@@ -120,7 +120,8 @@ impl Decoder for Pieces {
             "content_block_start" => {
                 if let Some(block) = event.content_block {
                     let next = self.received.blocks.len() as u64;
-                    let block = Block::begin(event.index.0.unwrap_or(next), block.get())?;
+                    let mut block: Block = read(block)?;
+                    block.index = event.index.0.unwrap_or(next);
                     self.begin(block, deltas);
                 }
             }
