@@ -48,6 +48,8 @@ pub(crate) struct Written {
     pub(crate) results: Vec<u8>,
     /// All other blocks.
     pub(crate) blocks: Vec<u8>,
+    /// The index of the part that the last of these blocks is from.
+    last_part: usize,
     /// The names of the tools that are called.
     pub(crate) calls: Vec<String>,
     /// The container in which the model's code runs. A call out of that code needs it.
@@ -70,8 +72,12 @@ impl Written {
             }
             Message::Assistant { parts } => {
                 written.role = Role::Assistant;
-                for part in parts {
+                for (index, part) in parts.iter().enumerate() {
+                    let before = written.blocks.len();
                     written.reply_part(part)?;
+                    if written.blocks.len() > before {
+                        written.last_part = index;
+                    }
                 }
             }
             Message::Tool(result) => written.result(result, citations)?,
@@ -82,7 +88,28 @@ impl Written {
 
     fn new(role: Role) -> Self {
         let (results, blocks, calls) = Default::default();
-        Self { role, results, blocks, calls, container: None }
+        Self { role, results, blocks, last_part: 0, calls, container: None }
+    }
+
+    /// Whether the message has no block, so that it is not sent.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.blocks.is_empty() && self.results.is_empty()
+    }
+
+    /// Returns the message without the white space after its last text, or `None` if there is not
+    /// any. The API refuses it at the end of a conversation, where the model continues the text.
+    pub(crate) fn without_last_space(&self, message: &Message) -> Option<Message> {
+        let Message::Assistant { parts } = message else { return None };
+        let Some(ReplyPart::Text(text)) = parts.get(self.last_part) else { return None };
+        let length = text.text.trim_end().len();
+        if length == text.text.len() {
+            return None;
+        }
+        let mut parts = parts.clone();
+        if let Some(ReplyPart::Text(text)) = parts.get_mut(self.last_part) {
+            text.text.truncate(length);
+        }
+        Some(Message::Assistant { parts })
     }
 
     fn push(&mut self, block: &impl Serialize) -> serde_json::Result<()> {

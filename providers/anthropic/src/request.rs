@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use toolwright_module::message::Part;
 use toolwright_module::model::{Effort, SettingSet, Settings, ToolChoice};
 use toolwright_module::provider::{JsonBody, Kept, KeptTools, ProviderError};
 use toolwright_module::{Message, Request};
@@ -128,6 +129,11 @@ pub(crate) fn body(
     check_thinking(request, &settings, thinking.as_ref())?;
 
     let tools = options.tools(request)?;
+    if options.citations && tools.format.is_some() && has_document(request) {
+        return Err(refused(
+            "Anthropic does not cite documents in an answer with a schema; leave `with_citations` out, or get the answer as the arguments of a call with `with_structured_output(false)`",
+        ));
+    }
     let written = options.messages(request)?;
     let first = written.iter().take_while(|message| message.role == Role::System).count();
     let (system, messages) = written.split_at(first);
@@ -199,6 +205,11 @@ impl Options {
         let mut written = Vec::with_capacity(request.messages.len());
         for message in &request.messages {
             written.push(self.kept.messages.get_or_make(message, write)?);
+        }
+        if let Some(last) = written.iter().rposition(|message| !message.is_empty())
+            && let Some(message) = written[last].without_last_space(&request.messages[last])
+        {
+            written[last] = write(&message)?;
         }
         Ok(written)
     }
@@ -331,11 +342,10 @@ struct Turn<'a> {
 
 /// Returns the turns of a conversation. A message without a block is not sent.
 fn turns(messages: &[Arc<Written>]) -> Vec<Turn<'_>> {
-    let is_empty = |message: &Written| message.blocks.is_empty() && message.results.is_empty();
     let mut turns: Vec<Turn<'_>> = Vec::new();
     let mut begin = 0;
     for (at, message) in messages.iter().enumerate() {
-        if is_empty(message) {
+        if message.is_empty() {
             continue;
         }
         match turns.last_mut() {
@@ -453,6 +463,16 @@ fn check_thinking(
         ));
     }
     Ok(())
+}
+
+/// Whether there is a document that the model could cite.
+fn has_document(request: &Request) -> bool {
+    let is_document = |part: &Part| matches!(part, Part::Document(_));
+    request.messages.iter().any(|message| match &**message {
+        Message::User { parts } => parts.iter().any(is_document),
+        Message::Tool(result) => result.parts.iter().any(is_document),
+        _ => false,
+    })
 }
 
 /// Returns the error for a request that the API would refuse.
