@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use toolwright_module::model::Usage;
 use toolwright_module::provider::lenient::{Count, Text};
 use toolwright_module::provider::{Decoder, Deltas, ProviderError};
 use toolwright_module::{Reply, Request};
@@ -177,5 +178,9 @@ impl Decoder for Pieces {
 
     fn so_far(&self) -> String {
         self.received.so_far()
+    }
+
+    fn usage(&self) -> Usage {
+        self.received.tokens.usage()
     }
 }
