@@ -1,6 +1,6 @@
 //! [`Kept`] and [`KeptTools`]: values that are made once for each `Arc`.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -32,9 +32,8 @@ pub struct Kept<K: ?Sized, V: ?Sized> {
 }
 
 struct Entries<K: ?Sized, V: ?Sized> {
-    /// By address. The weak reference keeps the address from being used again. Not a `HashMap`,
-    /// because its hash costs more than the comparisons for the messages of a conversation.
-    of: BTreeMap<usize, (Weak<K>, Arc<V>)>,
+    /// By address. The weak reference keeps the address from being used again.
+    of: HashMap<usize, (Weak<K>, Arc<V>)>,
     /// The number of entries at which those of dropped keys are removed.
     most: usize,
 }
@@ -76,7 +75,7 @@ impl<K: ?Sized, V: ?Sized> Kept<K, V> {
 
 impl<K: ?Sized, V: ?Sized> Default for Kept<K, V> {
     fn default() -> Self {
-        Self { entries: Mutex::new(Entries { of: BTreeMap::new(), most: LEAST }) }
+        Self { entries: Mutex::new(Entries { of: HashMap::new(), most: LEAST }) }
     }
 }
 
