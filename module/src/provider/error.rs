@@ -354,7 +354,7 @@ impl ProviderError {
         let value = || serde_json::from_slice::<Value>(body).ok();
         match self {
             Self::Empty { .. } | Self::Decoding { .. } => {
-                value().and_then(|value| Self::bare_error(&value)).unwrap_or(self)
+                value().and_then(|value| Self::bare_error(&value, Usage::unknown())).unwrap_or(self)
             }
             error => error,
         }
@@ -362,10 +362,10 @@ impl ProviderError {
 
     /// Converts a body with an error message but without the usual field `error`.
     #[must_use]
-    pub fn bare_error(body: &Value) -> Option<Self> {
+    pub fn bare_error(body: &Value, usage: Usage) -> Option<Self> {
         let ErrorBody { code, message } = ErrorBody::of(body);
         let raw = body.to_string();
-        Some(Self::Reported { message: message?, code, raw: raw.into(), usage: Usage::unknown() })
+        Some(Self::Reported { message: message?, code, raw: raw.into(), usage })
     }
 
     /// Converts an error of the deserializer.

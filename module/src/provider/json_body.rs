@@ -73,8 +73,23 @@ impl<'a> JsonBody<'a> {
 
     /// Writes a field whose value is JSON already.
     pub fn raw(&mut self, name: &str, json: &[u8]) {
+        self.raw_with(name, |body| body.extend_from_slice(json));
+    }
+
+    /// Writes a field whose value `write` adds as JSON, so that a large value of several pieces is
+    /// copied only once.
+    ///
+    /// ```
+    /// use toolwright_module::provider::JsonBody;
+    ///
+    /// let mut body = JsonBody::new(None);
+    /// body.raw_with("tools", |json| json.extend_from_slice(br#"[{"name":"look"}]"#));
+    /// assert_eq!(body.end()?, br#"{"tools":[{"name":"look"}]}"#);
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn raw_with(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
         if self.begin(name) {
-            self.json.extend_from_slice(json);
+            write(&mut self.json);
         }
     }
 

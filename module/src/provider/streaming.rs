@@ -14,7 +14,7 @@ use toolwright_http::{Event, EventBody, EventReader, Streamed};
 
 use super::error::{ProviderError, Result};
 use super::{Deltas, deltas_of};
-use crate::model::{Delta, Reply};
+use crate::model::{Delta, Reply, Usage};
 
 /// Maximum time to wait for events after the end of the answer, such as the usage.
 const USAGE_WAIT: Duration = Duration::from_secs(3);
@@ -112,6 +112,11 @@ pub trait Decoder: Send + 'static {
 
     /// Returns the parts so far as JSON, for an error.
     fn so_far(&self) -> String;
+
+    /// Returns the usage so far, for an error that the server reports. Default: unknown.
+    fn usage(&self) -> Usage {
+        Usage::unknown()
+    }
 }
 
 /// Parser of a stream's bytes that does not need a socket or a clock; see [`Decoder`].
@@ -246,7 +251,8 @@ impl<D: Decoder> Decoding<D> {
             Some(event) => self.decoder.take(event, &mut self.deltas),
             None => {
                 let value: Value = serde_json::from_str(data).map_err(broken)?;
-                Err(ProviderError::bare_error(&value).unwrap_or_else(|| {
+                let error = ProviderError::bare_error(&value, self.decoder.usage());
+                Err(error.unwrap_or_else(|| {
                     broken(serde::de::Error::custom("it is not an event of the API"))
                 }))
             }

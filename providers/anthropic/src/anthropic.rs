@@ -302,7 +302,9 @@ impl Anthropic {
     /// Sets whether the model cites documents. Default: `false`.
     ///
     /// The citations are in the data of the text parts, as `citations`. The API refuses them
-    /// together with the schema of an answer.
+    /// together with the schema of an answer, so a request with a document and a schema fails with
+    /// [`ProviderError::Request`] before it is sent. Get such an answer as the arguments of a call,
+    /// with [`with_structured_output(false)`](Self::with_structured_output).
     ///
     /// ```
     /// use toolwright_anthropic::Anthropic;

@@ -1,9 +1,10 @@
 //! [`Block`]: one content block of a reply, whole or in pieces.
 
 use std::borrow::Cow;
+use std::fmt;
 
-use serde::Deserialize;
-use serde::de::Error as _;
+use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use toolwright_module::message::{Opaque, Reasoning, ReplyPart, Text};
@@ -14,28 +15,32 @@ use toolwright_module::{ToolCall, provider::lenient};
 use crate::{PROVIDER, Result};
 
 /// A content block of a reply, to which the pieces of a stream are added.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Block {
     /// The server's index, which the pieces name.
     pub(crate) index: u64,
     kind: Kind,
-    /// All fields but those below.
-    fields: Map<String, Value>,
     /// The text of a text block, or the thinking of a thinking block.
     text: String,
-    /// The input at the block's start. Its digits stay as the model wrote them.
+    /// The id and the name of a call.
+    id: String,
+    name: String,
+    /// The input of a call at the block's start. Its digits stay as the model wrote them.
     input: String,
     /// The pieces of the input, which take the place of the one at the start.
     pieces: String,
+    /// All fields but those above and the type of texts and calls.
+    fields: Map<String, Value>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Kind {
     Text,
     Thinking,
     Redacted,
     Call,
     /// A tool that the server runs, its result, or a kind that this version does not know.
+    #[default]
     Other,
 }
 
@@ -51,11 +56,160 @@ impl Kind {
     }
 }
 
-/// The input of a block as it is written.
-#[derive(Deserialize)]
-struct Input {
-    #[serde(default)]
-    input: lenient::Arguments,
+/// The fields of a block as they are written. Those of texts and calls are not in the map, because
+/// most blocks have no others.
+#[derive(Default)]
+struct Written<'e> {
+    kind: Option<Value>,
+    id: Option<Value>,
+    name: Option<Value>,
+    text: Option<Value>,
+    thinking: Option<Value>,
+    input: Option<&'e RawValue>,
+    others: Map<String, Value>,
+}
+
+impl<'e> Written<'e> {
+    fn of<A: MapAccess<'e>>(mut map: A) -> Result<Self, A::Error> {
+        let mut written = Self::default();
+        while let Some(name) = map.next_key::<lenient::Str<'e>>()? {
+            match &*name {
+                "type" => written.kind = Some(map.next_value()?),
+                // All fields go back, so they stay in their order.
+                _ if written.is_other() => written.keep(name, map.next_value()?),
+                "id" => written.id = Some(map.next_value()?),
+                "name" => written.name = Some(map.next_value()?),
+                "text" => written.text = Some(map.next_value()?),
+                "thinking" => written.thinking = Some(map.next_value()?),
+                "input" => written.input = Some(map.next_value()?),
+                _ => written.keep(name, map.next_value()?),
+            }
+        }
+        Ok(written)
+    }
+
+    /// Whether the type is known to be one without fields of its own.
+    fn is_other(&self) -> bool {
+        let kind = self.kind.as_ref().and_then(Value::as_str).map(Kind::of);
+        matches!(kind, Some(Kind::Redacted | Kind::Other))
+    }
+
+    fn keep(&mut self, name: lenient::Str<'_>, value: Value) {
+        self.others.insert(name.0.into_owned(), value);
+    }
+
+    /// Takes the fields out that a kind of block has of its own. The rest are its `fields`.
+    fn into_block(mut self) -> serde_json::Result<Block> {
+        let kind = match &self.kind {
+            Some(Value::String(kind)) => Kind::of(kind),
+            // Some servers leave the type of a text out.
+            _ if self.text.is_some() => Kind::Text,
+            _ => Kind::Other,
+        };
+        let mut block = Block { kind, ..Block::default() };
+        match kind {
+            Kind::Text => {
+                self.kind = None;
+                block.text = word(self.text.take());
+            }
+            Kind::Thinking => block.text = word(self.thinking.take()),
+            Kind::Call => {
+                self.kind = None;
+                (block.id, block.name) = (word(self.id.take()), word(self.name.take()));
+                if let Some(input) = self.input.take() {
+                    block.input = lenient::Arguments::deserialize(input)?.0;
+                }
+            }
+            Kind::Redacted | Kind::Other => {}
+        }
+        let input = self.input.map(Value::deserialize).transpose()?;
+        let rest = [
+            ("type", self.kind),
+            ("id", self.id),
+            ("name", self.name),
+            ("input", input),
+            ("text", self.text),
+            ("thinking", self.thinking),
+        ];
+        for (name, value) in rest {
+            block.fields.extend(value.map(|value| (name.to_owned(), value)));
+        }
+        block.fields.extend(self.others);
+        Ok(block)
+    }
+}
+
+/// Returns the text of a field, which is empty if it is missing or another value.
+fn word(value: Option<Value>) -> String {
+    match value {
+        Some(Value::String(text)) => text,
+        _ => String::new(),
+    }
+}
+
+/// Reads a block, which may be whole or the start of one.
+impl<'de> Deserialize<'de> for Block {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(BlockVisitor)
+    }
+}
+
+struct BlockVisitor;
+
+impl<'de> Visitor<'de> for BlockVisitor {
+    type Value = Block;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a block, which is an object")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Block, E> {
+        Ok(Block { kind: Kind::Text, text: text.to_owned(), ..Block::default() })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Block, A::Error> {
+        Written::of(map)?.into_block().map_err(A::Error::custom)
+    }
+}
+
+/// Reads the content of a message: blocks, or a text or a block instead of the list.
+pub(crate) fn content<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<Block>>, D::Error> {
+    struct ContentVisitor;
+
+    impl<'de> Visitor<'de> for ContentVisitor {
+        type Value = Option<Vec<Block>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of blocks")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut blocks = Vec::new();
+            while let Some(block) = list.next_element::<Block>()? {
+                blocks.push(Block { index: blocks.len() as u64, ..block });
+            }
+            Ok(Some(blocks))
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            BlockVisitor.visit_map(map).map(|block| Some(vec![block]))
+        }
+
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
+            match text.is_empty() {
+                true => Ok(Some(Vec::new())),
+                false => BlockVisitor.visit_str(text).map(|block| Some(vec![block])),
+            }
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+    }
+
+    deserializer.deserialize_any(ContentVisitor)
 }
 
 /// One piece of a block. All known fields, because only one of them is there.
@@ -72,44 +226,6 @@ pub(crate) struct Piece<'e> {
 }
 
 impl Block {
-    /// Reads a block, which may be whole or the start of one.
-    pub(crate) fn begin(index: u64, raw: &str) -> Result<Self> {
-        let broken = |source| ProviderError::Decoding { source, raw: raw.to_owned() };
-        let mut fields: Map<String, Value> = match serde_json::from_str(raw).map_err(broken)? {
-            Value::Object(fields) => fields,
-            Value::String(text) => Map::from_iter([("text".to_owned(), Value::from(text))]),
-            _ => {
-                return Err(broken(serde_json::Error::custom(
-                    "expected a block, which is an object",
-                )));
-            }
-        };
-        // Some servers leave the type of a text out.
-        let kind = fields.get("type").and_then(Value::as_str);
-        let kind = match kind {
-            Some(kind) => Kind::of(kind),
-            None if fields.contains_key("text") => Kind::Text,
-            None => Kind::Other,
-        };
-        let text = match kind {
-            Kind::Text => fields.remove("text"),
-            Kind::Thinking => fields.remove("thinking"),
-            _ => None,
-        };
-        let text = match text {
-            Some(Value::String(text)) => text,
-            _ => String::new(),
-        };
-        let input = match kind {
-            Kind::Call => {
-                fields.remove("input");
-                serde_json::from_str::<Input>(raw).map_err(broken)?.input.0
-            }
-            _ => String::new(),
-        };
-        Ok(Self { index, kind, fields, text, input, pieces: String::new() })
-    }
-
     /// Returns an empty block for a piece whose block never began.
     pub(crate) fn of_piece(index: u64, piece: &RawValue) -> Self {
         let kind =
@@ -119,9 +235,11 @@ impl Block {
                 Ok("input_json_delta") => "tool_use",
                 _ => "text",
             };
-        let fields = Map::from_iter([("type".to_owned(), Value::from(kind))]);
-        let (text, input, pieces) = Default::default();
-        Self { index, kind: Kind::of(kind), fields, text, input, pieces }
+        let mut block = Self { index, kind: Kind::of(kind), ..Self::default() };
+        if block.kind == Kind::Thinking {
+            block.fields.insert("type".to_owned(), kind.into());
+        }
+        block
     }
 
     /// Adds a piece. `place` is the block's place in the reply.
@@ -200,19 +318,14 @@ impl Block {
     }
 
     fn push_call(&self, place: usize, arguments: String, deltas: &mut Deltas) {
-        let name = || self.word("name").to_owned();
-        deltas.push(|| Delta::Call { index: place, name: name(), arguments });
-    }
-
-    fn word(&self, name: &str) -> &str {
-        self.fields.get(name).and_then(Value::as_str).unwrap_or_default()
+        deltas.push(|| Delta::Call { index: place, name: self.name.clone(), arguments });
     }
 
     /// Converts the block to a part of a reply. An empty text is not a part.
     pub(crate) fn into_part(mut self, finish: &Finish) -> Option<ReplyPart> {
         match self.kind {
             Kind::Text => {
-                self.fields.retain(|name, value| name != "type" && !value.is_null());
+                self.fields.retain(|_, value| !value.is_null());
                 let text = Text::new(self.text);
                 if self.fields.is_empty() {
                     return (!text.is_empty()).then_some(ReplyPart::Text(text));
@@ -230,13 +343,12 @@ impl Block {
                 Some(ReplyPart::Reasoning(Reasoning::new(PROVIDER, "", block)))
             }
             Kind::Call => {
-                let (id, name) = (self.word("id").to_owned(), self.word("name").to_owned());
                 let is_whole = self.pieces.trim().is_empty();
                 let mut arguments = if is_whole { self.input } else { self.pieces };
                 if arguments.trim().is_empty() && *finish != Finish::Length {
                     "{}".clone_into(&mut arguments);
                 }
-                let mut call = ToolCall::new(id, name, arguments);
+                let mut call = ToolCall::new(self.id, self.name, arguments);
                 self.fields.retain(|name, value| is_opaque(name, value));
                 if !self.fields.is_empty() {
                     let opaque = Opaque::new(PROVIDER, Value::Object(self.fields));
@@ -260,7 +372,6 @@ impl Block {
 /// Whether a field of a call goes back with it. A direct call is the default.
 fn is_opaque(name: &str, value: &Value) -> bool {
     match name {
-        "type" | "id" | "name" => false,
         "caller" => value["type"] != "direct",
         _ => !value.is_null(),
     }

@@ -49,8 +49,9 @@
 //! The contracts of tools and of the answer are lowered to
 //! [`Dialect::Anthropic`](toolwright_signature::Dialect::Anthropic), and tools are strict as far as
 //! the limits of a request allow it. Neighbouring messages of one role become one, with the
-//! results of calls first. Blank texts are left out, because the API refuses them. The system
-//! messages at the beginning are the field `system`; a later one keeps its place.
+//! results of calls first. Blank texts are left out, because the API refuses them, and so is white
+//! space after a text of the model that ends the conversation, which the model continues. The
+//! system messages at the beginning are the field `system`; a later one keeps its place.
 //!
 //! Each request contains the model's earlier thinking, the calls and results of Anthropic's own
 //! tools, and unknown blocks, unchanged and in their places. Thinking without a signature is left

@@ -7,12 +7,11 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use serde::ser::Error as _;
-use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use toolwright_module::message::{
     CallKind, Document, Image, Part, Reasoning, ReplyPart, Source, Text, ToolResult,
 };
-use toolwright_module::provider::{object_of, parts_of, portable_id, portable_name};
+use toolwright_module::provider::{JsonBody, object_of, parts_of, portable_id, portable_name};
 use toolwright_module::{Message, ToolCall};
 
 use crate::PROVIDER;
@@ -49,6 +48,8 @@ pub(crate) struct Written {
     pub(crate) results: Vec<u8>,
     /// All other blocks.
     pub(crate) blocks: Vec<u8>,
+    /// The index of the part that the last of these blocks is from.
+    last_part: usize,
     /// The names of the tools that are called.
     pub(crate) calls: Vec<String>,
     /// The container in which the model's code runs. A call out of that code needs it.
@@ -71,8 +72,12 @@ impl Written {
             }
             Message::Assistant { parts } => {
                 written.role = Role::Assistant;
-                for part in parts {
+                for (index, part) in parts.iter().enumerate() {
+                    let before = written.blocks.len();
                     written.reply_part(part)?;
+                    if written.blocks.len() > before {
+                        written.last_part = index;
+                    }
                 }
             }
             Message::Tool(result) => written.result(result, citations)?,
@@ -83,11 +88,40 @@ impl Written {
 
     fn new(role: Role) -> Self {
         let (results, blocks, calls) = Default::default();
-        Self { role, results, blocks, calls, container: None }
+        Self { role, results, blocks, last_part: 0, calls, container: None }
+    }
+
+    /// Whether the message has no block, so that it is not sent.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.blocks.is_empty() && self.results.is_empty()
+    }
+
+    /// Returns the message without the white space after its last text, or `None` if there is not
+    /// any. The API refuses it at the end of a conversation, where the model continues the text.
+    pub(crate) fn without_last_space(&self, message: &Message) -> Option<Message> {
+        let Message::Assistant { parts } = message else { return None };
+        let Some(ReplyPart::Text(text)) = parts.get(self.last_part) else { return None };
+        let length = text.text.trim_end().len();
+        if length == text.text.len() {
+            return None;
+        }
+        let mut parts = parts.clone();
+        if let Some(ReplyPart::Text(text)) = parts.get_mut(self.last_part) {
+            text.text.truncate(length);
+        }
+        Some(Message::Assistant { parts })
     }
 
     fn push(&mut self, block: &impl Serialize) -> serde_json::Result<()> {
         push(&mut self.blocks, block)
+    }
+
+    /// Adds a block that is JSON already.
+    fn add(&mut self, block: &[u8]) {
+        if !self.blocks.is_empty() {
+            self.blocks.push(b',');
+        }
+        self.blocks.extend_from_slice(block);
     }
 
     /// Adds a text. The API refuses blank ones.
@@ -109,12 +143,14 @@ impl Written {
         match part {
             ReplyPart::Text(Text { text, opaque, .. }) => {
                 let fields = opaque.as_ref().and_then(|opaque| opaque.of(PROVIDER)?.as_object());
-                match fields {
-                    Some(fields) if !text.trim().is_empty() => {
-                        self.push(&Own { kind: "text", text: Some(text), call: None, fields })
-                    }
-                    _ => self.text(text),
+                if fields.is_none() || text.trim().is_empty() {
+                    return self.text(text);
                 }
+                let mut block = JsonBody::new(fields);
+                block.field("type", "text")?;
+                block.field("text", text)?;
+                self.add(&block.end()?);
+                Ok(())
             }
             ReplyPart::Reasoning(reasoning) if may_go_back(reasoning) => {
                 self.push(&reasoning.opaque)
@@ -144,19 +180,13 @@ impl Written {
             _ => Cow::Owned(json!({"input": call.arguments}).to_string()),
         };
         let name = portable_name(&call.name, LONGEST_NAME);
-        let none = Map::new();
-        let fields = call.opaque.as_ref().and_then(|opaque| opaque.of(PROVIDER)?.as_object());
-        let called = Called {
-            id: portable_id(&call.id, LONGEST_ID),
-            name: &name,
-            input: serde_json::from_str(&input)?,
-        };
-        self.push(&Own {
-            kind: "tool_use",
-            text: None,
-            call: Some(called),
-            fields: fields.unwrap_or(&none),
-        })?;
+        let opaque = call.opaque.as_ref();
+        let mut block = JsonBody::new(opaque.and_then(|opaque| opaque.of(PROVIDER)?.as_object()));
+        block.field("type", "tool_use")?;
+        block.field("id", &portable_id(&call.id, LONGEST_ID))?;
+        block.field("name", &name)?;
+        block.raw("input", input.as_bytes());
+        self.add(&block.end()?);
         self.calls.push(name.into_owned());
         Ok(())
     }
@@ -209,27 +239,6 @@ fn may_go_back(reasoning: &Reasoning) -> bool {
     reasoning.provider == PROVIDER
         && reasoning.opaque.is_object()
         && (reasoning.opaque["type"] != "thinking" || signed(&reasoning.opaque["signature"]))
-}
-
-/// A block of a model's message.
-#[derive(Serialize)]
-struct Own<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<&'a str>,
-    #[serde(flatten)]
-    call: Option<Called<'a>>,
-    /// The fields that only this provider understands, such as citations.
-    #[serde(flatten)]
-    fields: &'a Map<String, Value>,
-}
-
-#[derive(Serialize)]
-struct Called<'a> {
-    id: Cow<'a, str>,
-    name: &'a str,
-    input: &'a RawValue,
 }
 
 #[derive(Serialize)]

@@ -2,7 +2,6 @@
 
 use serde::Deserialize;
 use serde::de::Error as _;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use toolwright_module::message::{Opaque, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
@@ -10,7 +9,7 @@ use toolwright_module::provider::lenient::{Count, Text, if_object, is_set, objec
 use toolwright_module::provider::{ProviderError, complete_calls};
 use toolwright_module::{Reply, Request};
 
-use crate::block::Block;
+use crate::block::{Block, content};
 use crate::{PROVIDER, Result};
 
 /// A whole reply, or the beginning of a streamed one.
@@ -18,8 +17,8 @@ use crate::{PROVIDER, Result};
 pub(crate) struct Message {
     #[serde(default)]
     model: Text,
-    #[serde(default)]
-    content: Option<Box<RawValue>>,
+    #[serde(default, deserialize_with = "content")]
+    content: Option<Vec<Block>>,
     #[serde(default)]
     stop_reason: Text,
     #[serde(default)]
@@ -182,22 +181,12 @@ impl Received {
         if is_set(&message.error) {
             return Err(ProviderError::reported(&message.error, tokens.usage()));
         }
-        let Some(content) = message.content else {
+        let Some(blocks) = message.content else {
             let source = serde_json::Error::custom("expected a message with `content`");
             return Err(ProviderError::Decoding { source, raw: String::new() });
         };
-        let mut received = Self { model: message.model, tokens, ..Self::default() };
+        let mut received = Self { model: message.model, blocks, tokens, ..Self::default() };
         received.ending.update(message.stop_reason, message.stop_details, message.container);
-        let raw = content.get();
-        let items: Vec<&RawValue> = match raw.as_bytes() {
-            b"\"\"" => Vec::new(),
-            [b'[', ..] => serde_json::from_str(raw)
-                .map_err(|source| ProviderError::Decoding { source, raw: raw.to_owned() })?,
-            _ => vec![&*content],
-        };
-        for (index, item) in (0..).zip(items) {
-            received.blocks.push(Block::begin(index, item.get())?);
-        }
         Ok(received)
     }
 

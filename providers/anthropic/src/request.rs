@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use toolwright_module::message::Part;
 use toolwright_module::model::{Effort, SettingSet, Settings, ToolChoice};
 use toolwright_module::provider::{JsonBody, Kept, KeptTools, ProviderError};
 use toolwright_module::{Message, Request};
@@ -50,8 +51,8 @@ struct WrittenTools {
     tools: Vec<u8>,
     /// Place in the list at which the mark of a cached prefix fits.
     mark_at: Option<usize>,
-    /// The schema of the answer, in the API's form. Empty if there is none.
-    format: Vec<u8>,
+    /// The schema of the answer, in the API's form.
+    format: Option<Box<RawValue>>,
     /// A system block with the schema of the answer, if the API cannot enforce it.
     told: Vec<u8>,
 }
@@ -128,6 +129,11 @@ pub(crate) fn body(
     check_thinking(request, &settings, thinking.as_ref())?;
 
     let tools = options.tools(request)?;
+    if options.citations && tools.format.is_some() && has_document(request) {
+        return Err(refused(
+            "Anthropic does not cite documents in an answer with a schema; leave `with_citations` out, or get the answer as the arguments of a call with `with_structured_output(false)`",
+        ));
+    }
     let written = options.messages(request)?;
     let first = written.iter().take_while(|message| message.role == Role::System).count();
     let (system, messages) = written.split_at(first);
@@ -135,20 +141,9 @@ pub(crate) fn body(
     let mark = (settings.cache != Some(false)).then(|| options.cache_time.mark());
 
     let system = system.iter().map(|message| &*message.blocks).chain([&*tools.told]);
-    let mut system = joined(system);
+    let has_system = system.clone().any(|block| !block.is_empty());
+    let mut choice = choice(request, &settings, !tools.tools.is_empty());
     let mut list = Cow::Borrowed(&*tools.tools);
-    if let Some(mark) = mark {
-        // The system text follows the tools in the prompt, so its mark holds for both.
-        match (system.is_empty(), tools.mark_at) {
-            (false, _) => insert_mark(&mut system, mark),
-            (true, Some(at)) => {
-                let (before, after) = tools.tools.split_at(at);
-                list = Cow::Owned([before, mark, after].concat());
-            }
-            (true, None) => {}
-        }
-    }
-    let mut choice = choice(request, &settings, !list.is_empty());
     if list.is_empty() {
         // The API refuses calls in a conversation without tools.
         let names = messages.iter().flat_map(|message| &message.calls);
@@ -158,21 +153,28 @@ pub(crate) fn body(
 
     let mut body = JsonBody::new(settings.extra.get(PROVIDER));
     body.reserve(written.iter().map(|message| message.size()).sum::<usize>() + list.len());
-    let mut write = || {
+    let write = || {
         body.field("model", &options.model)?;
         body.field("max_tokens", &most)?;
         if !list.is_empty() {
-            body.raw("tools", &list);
+            // The system text follows the tools in the prompt, so its mark holds for both.
+            let mark = mark.filter(|_| !has_system).zip(tools.mark_at);
+            body.raw_with("tools", |json| match mark {
+                Some((mark, at)) => {
+                    let (before, after) = list.split_at(at);
+                    [before, mark, after].iter().for_each(|part| json.extend_from_slice(part));
+                }
+                None => json.extend_from_slice(&list),
+            });
         }
         body.optional("tool_choice", &choice)?;
-        if !system.is_empty() {
-            body.list("system", [&system]);
+        if has_system {
+            body.raw_with("system", |json| write_blocks(json, system, mark));
         }
-        body.raw("messages", &list_of(&turns, mark));
+        body.raw_with("messages", |json| write_turns(json, &turns, mark));
         body.optional("thinking", &thinking)?;
-        if effort.is_some() || !tools.format.is_empty() {
-            let format = Some(&*tools.format).filter(|format| !format.is_empty());
-            let format = format.map(serde_json::from_slice).transpose()?;
+        let format = tools.format.as_deref();
+        if effort.is_some() || format.is_some() {
             body.field("output_config", &OutputConfig { effort, format })?;
         }
         body.optional("temperature", &settings.temperature)?;
@@ -199,9 +201,17 @@ impl Options {
     /// Returns the messages of a request, each written once.
     fn messages(&self, request: &Request) -> Result<Vec<Arc<Written>>> {
         let write =
-            |message: &Message| Ok(Arc::new(Written::of(message, self.citations).map_err(unsent)?));
-        let messages = request.messages.iter();
-        messages.map(|message| self.kept.messages.get_or_make(message, write)).collect()
+            |message: &Message| Written::of(message, self.citations).map(Arc::new).map_err(unsent);
+        let mut written = Vec::with_capacity(request.messages.len());
+        for message in &request.messages {
+            written.push(self.kept.messages.get_or_make(message, write)?);
+        }
+        if let Some(last) = written.iter().rposition(|message| !message.is_empty())
+            && let Some(message) = written[last].without_last_space(&request.messages[last])
+        {
+            written[last] = write(&message)?;
+        }
+        Ok(written)
     }
 
     /// Returns the tools and the output of a request, written once.
@@ -236,7 +246,8 @@ impl Options {
                 if let Some(output) = lowered.output {
                     match output.strict {
                         true => {
-                            written.format = serde_json::to_vec(&Format { schema: &output.schema })?
+                            let format = Format { schema: &output.schema };
+                            written.format = Some(serde_json::value::to_raw_value(&format)?);
                         }
                         false => {
                             let text = format!(
@@ -298,24 +309,29 @@ fn unavailable<'a>(names: impl Iterator<Item = &'a String>) -> serde_json::Resul
     serde_json::to_vec(&tools.collect::<Vec<_>>())
 }
 
-/// Joins blocks with commas.
-fn joined<'a>(lists: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
-    let mut all = Vec::new();
-    for list in lists.into_iter().filter(|list| !list.is_empty()) {
-        if !all.is_empty() {
-            all.push(b',');
+/// Writes a list of blocks. Its end is that of a cached prefix, if there is a mark.
+fn write_blocks<'a>(
+    json: &mut Vec<u8>,
+    lists: impl Iterator<Item = &'a [u8]>,
+    mark: Option<&[u8]>,
+) {
+    json.push(b'[');
+    let begin = json.len();
+    for list in lists.filter(|list| !list.is_empty()) {
+        if json.len() > begin {
+            json.push(b',');
         }
-        all.extend_from_slice(list);
+        json.extend_from_slice(list);
     }
-    all
-}
-
-/// Adds the mark of a cached prefix to the last block.
-fn insert_mark(blocks: &mut Vec<u8>, mark: &[u8]) {
-    if blocks.pop().is_some() {
-        blocks.extend_from_slice(mark);
-        blocks.push(b'}');
+    if let Some(mark) = mark
+        && json.len() > begin
+    {
+        // Before the brace at the end of the last block.
+        json.pop();
+        json.extend_from_slice(mark);
+        json.push(b'}');
     }
+    json.push(b']');
 }
 
 /// Neighbours of one role, which are one message of the API.
@@ -326,11 +342,10 @@ struct Turn<'a> {
 
 /// Returns the turns of a conversation. A message without a block is not sent.
 fn turns(messages: &[Arc<Written>]) -> Vec<Turn<'_>> {
-    let is_empty = |message: &Written| message.blocks.is_empty() && message.results.is_empty();
     let mut turns: Vec<Turn<'_>> = Vec::new();
     let mut begin = 0;
     for (at, message) in messages.iter().enumerate() {
-        if is_empty(message) {
+        if message.is_empty() {
             continue;
         }
         match turns.last_mut() {
@@ -344,35 +359,24 @@ fn turns(messages: &[Arc<Written>]) -> Vec<Turn<'_>> {
     turns
 }
 
-/// Returns the list of the API's messages. The last two turns of the user end a cached prefix: the
+/// Writes the list of the API's messages. The last two turns of the user end a cached prefix: the
 /// last one for the next request, and the one before because the last request has cached it, so
 /// that it is found however many blocks the turn between has.
-fn list_of(turns: &[Turn<'_>], mark: Option<&[u8]>) -> Vec<u8> {
+fn write_turns(json: &mut Vec<u8>, turns: &[Turn<'_>], mark: Option<&[u8]>) {
     let users = turns.iter().enumerate().filter(|(_, turn)| turn.role == Role::User);
     let first_marked = users.rev().take(2).last().map_or(usize::MAX, |(at, _)| at);
-    let messages = turns.iter().flat_map(|turn| turn.messages);
-    let mut json = Vec::with_capacity(messages.map(|message| message.size()).sum::<usize>() + 2);
     json.push(b'[');
     for (at, turn) in turns.iter().enumerate() {
         json.extend_from_slice(if at == 0 { br#"{"role":""# } else { br#",{"role":""# });
         json.extend_from_slice(turn.role.name().as_bytes());
-        json.extend_from_slice(br#"","content":["#);
+        json.extend_from_slice(br#"","content":"#);
         let results = turn.messages.iter().map(|message| &*message.results);
         let blocks = turn.messages.iter().map(|message| &*message.blocks);
-        let begin = json.len();
-        for block in results.chain(blocks).filter(|block| !block.is_empty()) {
-            if json.len() > begin {
-                json.push(b',');
-            }
-            json.extend_from_slice(block);
-        }
-        if let Some(mark) = mark.filter(|_| turn.role == Role::User && at >= first_marked) {
-            insert_mark(&mut json, mark);
-        }
-        json.extend_from_slice(b"]}");
+        let is_marked = turn.role == Role::User && at >= first_marked;
+        write_blocks(json, results.chain(blocks), mark.filter(|_| is_marked));
+        json.push(b'}');
     }
     json.push(b']');
-    json
 }
 
 /// Returns the container of the last reply, if the request answers its calls or continues it.
@@ -459,6 +463,16 @@ fn check_thinking(
         ));
     }
     Ok(())
+}
+
+/// Whether there is a document that the model could cite.
+fn has_document(request: &Request) -> bool {
+    let is_document = |part: &Part| matches!(part, Part::Document(_));
+    request.messages.iter().any(|message| match &**message {
+        Message::User { parts } => parts.iter().any(is_document),
+        Message::Tool(result) => result.parts.iter().any(is_document),
+        _ => false,
+    })
 }
 
 /// Returns the error for a request that the API would refuse.

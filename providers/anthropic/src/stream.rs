@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use toolwright_module::model::Usage;
 use toolwright_module::provider::lenient::{Count, Text};
 use toolwright_module::provider::{Decoder, Deltas, ProviderError};
 use toolwright_module::{Reply, Request};
@@ -120,7 +121,8 @@ impl Decoder for Pieces {
             "content_block_start" => {
                 if let Some(block) = event.content_block {
                     let next = self.received.blocks.len() as u64;
-                    let block = Block::begin(event.index.0.unwrap_or(next), block.get())?;
+                    let mut block: Block = read(block)?;
+                    block.index = event.index.0.unwrap_or(next);
                     self.begin(block, deltas);
                 }
             }
@@ -176,5 +178,9 @@ impl Decoder for Pieces {
 
     fn so_far(&self) -> String {
         self.received.so_far()
+    }
+
+    fn usage(&self) -> Usage {
+        self.received.tokens.usage()
     }
 }

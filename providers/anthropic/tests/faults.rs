@@ -66,12 +66,16 @@ async fn a_wrong_key_and_an_unknown_model_are_not_retried() {
 
 #[tokio::test]
 async fn an_error_in_a_stream_has_the_usage_so_far() {
-    let body = include_str!("streams/error_without_a_name.sse");
-    let server = Server::answering([Answer::events(body, 64)]).await;
-    let (_, reply) = streamed(&server.model("claude-test"), hi()).await;
-    let error = reply.unwrap_err();
-    assert!(error.is_retryable(), "{error:?}");
-    assert_eq!(error.usage().input_tokens, 30);
+    for body in [
+        include_str!("streams/error_without_a_name.sse"),
+        include_str!("streams/error_in_the_midst.sse"),
+    ] {
+        let server = Server::answering([Answer::events(body, 64)]).await;
+        let (_, reply) = streamed(&server.model("claude-test"), hi()).await;
+        let error = reply.unwrap_err();
+        assert!(error.is_retryable(), "{error:?}");
+        assert_eq!(error.usage().input_tokens, 30);
+    }
 }
 
 #[tokio::test]

@@ -312,6 +312,59 @@ async fn documents_are_cited_if_the_model_is_asked_to() {
 }
 
 #[tokio::test]
+async fn citations_beside_the_schema_of_an_answer_are_an_error_before_the_request() {
+    let cited = |model: Anthropic| model.with_citations(true);
+    let document = Document::bytes("text/plain", *b"Sales rose by 3 %.");
+    let question = Request::new([Message::user_parts([document.into(), "Did they rise?".into()])]);
+    let error = unsent(&question.clone().with_output(look()), "claude-sonnet-4-5", cited).await;
+    assert!(error.contains("with_structured_output(false)"), "{error}");
+
+    // Without a document, a schema or structured output there is nothing to refuse.
+    let body = sent(&hi().with_output(look()), "claude-sonnet-4-5", cited).await;
+    assert!(body["output_config"]["format"].is_object(), "{body}");
+    let as_call = |model: Anthropic| model.with_citations(true).with_structured_output(false);
+    for body in [
+        sent(&question, "claude-sonnet-4-5", cited).await,
+        sent(&question.with_output(look()), "claude-sonnet-4-5", as_call).await,
+    ] {
+        let document = &body["messages"][0]["content"][0];
+        assert_eq!(document["citations"], json!({"enabled": true}), "{body}");
+        assert_eq!(body["output_config"], Value::Null, "{body}");
+    }
+}
+
+/// The model continues a text at the end of the conversation, and the API refuses white space
+/// there.
+#[tokio::test]
+async fn white_space_at_the_end_of_a_text_to_continue_is_left_out() {
+    let own = |value| Opaque::new("anthropic", value);
+    let said = |parts: &[ReplyPart]| Arc::new(Message::Assistant { parts: parts.to_vec() });
+    let text = ReplyPart::text("The answer \n is \n\t");
+    let cited = Text::new("Blue. ").with_opaque(own(json!({"citations": []})));
+    let container = ReplyPart::Other(own(json!({"container": {"id": "c1"}})));
+    for (last, expected) in [
+        (vec![text.clone()], "The answer \n is"),
+        (vec![text.clone(), ReplyPart::text(" "), container], "The answer \n is"),
+        (vec![ReplyPart::text("a "), ReplyPart::Text(cited)], "Blue."),
+    ] {
+        let mut request = hi();
+        request.messages.push(said(&last));
+        // A message without a block is not sent, so it does not end the conversation.
+        request.messages.push(Message::user(" "));
+        let body = sent(&request, "claude-sonnet-4-5", |model| model).await;
+        let content = body["messages"][1]["content"].as_array().unwrap();
+        assert_eq!(content.last().unwrap()["text"], expected);
+        assert!(content.len() < 2 || content[0]["text"] == "a ", "{body}");
+
+        // In the midst of a conversation it stays.
+        request.messages.push(Message::user("Go on."));
+        let body = sent(&request, "claude-sonnet-4-5", |model| model).await;
+        let content = body["messages"][1]["content"].as_array().unwrap();
+        assert_ne!(content.last().unwrap()["text"], expected);
+    }
+}
+
+#[tokio::test]
 async fn a_part_that_the_api_does_not_take_is_an_error() {
     for (part, says) in [
         (Part::from(Audio::bytes("audio/mpeg", *b"ID3")), "takes no audio"),

@@ -40,11 +40,16 @@ impl Listener {
         self.shared.lock().unwrap().answers.push_back(body);
     }
 
+    /// Takes the bodies of the requests since the last call.
+    pub(crate) fn bodies(&self) -> Vec<Value> {
+        std::mem::take(&mut self.shared.lock().unwrap().bodies)
+    }
+
     /// Takes the body of the only request since the last call.
     pub(crate) fn body(&self) -> Option<Value> {
-        let mut shared = self.shared.lock().unwrap();
-        assert!(shared.bodies.len() <= 1, "several requests");
-        shared.bodies.pop()
+        let mut bodies = self.bodies();
+        assert!(bodies.len() <= 1, "several requests");
+        bodies.pop()
     }
 }
 

@@ -160,6 +160,22 @@ impl Gemini {
     /// Creates a model of a server with the API of Vertex AI, such as a proxy. The base URL ends in
     /// `/projects/PROJECT/locations/LOCATION`.
     ///
+    /// It has no token: set it with [`with_token`](Self::with_token), or the key of the proxy with
+    /// [`with_header`](Self::with_header).
+    ///
+    /// ```
+    /// use toolwright_gemini::Gemini;
+    /// use toolwright_module::LanguageModel;
+    /// use toolwright_module::model::Setting;
+    ///
+    /// let base_url = "https://proxy.example.com/v1/projects/my-project/locations/global";
+    /// let model = Gemini::vertex_at(base_url, "gemini-2.5-flash")?.with_token("made-up")?;
+    /// assert_eq!(model.base_url(), base_url);
+    /// // Only Vertex AI has labels.
+    /// assert!(model.capabilities().settings.has(Setting::Metadata));
+    /// # Ok::<(), toolwright_gemini::ProviderError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// The errors of [`at`](Self::at).
@@ -215,7 +231,21 @@ impl Gemini {
         Ok(self.with(|parts| parts.connection = connection))
     }
 
-    /// Sets the API key, which goes into the header `x-goog-api-key`.
+    /// Sets the API key, which goes into the header `x-goog-api-key`. No error, log or recording
+    /// shows it.
+    ///
+    /// ```
+    /// use toolwright_gemini::{Gemini, ProviderError};
+    ///
+    /// let model = Gemini::at("https://example.com/v1beta", "gemini-2.5-flash")?;
+    /// assert!(matches!(model.clone().with_key(" "), Err(ProviderError::MissingKey { .. })));
+    /// let model = model.with_key("made-up")?;
+    ///
+    /// // Others on the network could read it.
+    /// let plain = Gemini::at("http://example.com/v1beta", "gemini-2.5-flash")?;
+    /// assert!(matches!(plain.with_key("made-up"), Err(ProviderError::BaseUrl { .. })));
+    /// # Ok::<(), ProviderError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -230,6 +260,18 @@ impl Gemini {
     }
 
     /// Sets the access token, which goes into the header `authorization`.
+    ///
+    /// A token is valid for an hour or so. A long-running program makes a model with the new token,
+    /// which shares the connections of the old one:
+    ///
+    /// ```
+    /// use toolwright_gemini::Gemini;
+    ///
+    /// let model = Gemini::vertex("my-project", "global", "gemini-2.5-flash", "made-up")?;
+    /// let renewed = model.clone().with_token("made-up, too")?;
+    /// assert_eq!(renewed.base_url(), model.base_url());
+    /// # Ok::<(), toolwright_gemini::ProviderError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -268,6 +310,14 @@ impl Gemini {
     ///
     /// Turn its redirects off, unless every server that they lead to may get the
     /// conversation. The limits of this model still hold.
+    ///
+    /// ```
+    /// use toolwright_gemini::{Gemini, reqwest};
+    ///
+    /// let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
+    /// let model = Gemini::at("https://example.com/v1beta", "gemini-2.5-flash")?.with_http(http);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn with_http(self, http: reqwest::Client) -> Self {
         self.with(|parts| parts.connection = parts.connection.clone().with_http(http))
@@ -276,7 +326,17 @@ impl Gemini {
     /// Sets whether the request contains the schema of the answer. Default: `true`.
     ///
     /// Models before Gemini 3 refuse a schema beside tools. With `false`, the answer is the
-    /// arguments of a tool call.
+    /// arguments of a tool call, which every model takes beside other tools.
+    ///
+    /// ```
+    /// use toolwright_gemini::Gemini;
+    /// use toolwright_module::LanguageModel;
+    ///
+    /// let model = Gemini::at("https://example.com/v1beta", "gemini-2.5-flash")?
+    ///     .with_structured_output(false);
+    /// assert!(!model.capabilities().structured_output);
+    /// # Ok::<(), toolwright_gemini::ProviderError>(())
+    /// ```
     #[must_use]
     pub fn with_structured_output(self, structured_output: bool) -> Self {
         self.with(|parts| parts.structured_output = structured_output)
@@ -312,6 +372,18 @@ impl Gemini {
 
     /// Sets whether replies contain summaries of the model's thoughts. Default: not sent, and the
     /// models send none.
+    ///
+    /// They are [`Reasoning`](toolwright_module::message::ReplyPart::Reasoning) parts, and
+    /// [`Delta::Reasoning`] in a stream. The thoughts themselves are billed either way, and are in
+    /// [`Usage::reasoning_tokens`](toolwright_module::model::Usage::reasoning_tokens). How long the
+    /// model thinks is the effort of the [settings](Self::with_settings).
+    ///
+    /// ```
+    /// use toolwright_gemini::Gemini;
+    ///
+    /// let model = Gemini::at("https://example.com/v1beta", "gemini-3-pro")?.with_thoughts(true);
+    /// # Ok::<(), toolwright_gemini::ProviderError>(())
+    /// ```
     #[must_use]
     pub fn with_thoughts(self, thoughts: bool) -> Self {
         self.with(|parts| parts.thoughts = Some(thoughts))
@@ -319,6 +391,11 @@ impl Gemini {
 
     /// Sets from which probability on harmful content of a category is blocked. Default: the
     /// server's. A later value of the same category replaces the earlier one.
+    ///
+    /// Both are the API's words, which this crate does not check: a threshold is `BLOCK_NONE`,
+    /// `BLOCK_ONLY_HIGH`, `BLOCK_MEDIUM_AND_ABOVE`, `BLOCK_LOW_AND_ABOVE` or `OFF`. A blocked reply
+    /// ends with [`Finish::Refused`](toolwright_module::model::Finish::Refused), and
+    /// [`reply_details`](crate::reply_details) has the ratings.
     ///
     /// ```
     /// use toolwright_gemini::Gemini;
@@ -360,7 +437,17 @@ impl Gemini {
     /// Sets the cached content that each prompt begins with, such as `cachedContents/abc`.
     ///
     /// Make it with the same instructions and tools that the requests have: the API does not take
-    /// them beside cached content, so they are left out of the requests.
+    /// them beside cached content, so they are left out of the requests. A request after the
+    /// content has expired fails. The cached tokens of a reply are in
+    /// [`Usage::cached_tokens`](toolwright_module::model::Usage::cached_tokens).
+    ///
+    /// ```
+    /// use toolwright_gemini::Gemini;
+    ///
+    /// let model = Gemini::at("https://example.com/v1beta", "gemini-2.5-flash")?
+    ///     .with_cached_content("cachedContents/abc");
+    /// # Ok::<(), toolwright_gemini::ProviderError>(())
+    /// ```
     #[must_use]
     pub fn with_cached_content(self, name: impl Into<String>) -> Self {
         self.with(|parts| parts.cached_content = Some(name.into()))
@@ -368,12 +455,38 @@ impl Gemini {
 
     /// Sets whether the arguments of calls arrive in pieces when a reply is streamed. Default:
     /// `false`. Only Vertex AI has it, from Gemini 3 on.
+    ///
+    /// The pieces become the text of a JSON object, as [`Delta::Call`]s. A piece that contradicts an
+    /// earlier one fails the reply with [`ProviderError::Unclear`], because the call may not be what
+    /// the model meant.
+    ///
+    /// ```
+    /// use toolwright_gemini::Gemini;
+    ///
+    /// let model = Gemini::vertex("my-project", "global", "gemini-3-pro", "made-up")?
+    ///     .with_streamed_arguments(true);
+    /// # Ok::<(), toolwright_gemini::ProviderError>(())
+    /// ```
     #[must_use]
     pub fn with_streamed_arguments(self, streamed: bool) -> Self {
         self.with(|parts| parts.streamed_arguments = streamed)
     }
 
     /// Sets the maximum number of retries. Default: 2.
+    ///
+    /// A request is retried only if no answer has begun, and after the pause that the server asks
+    /// for. With 0, [`Error::retry_after`](toolwright_module::Error::retry_after) is that pause:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use toolwright_gemini::Gemini;
+    ///
+    /// let model = Gemini::at("https://example.com/v1beta", "gemini-2.5-flash")?
+    ///     .with_retries(0)
+    ///     .with_timeout(Duration::from_secs(60))?
+    ///     .with_max_time(Duration::from_secs(300));
+    /// # Ok::<(), toolwright_gemini::ProviderError>(())
+    /// ```
     #[must_use]
     pub fn with_retries(self, retries: u32) -> Self {
         self.with(|parts| parts.connection = parts.connection.clone().with_retries(retries))

@@ -545,6 +545,10 @@ impl Decoder for Chunks {
         }
         serde_json::to_string(&self.parts).unwrap_or_default()
     }
+
+    fn usage(&self) -> Usage {
+        self.counts.usage()
+    }
 }
 
 /// Converts the reason to finish, and whether the prompt was blocked.

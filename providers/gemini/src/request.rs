@@ -66,8 +66,9 @@ struct WrittenMessage {
 /// The tools and the output of a request.
 #[derive(Debug)]
 struct WrittenTools {
-    /// The list of functions. Empty if there are none.
-    functions: Vec<u8>,
+    /// The items of the list of tools, with commas between them. Empty if there are none.
+    tools: Vec<u8>,
+    has_functions: bool,
     /// The schema of the answer. Empty if there is none.
     format: Vec<u8>,
 }
@@ -84,7 +85,7 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<Vec<u8>> 
     let write = || {
         let (system, contents) = contents(request, options)?;
         let mut body = JsonBody::new(extra.fields.as_deref());
-        body.reserve(system.len() + contents.len() + tools.functions.len() + 512);
+        body.reserve(system.len() + contents.len() + tools.tools.len() + 512);
         match options.cached_content {
             // The cached content has the instructions and the tools; the API refuses them beside.
             Some(name) => body.field("cachedContent", name)?,
@@ -151,8 +152,18 @@ fn tools(request: &Request, options: &Options<'_>) -> Result<Arc<WrittenTools>> 
             function.raw("parametersJsonSchema", schema.get().as_bytes());
             add(&mut functions, &function.end()?);
         }
+        let has_functions = !functions.is_empty();
+        let mut tools = Vec::new();
+        if has_functions {
+            let mut tool = JsonBody::new(None);
+            tool.list("functionDeclarations", [functions]);
+            tools = tool.end()?;
+        }
+        for tool in options.server_tools {
+            add(&mut tools, &serde_json::to_vec(tool)?);
+        }
         let schema = lowered.output.map(|output| output.schema.get().as_bytes().to_vec());
-        Ok(WrittenTools { functions, format: schema.unwrap_or_default() })
+        Ok(WrittenTools { tools, has_functions, format: schema.unwrap_or_default() })
     };
     let written = write();
     let written =
@@ -168,21 +179,11 @@ fn write_tools(
     options: &Options<'_>,
     extra: Option<&Map<String, Value>>,
 ) -> serde_json::Result<()> {
-    let has_functions = !tools.functions.is_empty();
-    let mut list = Vec::new();
-    if has_functions {
-        list.extend_from_slice(br#"{"functionDeclarations":["#);
-        list.extend_from_slice(&tools.functions);
-        list.extend_from_slice(b"]}");
-    }
-    for tool in options.server_tools {
-        add(&mut list, &serde_json::to_vec(tool)?);
-    }
-    if !list.is_empty() {
-        body.list("tools", [list]);
+    if !tools.tools.is_empty() {
+        body.list("tools", [&tools.tools]);
     }
     let mut calling = Map::new();
-    if has_functions {
+    if tools.has_functions {
         let (mode, name) = match &request.tool_choice {
             ToolChoice::None => (Some("NONE"), None),
             ToolChoice::Required => (Some("ANY"), None),

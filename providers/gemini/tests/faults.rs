@@ -104,6 +104,19 @@ async fn a_stream_that_breaks_before_its_end_is_an_error() {
 }
 
 #[tokio::test]
+async fn an_error_in_a_stream_has_the_usage_so_far() {
+    let begins = "data: {\"candidates\": [{\"content\": {\"parts\": [{\"text\": \"a\"}]}}], \"usageMetadata\": {\"promptTokenCount\": 30}}\n\n";
+    let error = "data: {\"error\": {\"code\": 503, \"message\": \"Overloaded.\"}}\n\n";
+    for name in ["", "event: error\n"] {
+        let body = format!("{begins}{name}{error}");
+        let server = Server::answering([Answer::events(&body, 4096)]).await;
+        let error = streamed(&server.model(), hi()).await.1.unwrap_err();
+        assert!(matches!(own(&error), ProviderError::Reported { .. }), "{error:?}");
+        assert_eq!(error.usage().input_tokens, 30);
+    }
+}
+
+#[tokio::test]
 async fn the_end_after_a_tool_of_the_server_may_not_be_the_last() {
     let code = "data: {\"candidates\": [{\"content\": {\"parts\": [{\"executableCode\": {\"code\": \"1\"}}]}, \"finishReason\": \"STOP\"}]}\n\n";
     let server = Server::answering([Answer::events(code, 4096).then_reset()]).await;

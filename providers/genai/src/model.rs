@@ -153,7 +153,7 @@ fn error(error: genai::Error) -> ProviderError {
             _ => String::new(),
         };
         let value = serde_json::from_str(&body).unwrap_or(Value::Null);
-        let message = match ProviderError::bare_error(&value) {
+        let message = match ProviderError::bare_error(&value, Usage::unknown()) {
             Some(ProviderError::Reported { message, .. }) => message,
             _ => status.canonical_reason().unwrap_or("no reason given").to_owned(),
         };
