@@ -189,9 +189,12 @@ impl Endpoint {
     /// ```
     #[must_use]
     pub fn contains(&self, url: &Url) -> bool {
-        let base = self.0.url.path().trim_end_matches('/');
-        let rest = url.path().strip_prefix(base);
-        url.origin() == self.0.url.origin()
+        let base = &self.0.url;
+        let rest = url.path().strip_prefix(base.path().trim_end_matches('/'));
+        // The origins, without a copy of them.
+        url.scheme() == base.scheme()
+            && url.host() == base.host()
+            && url.port_or_known_default() == base.port_or_known_default()
             && url.username().is_empty()
             && url.password().is_none()
             && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

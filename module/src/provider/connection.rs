@@ -216,12 +216,13 @@ pub fn read_whole<'b, T: Deserialize<'b>>(
     body: &'b [u8],
     reply: impl FnOnce(T) -> Result<Reply>,
 ) -> Result<Reply> {
-    // For serde, a list is also a struct: its items are the fields, in their order.
-    let is_list = body.trim_ascii_start().starts_with(b"[");
-    let read = match is_list {
+    // As text, because in bytes serde_json checks the UTF-8 of each string by itself.
+    let text = std::str::from_utf8(body).map_err(serde_json::Error::custom);
+    let read = text.and_then(|text| match text.trim_ascii_start().starts_with('[') {
+        // For serde, a list is also a struct: its items are the fields, in their order.
         true => Err(serde_json::Error::custom("expected a reply, found a list")),
-        false => serde_json::from_slice(body),
-    };
+        false => serde_json::from_str(text),
+    });
     let read = read.map_err(|source| ProviderError::from_json(source, body));
     read.and_then(reply).map_err(|error| error.or_error_in(body))
 }

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolwright_module::message::{CallKind, Opaque, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
-use toolwright_module::provider::lenient::{Str, Text, is_set};
+use toolwright_module::provider::lenient::{Str, is_set};
 use toolwright_module::provider::{Deltas, ReplyParts, complete_calls, is_empty_object};
 use toolwright_module::{Reply, Request, ToolCall};
 
 use super::reasoning::{Details, Field, text_of};
-use super::reply::{Choice, Completion, Content, Function, Message};
+use super::reply::{Call, Choice, Completion, Content, Function, Message};
 use crate::Result;
 use crate::arguments::{is_complete, is_json, is_same, is_unfinished};
 use toolwright_module::provider::Decoder;
@@ -168,9 +168,9 @@ impl Pieces {
         if is_set(&choice.error) {
             return Err(ProviderError::reported(&choice.error, self.reported_usage()));
         }
-        if let Some(word) = choice.finish_reason.filled() {
-            let is_for_calls = is_for_calls(&word);
-            let finish = finish(word);
+        let word = &*choice.finish_reason;
+        if !word.is_empty() {
+            let (is_for_calls, finish) = (is_for_calls(word), finish(word));
             // A later `stop` does not replace a reason that means an incomplete reply.
             let is_kept = finish == Finish::Stop
                 && matches!(self.finish, Some(Finish::Length | Finish::Refused));
@@ -249,14 +249,10 @@ impl Pieces {
             }
         }
         self.events += 1;
-        for mut call in calls.into_iter().chain(message.tool_calls) {
-            let index = call.index.0;
-            let extra = std::mem::take(&mut call.extra_content);
-            let (id, name, arguments, is_custom) = call.function();
-            if id.is_empty() && name.is_empty() && arguments.is_empty() {
-                continue;
+        for call in calls.into_iter().chain(message.tool_calls) {
+            if !(call.id.is_empty() && call.name.is_empty() && call.arguments.is_empty()) {
+                self.call(call, deltas)?;
             }
-            self.call(Piece { index, id, name, arguments, is_custom, extra }, deltas)?;
         }
         let (name, arguments) = message.function_call.name_and_arguments();
         // Some servers send an empty one in every reply.
@@ -271,7 +267,7 @@ impl Pieces {
     }
 
     /// Adds a piece of a call.
-    fn call(&mut self, mut piece: Piece, deltas: &mut Deltas) -> Result<()> {
+    fn call(&mut self, piece: Call, deltas: &mut Deltas) -> Result<()> {
         let place = if self.is_whole { self.repeated(&piece) } else { self.known(&piece) };
         let mut place = match place {
             Some(place) => self.place_of(place, &piece)?,
@@ -298,19 +294,18 @@ impl Pieces {
         if piece.is_custom {
             self.parts.mark_custom(part);
         }
-        let arguments = std::mem::take(&mut piece.arguments);
-        self.parts.extend_call(part, piece.id.0, piece.name.0, arguments, deltas);
+        self.parts.extend_call(part, piece.id, piece.name, piece.arguments, deltas);
         Ok(())
     }
 
     /// Returns the call that an entry of a whole reply repeats. Every other entry is a new call,
     /// even if the index is the same.
-    fn repeated(&self, piece: &Piece) -> Option<usize> {
+    fn repeated(&self, piece: &Call) -> Option<usize> {
         self.calls.iter().position(|slot| {
             self.parts.call(slot.part).is_some_and(|call| {
                 !piece.id.is_empty()
-                    && *call.id == *piece.id
-                    && *call.name == *piece.name
+                    && call.id == piece.id
+                    && call.name == piece.name
                     && slot.index == piece.index
                     && is_same(&call.arguments, &piece.arguments)
             })
@@ -320,7 +315,7 @@ impl Pieces {
     /// Returns the call that a piece may belong to: by its id, else by its index, else the last.
     ///
     /// Some servers give all calls the index 0, and some give all calls the same id.
-    fn known(&self, piece: &Piece) -> Option<usize> {
+    fn known(&self, piece: &Call) -> Option<usize> {
         let last = |wanted: &dyn Fn(&Slot, &str) -> bool| {
             self.calls.iter().rposition(|slot| {
                 let id = self.parts.call(slot.part).map_or("", |call| call.id.as_str());
@@ -351,7 +346,7 @@ impl Pieces {
     /// # Errors
     ///
     /// [`ProviderError::Unclear`] if one call gets two names or two sets of arguments.
-    fn place_of(&mut self, at: usize, piece: &Piece) -> Result<Place> {
+    fn place_of(&mut self, at: usize, piece: &Call) -> Result<Place> {
         let Some(slot) = self.calls.get_mut(at) else { return Ok(Place::New) };
         let Some(known) = self.parts.call(slot.part) else { return Ok(Place::New) };
         let arguments = &*piece.arguments;
@@ -405,9 +400,9 @@ impl Pieces {
         Err(self.unclear("one call has two sets of arguments", piece))
     }
 
-    fn unclear(&self, fault: &'static str, piece: &Piece) -> ProviderError {
-        let Piece { id, name, arguments, .. } = piece;
-        let call = ToolCall::new(id.0.clone(), name.0.clone(), arguments.clone());
+    fn unclear(&self, fault: &'static str, piece: &Call) -> ProviderError {
+        let Call { id, name, arguments, .. } = piece;
+        let call = ToolCall::new(id.clone(), name.clone(), arguments.clone());
         let mut parts = self.parts.parts().to_vec();
         parts.push(ReplyPart::Call(call));
         let raw = serde_json::to_string(&parts).unwrap_or_default();
@@ -467,16 +462,6 @@ impl Pieces {
 
 fn opaque(origin: &str, extra: Value) -> Opaque {
     Opaque::new(origin, json!({"extra_content": extra}))
-}
-
-/// A piece of a call, from one event.
-struct Piece {
-    index: Option<u64>,
-    id: Text,
-    name: Text,
-    arguments: String,
-    is_custom: bool,
-    extra: Value,
 }
 
 /// The place of a piece among the calls.
@@ -612,7 +597,7 @@ fn is_for_calls(word: &str) -> bool {
     words.iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
-fn finish(word: String) -> Finish {
+fn finish(word: &str) -> Finish {
     match &*word.to_ascii_lowercase() {
         "stop" | "tool_calls" | "function_call" => Finish::Stop,
         // Other servers' words for a normal end.
@@ -620,6 +605,6 @@ fn finish(word: String) -> Finish {
         | "complete" | "completed" => Finish::Stop,
         "length" | "max_tokens" | "max_output_tokens" | "model_length" => Finish::Length,
         "content_filter" | "refusal" => Finish::Refused,
-        _ => Finish::Other(word),
+        _ => Finish::Other(word.to_owned()),
     }
 }

@@ -1,7 +1,10 @@
 //! Replies of Chat Completions, as servers send them.
 
 use std::borrow::Cow;
+use std::fmt;
 
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -90,30 +93,61 @@ pub(super) struct Message<'e> {
     pub(super) function_call: Function,
 }
 
-#[derive(Default, Deserialize)]
+/// A call, or a piece of one in a stream.
+#[derive(Deserialize)]
+#[serde(from = "CallForm<'_>")]
 pub(super) struct Call {
+    pub(super) index: Option<u64>,
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) arguments: String,
+    pub(super) is_custom: bool,
+    /// Google's data of a call, such as a signature.
+    pub(super) extra: Value,
+}
+
+/// The wire forms of a [`Call`].
+#[derive(Deserialize)]
+struct CallForm<'e> {
     #[serde(default)]
-    pub(super) index: Count,
+    index: Count,
     #[serde(default)]
-    pub(super) id: Text,
-    #[serde(rename = "type", default)]
-    pub(super) kind: Text,
+    id: Text,
+    #[serde(borrow, rename = "type", default)]
+    kind: Str<'e>,
     #[serde(default, deserialize_with = "fields")]
-    pub(super) function: Function,
+    function: Function,
     #[serde(default, deserialize_with = "fields")]
-    pub(super) custom: Custom,
+    custom: Custom,
     // Some servers send these fields here and not in `function`.
     #[serde(default)]
-    pub(super) name: Text,
+    name: Text,
     #[serde(default)]
-    pub(super) arguments: Arguments,
+    arguments: Arguments,
     #[serde(default)]
-    pub(super) parameters: Arguments,
+    parameters: Arguments,
     #[serde(default)]
-    pub(super) input: Arguments,
-    /// Google's data of a call, such as a signature.
+    input: Arguments,
     #[serde(default)]
-    pub(super) extra_content: Value,
+    extra_content: Value,
+}
+
+impl From<CallForm<'_>> for Call {
+    fn from(form: CallForm<'_>) -> Self {
+        let CallForm {
+            index, id, kind, function, custom, name, arguments, parameters, input, ..
+        } = form;
+        let first = |a: Text, b: Text| if a.is_empty() { b.0 } else { a.0 };
+        let is_custom = &*kind == "custom" || !custom.name.is_empty();
+        let (name, arguments) = if is_custom {
+            (first(custom.name, name), first(custom.input, Text(input.0)))
+        } else {
+            let (called, text) = function.name_and_arguments();
+            let text = Arguments::first([text, arguments, parameters, input]);
+            (first(called, name), text.0)
+        };
+        Self { index: index.0, id: id.0, name, arguments, is_custom, extra: form.extra_content }
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -130,11 +164,11 @@ pub(super) struct Function {
 }
 
 #[derive(Default, Deserialize)]
-pub(super) struct Custom {
+struct Custom {
     #[serde(default)]
-    pub(super) name: Text,
+    name: Text,
     #[serde(default)]
-    pub(super) input: Text,
+    input: Text,
 }
 
 /// The content of a message: a string or a list of pieces.
@@ -207,57 +241,69 @@ fn details<'de, D: Deserializer<'de>>(
 /// Deserializes the calls of a message: a list, a nested list, one call, or any of these as a
 /// string of JSON.
 fn calls<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Call>, D::Error> {
-    fn add<E: serde::de::Error>(text: &str, calls: &mut Vec<Call>) -> Result<(), E> {
-        match text.trim_start().as_bytes() {
-            [] | b"null" | b"false" => {}
-            [b'[', ..] => {
-                for entry in read::<Vec<&RawValue>, E>(text)? {
-                    add(entry.get(), calls)?;
-                }
-            }
-            [b'{', ..] => calls.push(read(text)?),
-            [b'"', ..] => {
-                let text: String = read(text)?;
-                // Some servers send such a word if there is no call.
-                if ["none", "null", "n/a"].iter().any(|word| text.trim().eq_ignore_ascii_case(word))
-                {
-                    return Ok(());
-                }
-                // The content is a string again, and not a call.
-                if text.trim_start().starts_with('"') {
-                    return Err(E::custom("a string is not a call"));
-                }
-                add(&text, calls)?;
-            }
-            _ => return Err(E::custom("it is not a call")),
-        }
+    let mut calls = Vec::new();
+    AddCalls(&mut calls).deserialize(deserializer)?;
+    Ok(calls)
+}
+
+/// Adds the calls of a value to a list.
+struct AddCalls<'c>(&'c mut Vec<Call>);
+
+impl<'de> DeserializeSeed<'de> for AddCalls<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for AddCalls<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("calls")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, call: A) -> Result<(), A::Error> {
+        self.0.push(Call::deserialize(MapAccessDeserializer::new(call))?);
         Ok(())
     }
-    let raw = <&RawValue>::deserialize(deserializer)?;
-    let mut calls = Vec::new();
-    add::<D::Error>(raw.get(), &mut calls)?;
-    Ok(calls)
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while list.next_element_seed(AddCalls(self.0))?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        let text = text.trim();
+        // Some servers send such a word if there is no call.
+        let words = ["", "none", "null", "n/a", "false"];
+        if words.iter().any(|word| text.eq_ignore_ascii_case(word)) {
+            return Ok(());
+        }
+        if !text.starts_with(['[', '{']) {
+            return Err(E::custom("it is not a call"));
+        }
+        let mut json = serde_json::Deserializer::from_str(text);
+        self.deserialize(&mut json).and_then(|()| json.end()).map_err(E::custom)
+    }
+
+    fn visit_bool<E: Error>(self, is_call: bool) -> Result<(), E> {
+        match is_call {
+            true => Err(E::custom("it is not a call")),
+            false => Ok(()),
+        }
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
 }
 
 impl Function {
     /// Returns the name and the arguments, which have several names.
     pub(super) fn name_and_arguments(self) -> (Text, Arguments) {
         (self.name, Arguments::first([self.arguments, self.parameters, self.input]))
-    }
-}
-
-impl Call {
-    /// Returns id, name, arguments and whether the tool is a custom one.
-    pub(super) fn function(self) -> (Text, Text, String, bool) {
-        let Self { id, kind, function, custom, name, arguments, parameters, input, .. } = self;
-        let first = |a: Text, b: Text| if a.is_empty() { b } else { a };
-        let is_custom = &*kind == "custom" || !custom.name.is_empty();
-        if is_custom {
-            return (id, first(custom.name, name), first(custom.input, Text(input.0)).0, true);
-        }
-        let (called, text) = function.name_and_arguments();
-        let text = Arguments::first([text, arguments, parameters, input]);
-        (id, first(called, name), text.0, false)
     }
 }
 

@@ -3,12 +3,15 @@
 //! [`Response`] is a whole reply, [`Event`] one event of a stream. A stream ends with a whole
 //! reply; [`Pieces`] adds the content that it lacks.
 
-use std::collections::{HashMap, HashSet};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
 use std::sync::Arc;
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use toolwright_module::message::{self, CallKind, Opaque, Reasoning, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
@@ -51,28 +54,55 @@ pub(crate) struct Response {
 
 /// Deserializes the items of an output: a list, a nested list, one item, or a string.
 fn output<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Box<RawValue>>, D::Error> {
-    let raw = <Box<RawValue>>::deserialize(deserializer)?;
-    match raw.get().as_bytes() {
-        b"null" | b"\"\"" => Ok(Vec::new()),
-        [b'{', ..] => Ok(vec![raw]),
-        [b'"', ..] => {
-            let content = format!(r#"{{"type":"message","content":{}}}"#, raw.get());
-            RawValue::from_string(content).map(|item| vec![item]).map_err(D::Error::custom)
-        }
-        _ => {
-            let mut items = Vec::new();
-            let listed: Vec<Box<RawValue>> =
-                serde_json::from_str(raw.get()).map_err(D::Error::custom)?;
-            for item in listed {
-                match item.get().as_bytes() {
-                    b"null" => {}
-                    [b'{', ..] => items.push(item),
-                    // A nested list, or a string.
-                    _ => items.extend(output(&*item).map_err(D::Error::custom)?),
-                }
+    let mut items = Vec::new();
+    deserializer.deserialize_any(AddItems(&mut items))?;
+    Ok(items)
+}
+
+/// Adds the items of a value to a list.
+struct AddItems<'i>(&'i mut Vec<Box<RawValue>>);
+
+impl AddItems<'_> {
+    fn add<E: Error>(self, item: &impl Serialize) -> Result<(), E> {
+        self.0.push(to_raw_value(item).map_err(E::custom)?);
+        Ok(())
+    }
+}
+
+impl<'de> Visitor<'de> for AddItems<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("items")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while let Some(item) = list.next_element::<Box<RawValue>>()? {
+            match item.get().starts_with('{') {
+                true => self.0.push(item),
+                // A nested list, or a string.
+                false => item.deserialize_any(AddItems(self.0)).map_err(A::Error::custom)?,
             }
-            Ok(items)
         }
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, item: A) -> Result<(), A::Error> {
+        // The values stay raw, because a number may have more digits than a `Value` keeps.
+        let fields =
+            <BTreeMap<String, Box<RawValue>>>::deserialize(MapAccessDeserializer::new(item));
+        self.add(&fields?)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        match text {
+            "" => Ok(()),
+            text => self.add(&json!({"type": "message", "content": text})),
+        }
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
     }
 }
 
@@ -127,11 +157,11 @@ impl From<Tokens> for Usage {
 
 /// One item of the output, of any kind.
 #[derive(Deserialize)]
-struct Item {
-    #[serde(rename = "type", default)]
-    kind: Text,
-    #[serde(default)]
-    id: Text,
+struct Item<'e> {
+    #[serde(borrow, rename = "type", default)]
+    kind: Str<'e>,
+    #[serde(borrow, default)]
+    id: Str<'e>,
     #[serde(default, deserialize_with = "list")]
     content: Vec<Piece>,
     #[serde(default, deserialize_with = "list")]
@@ -170,8 +200,8 @@ struct Function {
     parameters: Arguments,
 }
 
-impl Item {
-    fn of(raw: &RawValue) -> Result<Self> {
+impl<'e> Item<'e> {
+    fn of(raw: &'e RawValue) -> Result<Self> {
         // For serde, a list is also a struct: its items are the fields, in their order.
         if !raw.get().starts_with('{') {
             let source = serde_json::Error::custom("expected an item, which is an object");
@@ -185,7 +215,7 @@ impl Item {
         item.arguments =
             Arguments::first([std::mem::take(&mut item.arguments), arguments, parameters]);
         let is_named = !item.name.is_empty() && !item.call_id.is_empty();
-        item.kind.0 = match &*item.kind {
+        item.kind = Str(Cow::Borrowed(match &*item.kind {
             "tool_call" | "tool_use" | "function" => "function_call",
             "" if !item.name.is_empty() => "function_call",
             "" if !item.content.is_empty() => "message",
@@ -193,13 +223,10 @@ impl Item {
             // An item of unknown type with a name and a call id is a call.
             _ if is_named => "function_call",
             _ => return Ok(item),
-        }
-        .to_owned();
+        }));
         Ok(item)
     }
-}
 
-impl Item {
     /// Returns the text of reasoning: the summaries, or the reasoning itself.
     fn reasoning(&self) -> String {
         let pieces = if self.summary.is_empty() { &self.content } else { &self.summary };
@@ -429,7 +456,7 @@ impl Items<'_> {
         Ok(refused)
     }
 
-    fn call(&self, mut item: Item) -> ToolCall {
+    fn call(&self, mut item: Item<'_>) -> ToolCall {
         let namespace = std::mem::take(&mut item.namespace);
         let mut call = called(item);
         call.opaque = self.opaque("namespace", namespace);
@@ -441,8 +468,8 @@ impl Items<'_> {
     }
 }
 
-fn called(item: Item) -> ToolCall {
-    let id = item.call_id.filled().unwrap_or(item.id.0);
+fn called(item: Item<'_>) -> ToolCall {
+    let id = item.call_id.filled().unwrap_or_else(|| item.id.0.into_owned());
     match &*item.kind {
         "custom_tool_call" => ToolCall::custom(id, item.name.0, item.input.0),
         _ => {
@@ -586,7 +613,7 @@ impl Pieces {
         if !matches!(&*item.kind, "function_call" | "custom_tool_call") {
             return Ok(());
         }
-        let (item_id, call_id) = (item.id.0.clone(), item.call_id.0.clone());
+        let (item_id, call_id) = (item.id.to_string(), item.call_id.0.clone());
         let call = called(item);
         let known = self.part_of(&item_id, &call_id, index.0, &call.name);
         let is_known = known.is_some();
