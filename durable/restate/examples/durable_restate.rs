@@ -12,6 +12,8 @@
 //! The model is a script, so that the program needs no key. Environment variables make the program
 //! kill itself at a chosen moment; a test of durability sets them.
 
+#![allow(missing_docs, reason = "the macro of the SDK makes clients without docs")]
+
 use std::env;
 use std::error::Error;
 use std::fs::OpenOptions;
@@ -158,8 +160,9 @@ impl Agent {
             }
         });
         // Only this line differs from a run without Restate.
-        let finished = restate.drive(&ctx, &agent, "Repeat the numbers.", &cx).await?;
-        Ok(finished.answer)
+        let finished = restate.drive(&ctx, &agent, "Repeat the numbers.", &cx).await;
+        die_at("after", "run");
+        Ok(finished?.answer)
     }
 
     #[handler]
@@ -189,7 +192,10 @@ impl Agent {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let port = env::var("PORT").ok().map_or(Ok(9080), |port| port.parse())?;
-    let options = toolwright_restate::options(Duration::from_secs(600));
+    // Short, because the program is killed often. A real one keeps Restate's own intervals.
+    let options = toolwright_restate::options(Duration::from_secs(600))
+        .retry_policy_initial_interval(Duration::from_millis(20))
+        .retry_policy_max_interval(Duration::from_millis(200));
     let endpoint =
         Endpoint::builder().bind(Agent.into_service_definition().options(options)).build();
     HttpServer::new(endpoint).listen_and_serve((Ipv4Addr::LOCALHOST, port).into()).await;

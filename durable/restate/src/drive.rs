@@ -217,6 +217,7 @@ impl<'a, E: Engine> Drive<'a, E> {
             let step = pending.step(is_new, &made, &self.shared);
             let stored = self.engine.run(key, step).await?;
             let made = made.load(Ordering::Relaxed);
+            locked(&self.shared.events).forget(&stored, made);
             if stored.identity != identity {
                 let text = format!(
                     "the workflow `{}` goes on in another way than before: its part {key} had another task or other arguments; drive it with the agent of before",
@@ -225,7 +226,7 @@ impl<'a, E: Engine> Drive<'a, E> {
                 return Err(Stop::Attempt(text.into()));
             }
             let body = stored.body.clone();
-            self.keep_found(stored, made);
+            self.keep_events(stored, false);
             match body {
                 Body::Outcome(outcome) => {
                     let record = (made && self.restate.listener.is_some()).then(|| {
@@ -277,14 +278,6 @@ impl<'a, E: Engine> Drive<'a, E> {
         };
         self.engine.run(&format!("begin {key}"), Box::pin(step)).await?;
         Ok(is_new.load(Ordering::Relaxed))
-    }
-
-    fn keep_found(&mut self, stored: Stored, made: bool) {
-        if !made {
-            // They are in the record.
-            drop(std::mem::take(&mut *locked(&self.shared.events)));
-        }
-        self.keep_events(stored, false);
     }
 
     fn keep_events(&mut self, stored: Stored, is_last: bool) {
@@ -350,9 +343,11 @@ impl Pending {
     }
 }
 
+/// Returns the record of a step with the events so far. They stay where they are until the record is
+/// in the journal, because a cancellation can come first.
 fn stored(identity: u64, body: Body, shared: &Shared) -> Stored {
-    let Events { values: events, left_out, .. } = std::mem::take(&mut *locked(&shared.events));
-    Stored { identity, body, events, left_out }
+    let events = locked(&shared.events);
+    Stored { identity, body, events: events.values.clone(), left_out: events.left_out }
 }
 
 fn cancelled(ended: &TerminalError) -> Open {
@@ -360,6 +355,14 @@ fn cancelled(ended: &TerminalError) -> Open {
 }
 
 impl Events {
+    /// Removes the events that a record has. A record of an earlier attempt has all of them.
+    fn forget(&mut self, stored: &Stored, made: bool) {
+        let count = if made { stored.events.len() } else { self.values.len() };
+        drop(self.values.drain(..count.min(self.values.len())));
+        self.left_out = if made { self.left_out.saturating_sub(stored.left_out) } else { 0 };
+        self.bytes = self.values.iter().map(|value| value.to_string().len()).sum();
+    }
+
     fn add(&mut self, event: &Event) {
         // Readers see an event when its part has ended, and then the reply has the text.
         if matches!(event.kind, EventKind::TextDelta { .. } | EventKind::ReasoningDelta { .. }) {
