@@ -7,5 +7,8 @@ mod performer;
 mod record;
 mod restate;
 
+#[cfg(test)]
+mod tests;
+
 pub use outside::{Decide, Events, Waiting, decide, events, waiting};
 pub use restate::{Restate, options};
