@@ -195,7 +195,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // Short, because the program is killed often. A real one keeps Restate's own intervals.
     let options = toolwright_restate::options(Duration::from_secs(600))
         .retry_policy_initial_interval(Duration::from_millis(20))
-        .retry_policy_max_interval(Duration::from_millis(200));
+        .retry_policy_max_interval(Duration::from_millis(200))
+        .retry_policy_max_attempts(1_000_000);
     let endpoint =
         Endpoint::builder().bind(Agent.into_service_definition().options(options)).build();
     HttpServer::new(endpoint).listen_and_serve((Ipv4Addr::LOCALHOST, port).into()).await;

@@ -113,7 +113,7 @@ impl<'a, E: Engine> Drive<'a, E> {
     }
 
     /// Polls the driver and the loop until the driver ends.
-    pub(crate) async fn to_end<T>(
+    pub(crate) async fn until_end<T>(
         mut self,
         driving: impl Future<Output = toolwright_module::Result<T>> + Send,
         batches: Batches,

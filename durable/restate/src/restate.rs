@@ -149,7 +149,7 @@ impl Restate {
         let mut run = agent.start(task).map_err(wrong_setup)?;
         let engine = Workflow(ctx);
         let (drive, cx, batches) = Drive::new(self, &engine, ctx.key(), cx);
-        drive.to_end(agent.drive(&mut run, &cx), batches).await
+        drive.until_end(agent.drive(&mut run, &cx), batches).await
     }
 
     /// Drives the run of a typed agent, like [`drive`](Self::drive).
@@ -167,7 +167,7 @@ impl Restate {
         let mut run = agent.start(&input).map_err(wrong_setup)?;
         let engine = Workflow(ctx);
         let (drive, cx, batches) = Drive::new(self, &engine, ctx.key(), cx);
-        drive.to_end(agent.drive(&mut run, &cx), batches).await
+        drive.until_end(agent.drive(&mut run, &cx), batches).await
     }
 }
 

@@ -12,7 +12,7 @@ use crate::restate::Restate;
 /// Returns the number of moments of a run that is not interrupted.
 async fn moments(world: &World) -> usize {
     let whole = workflow();
-    whole.to_the_end(&world.house(), &world.cx()).await;
+    whole.finished(&world.house(), &world.cx()).await;
     2 * whole.steps().len()
 }
 
@@ -20,7 +20,7 @@ async fn moments(world: &World) -> usize {
 async fn a_run_that_is_killed_at_any_moment_ends_the_same_and_repeats_nothing_recorded() {
     let world = World::default();
     let reference = workflow();
-    let expected = reference.to_the_end(&world.house(), &world.cx()).await;
+    let expected = reference.finished(&world.house(), &world.cx()).await;
     let names = world.names();
     assert_eq!(names.len(), world.log.lock().unwrap().len(), "everything was done once");
     for killed_at in 0..moments(&World::default()).await {
@@ -29,7 +29,7 @@ async fn a_run_that_is_killed_at_any_moment_ends_the_same_and_repeats_nothing_re
         let restate = Restate::default();
         let end = workflow.attempt(&restate, &world.house(), "Tidy up.", &world.cx(), fate).await;
         assert!(matches!(end, End::Killed), "{killed_at}: {end:?}");
-        let finished = workflow.to_the_end(&world.house(), &world.cx()).await;
+        let finished = workflow.finished(&world.house(), &world.cx()).await;
         assert_eq!(finished.answer, expected.answer, "{killed_at}");
         assert_eq!(finished.history, expected.history, "{killed_at}");
         assert_eq!(finished.spent.usage, expected.spent.usage, "{killed_at}");
@@ -87,7 +87,7 @@ async fn reads_run_side_by_side_up_to_the_limit() {
         let model = world.model("house", [calls(reads), Reply::text("Done.")]);
         let limits = Limits::default().with_max_parallel(most);
         let agent = ToolOrchestrator::new(model, world.tools()).unwrap().with_limits(limits);
-        workflow.to_the_end(&agent, &world.cx()).await;
+        workflow.finished(&agent, &world.cx()).await;
         assert_eq!(world.most_at_once.load(Ordering::SeqCst), expected);
     }
 }

@@ -45,11 +45,11 @@ async fn without_an_approver_a_call_waits_for_a_decision_from_outside() {
     assert!(refused.contains("$.place"), "{refused}");
 
     workflow.decide(Decision::edit(r#"{"place": "the cellar"}"#));
-    let finished = workflow.to_the_end(&asks(&world), &cx).await;
+    let finished = workflow.finished(&asks(&world), &cx).await;
     assert_eq!(finished.answer, "Done.");
     assert_eq!(world.names(), ["ask house 0", "ask house 1", "tidy the cellar"]);
     assert!(workflow.waiting().is_empty());
-    let again = workflow.to_the_end(&asks(&world), &cx).await;
+    let again = workflow.finished(&asks(&world), &cx).await;
     assert_eq!((again.answer, world.count("ask house 0")), (finished.answer, 1));
 }
 
@@ -138,7 +138,7 @@ async fn a_write_that_failed_is_made_again_without_a_question() {
     };
     let end = attempt(&workflow, &agent(), &world.cx()).await;
     assert!(format!("{end:?}").contains("Retryable"), "{end:?}");
-    assert_eq!(workflow.to_the_end(&agent(), &world.cx()).await.answer, "Done.");
+    assert_eq!(workflow.finished(&agent(), &world.cx()).await.answer, "Done.");
     assert_eq!(world.names(), ["ask house 0", "ask house 1", "tried"]);
 }
 
@@ -166,13 +166,13 @@ async fn a_result_that_is_too_large_is_not_recorded_and_the_model_gets_the_reaso
 #[tokio::test]
 async fn a_journal_of_another_task_stops_the_attempt_and_not_the_run() {
     let (world, workflow) = (World::default(), workflow());
-    let finished = workflow.to_the_end(&world.house(), &world.cx()).await;
+    let finished = workflow.finished(&world.house(), &world.cx()).await;
     let other = "Do something else.";
     let (restate, fate) = (Restate::default(), Fate::default());
     let end = workflow.attempt(&restate, &world.house(), other, &world.cx(), fate).await;
     let text = format!("{end:?}");
     assert!(text.contains("Retryable") && text.contains("another task"), "{text}");
-    let again = workflow.to_the_end(&world.house(), &world.cx()).await;
+    let again = workflow.finished(&world.house(), &world.cx()).await;
     assert_eq!(again.history, finished.history);
 }
 

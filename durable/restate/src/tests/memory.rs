@@ -95,7 +95,7 @@ impl Workflow {
         };
         let mut run = agent.start(task).unwrap();
         let (drive, cx, batches) = Drive::new(restate, &attempt, "run-1", cx);
-        let driven = Box::pin(drive.to_end(agent.drive(&mut run, &cx), batches));
+        let driven = Box::pin(drive.until_end(agent.drive(&mut run, &cx), batches));
         match select(driven, Box::pin(attempt.stopped.notified())).await {
             Either::Left((Ok(finished), _)) => {
                 attempt.check_replayed();
@@ -107,7 +107,7 @@ impl Workflow {
     }
 
     /// Plays the handler until it has an end of its own.
-    pub(crate) async fn to_the_end(&self, agent: &ToolOrchestrator, cx: &Context) -> Finished {
+    pub(crate) async fn finished(&self, agent: &ToolOrchestrator, cx: &Context) -> Finished {
         match self.attempt(&Restate::default(), agent, "Tidy up.", cx, Fate::default()).await {
             End::Finished(finished) => *finished,
             end => panic!("{end:?}"),
@@ -263,7 +263,6 @@ impl Engine for Attempt<'_> {
     }
 }
 
-/// The lifetime of what several attempts share.
 pub(crate) fn workflow() -> Arc<Workflow> {
     Arc::default()
 }
