@@ -36,7 +36,6 @@ pub struct Waiting {
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[allow(clippy::exhaustive_structs, reason = "callers make it")]
 pub struct Decide {
     /// The call as [`waiting`] returned it: the decision holds for exactly what the person saw.
     pub approval: Approval,
@@ -60,7 +59,16 @@ pub struct Events {
     pub is_ended: bool,
 }
 
-/// Returns the calls of the run that wait for a decision.
+/// Returns the calls of the run that wait for a decision. Call it in a shared handler.
+///
+/// ```no_run
+/// use restate_sdk::prelude::*;
+/// use toolwright_restate::Waiting;
+///
+/// async fn waiting(ctx: SharedWorkflowContext<'_>) -> HandlerResult<Json<Vec<Waiting>>> {
+///     Ok(Json(toolwright_restate::waiting(&ctx).await?))
+/// }
+/// ```
 ///
 /// # Errors
 ///
@@ -79,6 +87,15 @@ pub async fn waiting(ctx: &SharedWorkflowContext<'_>) -> HandlerResult<Vec<Waiti
 ///
 /// New arguments that the tool does not take are refused by the run. The call waits again then, and
 /// [`Waiting::refused`] has the reason.
+///
+/// ```no_run
+/// use restate_sdk::prelude::*;
+/// use toolwright_restate::Decide;
+///
+/// async fn decide(ctx: SharedWorkflowContext<'_>, decide: Json<Decide>) -> HandlerResult<()> {
+///     toolwright_restate::decide(&ctx, decide.0).await
+/// }
+/// ```
 ///
 /// # Errors
 ///
@@ -123,11 +140,20 @@ pub async fn decide(ctx: &SharedWorkflowContext<'_>, decide: Decide) -> HandlerR
 /// [`ModelReplied`](toolwright_module::event::EventKind::ModelReplied), not in pieces. Calls that
 /// ran side by side during a crash may have their events twice.
 ///
+/// ```no_run
+/// use restate_sdk::prelude::*;
+/// use toolwright_restate::Events;
+///
+/// async fn events(ctx: SharedWorkflowContext<'_>, from: u64) -> HandlerResult<Json<Events>> {
+///     Ok(Json(toolwright_restate::events(&ctx, from).await?))
+/// }
+/// ```
+///
 /// # Errors
 ///
 /// The state cannot be read.
-pub async fn events(ctx: &SharedWorkflowContext<'_>, after: u64) -> HandlerResult<Events> {
-    let mut found = Events { next: after, ..Events::default() };
+pub async fn events(ctx: &SharedWorkflowContext<'_>, from: u64) -> HandlerResult<Events> {
+    let mut found = Events { next: from, ..Events::default() };
     for _ in 0..PAGE {
         let chunk: Option<Json<Chunk>> = get(ctx, &chunk_key(found.next)).await?;
         let Some(Json(chunk)) = chunk.filter(|Json(chunk)| chunk.number >= found.next) else {

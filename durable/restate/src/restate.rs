@@ -59,8 +59,8 @@ pub(crate) type Listener = Arc<dyn Fn(&str, &Record) + Send + Sync>;
 ///     }
 ///
 ///     #[handler]
-///     async fn events(&self, ctx: SharedWorkflowContext<'_>, after: u64) -> HandlerResult<Json<Events>> {
-///         Ok(Json(toolwright_restate::events(&ctx, after).await?))
+///     async fn events(&self, ctx: SharedWorkflowContext<'_>, from: u64) -> HandlerResult<Json<Events>> {
+///         Ok(Json(toolwright_restate::events(&ctx, from).await?))
 ///     }
 /// }
 ///
@@ -131,7 +131,8 @@ impl Restate {
     /// the run continues where it was.
     ///
     /// The key of the workflow is the id of the run. Await nothing else of `ctx` at the same time.
-    /// Without an approver in `cx`, a call that waits for a person waits for [`decide`].
+    /// Without an approver in `cx`, a call that waits for a person waits for [`decide`]. [`Restate`] has
+    /// an example.
     ///
     /// # Errors
     ///
@@ -153,6 +154,37 @@ impl Restate {
     }
 
     /// Drives the run of a typed agent, like [`drive`](Self::drive).
+    ///
+    /// ```no_run
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use toolwright_module::Signature;
+    /// use restate_sdk::prelude::*;
+    /// use toolwright_orchestrator::ReAct;
+    /// use toolwright_restate::Restate;
+    ///
+    /// /// Add two numbers.
+    /// #[derive(Serialize, Deserialize, JsonSchema)]
+    /// struct Add {
+    ///     a: i64,
+    ///     b: i64,
+    /// }
+    ///
+    /// impl Signature for Add {
+    ///     type Output = i64;
+    /// }
+    ///
+    /// struct Adder(ReAct<Add>);
+    ///
+    /// #[restate_sdk::workflow]
+    /// impl Adder {
+    ///     #[handler]
+    ///     async fn run(&self, ctx: WorkflowContext<'_>, add: Json<Add>) -> HandlerResult<i64> {
+    ///         let cx = toolwright_module::Context::default();
+    ///         Ok(Restate::default().drive_typed(&ctx, &self.0, add.0, &cx).await?.answer)
+    ///     }
+    /// }
+    /// ```
     ///
     /// # Errors
     ///
