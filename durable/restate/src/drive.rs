@@ -235,8 +235,9 @@ impl<'a, E: Engine> Drive<'a, E> {
                     });
                     return Ok((Ok(outcome), record));
                 }
-                Body::Failed(failed) if failed.is_retryable || asks.is_some() => {
-                    // The work is done once in an attempt.
+                Body::Failed(failed) if failed.is_retryable || is_refused(&failed, &asks) => {
+                    // The work is done once in an attempt. The next one comes to this record again,
+                    // and goes on after it.
                     if made {
                         return Err(Stop::Attempt(failed.error().into()));
                     }
@@ -289,6 +290,11 @@ impl<'a, E: Engine> Drive<'a, E> {
         self.engine.set(&chunk_key(number), Chunk { number, events, left_out, is_last });
         self.chunk += 1;
     }
+}
+
+/// Returns whether a decision from outside did not suit its call.
+fn is_refused(failed: &Failed, asks: &Option<Approval>) -> bool {
+    asks.is_some() && failed.stage == Stage::Approval
 }
 
 /// A part while it is settled.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolwright_module::Error;
 use toolwright_module::approval::Approval;
-use toolwright_module::error::Stage;
+use toolwright_module::error::{Audience, Stage};
 use toolwright_orchestrator::perform::Outcome;
 
 /// The key of the state with the calls that wait for a person.
@@ -51,16 +51,26 @@ pub(crate) struct Failed {
     pub(crate) text: String,
     pub(crate) stage: Stage,
     pub(crate) is_retryable: bool,
+    /// Whether it ends the whole run, and not only that of an agent below the agent.
+    pub(crate) ends_the_run: bool,
 }
 
 impl Failed {
     pub(crate) fn new(error: &Error) -> Self {
-        let text = error.to_string();
-        Self { text, stage: error.stage(), is_retryable: error.is_retryable() }
+        Self {
+            text: error.to_string(),
+            stage: error.stage(),
+            is_retryable: error.is_retryable(),
+            ends_the_run: error.audience() == Audience::Run,
+        }
     }
 
     pub(crate) fn error(self) -> Error {
-        Error::stop(self.text).at(self.stage).retryable(self.is_retryable)
+        let error = match self.ends_the_run {
+            true => Error::stop(self.text),
+            false => Error::other(self.text),
+        };
+        error.at(self.stage).retryable(self.is_retryable)
     }
 }
 

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use toolwright_module::approval::Decision;
 use toolwright_module::error::Stage;
 use toolwright_module::testing::Scripted;
-use toolwright_module::{Context, Effect, Error, Message, Reply, Request, Tool, from_fn};
+use toolwright_module::{
+    Cancellation, Context, Effect, Error, Message, Reply, Request, Tool, ToolCall, from_fn,
+};
 use toolwright_orchestrator::perform::Record;
 use toolwright_orchestrator::{ApprovalPolicy, ToolOrchestrator};
 
@@ -210,4 +212,65 @@ async fn the_listener_gets_each_record_once() {
     // 4 + 3 + 3 questions, 3 + 1 calls, and 2 calls of each agent below.
     assert_eq!(heard.len(), 18, "{heard:?}");
     assert_eq!(heard[0], r#"run-1 ["ask","","0"]"#);
+}
+
+/// Returns an agent whose first call is an agent that always fails.
+fn above_a_failing_one(world: &World) -> ToolOrchestrator {
+    let noted = world.clone();
+    let fails = Scripted::new(move |_: &Request| {
+        noted.note("ask below".to_owned());
+        Err(Error::other("the key is wrong").at(Stage::Provider))
+    });
+    let below = Tool::new(ToolOrchestrator::new(fails, []).unwrap()).unwrap();
+    let task = ToolCall::new("h", "hall", r#"{"task": "Do it."}"#);
+    let said = [Reply::calls([task]), Reply::text("It failed.")];
+    let model = world.model("house", said);
+    ToolOrchestrator::new(model, [below.named("hall").unwrap()]).unwrap()
+}
+
+#[tokio::test]
+async fn an_agent_below_fails_as_it_does_without_restate() {
+    let (world, workflow) = (World::default(), workflow());
+    let plain = above_a_failing_one(&world).run(TASK, &Context::default()).await.unwrap();
+    for _ in 0..2 {
+        let agent = above_a_failing_one(&world);
+        let finished = workflow.finished(&agent, &Context::default()).await;
+        assert_eq!(finished.answer, plain.answer);
+        assert_eq!(finished.history, plain.history);
+    }
+    assert_eq!(world.count("ask below"), 2);
+}
+
+#[tokio::test]
+async fn a_cancellation_of_the_context_ends_the_run() {
+    let (world, workflow, cancellation) = (World::default(), workflow(), Cancellation::default());
+    let cancels = cancellation.clone();
+    let tool = from_fn(move |_: Look| {
+        let cancels = cancels.clone();
+        async move {
+            cancels.cancel();
+            std::future::pending::<()>().await;
+            Ok(String::new())
+        }
+    });
+    let tool = Tool::new(tool.with_effect(Effect::Write)).unwrap().named("tidy").unwrap();
+    let said = [calls([("a", "tidy", "1")]), Reply::text("Done.")];
+    let agent = ToolOrchestrator::new(world.model("house", said), [tool]).unwrap();
+    let cx = Context::default().with_cancellation(cancellation);
+    let end = attempt(&workflow, &agent, &cx).await;
+    assert!(format!("{end:?}").contains("Terminal"), "{end:?}");
+    let cx = Context::default();
+    let again = attempt(&workflow, &agent, &cx).await;
+    assert_eq!(format!("{again:?}"), format!("{end:?}"));
+}
+
+#[tokio::test]
+async fn a_run_whose_context_is_cancelled_asks_nobody_again() {
+    let (world, workflow, cancellation) = (World::default(), workflow(), Cancellation::default());
+    let cx = Context::default().with_cancellation(cancellation.clone());
+    assert!(matches!(attempt(&workflow, &asks(&world), &cx).await, End::Suspended));
+    workflow.decide(Decision::Approve);
+    cancellation.cancel();
+    let end = attempt(&workflow, &asks(&world), &cx).await;
+    assert!(format!("{end:?}").contains("Terminal"), "{end:?}");
 }
