@@ -225,9 +225,7 @@ impl<'a, E: Engine> Drive<'a, E> {
                 );
                 return Err(Stop::Attempt(text.into()));
             }
-            let body = stored.body.clone();
-            self.keep_events(stored, false);
-            match body {
+            match self.keep_events(stored, false) {
                 Body::Outcome(outcome) => {
                     let record = (made && self.restate.listener.is_some()).then(|| {
                         let (key, outcome) = (key.clone(), outcome.clone());
@@ -281,14 +279,15 @@ impl<'a, E: Engine> Drive<'a, E> {
         Ok(is_new.load(Ordering::Relaxed))
     }
 
-    fn keep_events(&mut self, stored: Stored, is_last: bool) {
-        let Stored { events, left_out, .. } = stored;
-        if events.is_empty() && left_out == 0 && !is_last {
-            return;
+    /// Writes the events of a record to the state. Returns the rest of the record.
+    fn keep_events(&mut self, stored: Stored, is_last: bool) -> Body {
+        let Stored { body, events, left_out, .. } = stored;
+        if !events.is_empty() || left_out > 0 || is_last {
+            let number = self.chunk;
+            self.engine.set(&chunk_key(number), Chunk { number, events, left_out, is_last });
+            self.chunk += 1;
         }
-        let number = self.chunk;
-        self.engine.set(&chunk_key(number), Chunk { number, events, left_out, is_last });
-        self.chunk += 1;
+        body
     }
 }
 
