@@ -418,7 +418,9 @@ fn with_code_in_the_crate(source: &str) -> String {
 #[test]
 fn the_pages_show_exactly_the_programs_that_are_tested() {
     let crate_docs = "group/src/async_openai.rs";
-    for page in ["README.md", "docs/tool-calls.md", "docs/writing-a-provider.md", crate_docs] {
+    let pages =
+        ["README.md", "docs/restate.md", "docs/tool-calls.md", "docs/writing-a-provider.md"];
+    for page in pages.into_iter().chain([crate_docs]) {
         let shown = text(page);
         let true_to_code =
             if page == crate_docs { with_code_in_the_crate(&shown) } else { with_code(&shown) };

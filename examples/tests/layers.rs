@@ -19,6 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "toolwright-journal",
         &["toolwright-module", "toolwright-orchestrator", "toolwright-signature"],
     ),
+    ("toolwright-restate", &["toolwright-module", "toolwright-orchestrator"]),
     ("toolwright-anthropic", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     // It plays the same scripts with all of them.
     (

@@ -1,0 +1,57 @@
+//! Durable runs on [Restate](https://restate.dev): one workflow for each run, and one step for each
+//! part of the run.
+//!
+//! [`Restate::drive`] is the body of the `run` handler of a workflow. If the program or the server is
+//! killed, Restate calls the handler again, and the run continues where it was. The agent is the same
+//! as without Restate:
+//!
+//! ```no_run
+//! use restate_sdk::prelude::*;
+//! use toolwright_orchestrator::ToolOrchestrator;
+//! use toolwright_restate::Restate;
+//!
+//! struct Assistant {
+//!     agent: ToolOrchestrator,
+//!     restate: Restate,
+//! }
+//!
+//! #[restate_sdk::workflow]
+//! impl Assistant {
+//!     #[handler]
+//!     async fn run(&self, ctx: WorkflowContext<'_>, task: String) -> HandlerResult<String> {
+//!         let cx = toolwright_module::Context::default();
+//!         Ok(self.restate.drive(&ctx, &self.agent, task, &cx).await?.answer)
+//!     }
+//! }
+//! ```
+//!
+//! - The result of a call is applied once. Its effect happens at least once: a call that was under way
+//!   when the program was killed is made again if it reads or may be repeated, and otherwise a person
+//!   is asked.
+//! - [`waiting`] and [`decide`] are the bodies of handlers for a person's decisions. [`events`]
+//!   returns the events of the run from a place on.
+//! - A cancellation of the workflow cancels the context of the run. The answer has the code 409.
+//! - [`options`] sets Restate's timeouts above those of the model.
+//!
+//! # Map
+//!
+//! | file | content |
+//! |---|---|
+//! | `restate.rs` | [`Restate`]: drives inside a handler; [`options`] |
+//! | `outside.rs` | a run seen from outside: [`waiting`], [`decide`], [`events`] |
+//! | `performer.rs` | the performer, which sends the parts of a run to the loop |
+//! | `drive.rs` | the loop, which makes a step of each part |
+//! | `engine.rs` | what the loop needs of Restate |
+//! | `record.rs` | what the journal and the state contain |
+
+mod drive;
+mod engine;
+mod outside;
+mod performer;
+mod record;
+mod restate;
+#[cfg(test)]
+mod tests;
+
+pub use outside::{Decide, Events, Waiting, decide, events, waiting};
+pub use restate::{Restate, options};

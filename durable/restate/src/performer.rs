@@ -1,0 +1,137 @@
+//! The performer of a run. It sends each part to the loop that has Restate's context.
+//!
+//! A performer has to be `'static`, because it travels in the context of agents below the agent, and
+//! Restate's context is borrowed. So the work stays in the future of the drive, and only the
+//! permission to begin and the outcome are sent.
+
+use std::sync::Arc;
+
+use futures_util::future::{Either, join_all, select};
+use tokio::sync::{Notify, mpsc, oneshot};
+use toolwright_module::message::ToolResult;
+use toolwright_module::model::BoxFuture;
+use toolwright_orchestrator::perform::{
+    Open, OutcomeKind, Part, PartKind, Perform, Performed, Work,
+};
+
+/// A part that waits for its step.
+pub(crate) struct Request {
+    pub(crate) part: Part,
+    /// Lets the work begin.
+    pub(crate) go: Arc<Notify>,
+    /// The end of the work.
+    pub(crate) done: oneshot::Receiver<Performed>,
+    /// The outcome, when it is in Restate's journal.
+    pub(crate) answer: oneshot::Sender<Performed>,
+}
+
+/// Parts that may be done at the same time.
+pub(crate) struct Batch {
+    pub(crate) requests: Vec<Request>,
+    /// How many of them.
+    pub(crate) most: usize,
+}
+
+pub(crate) struct Performer {
+    batches: mpsc::UnboundedSender<Batch>,
+    max_result_bytes: u64,
+}
+
+/// The handler has ended, so the part cannot be recorded.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the drive of this run has ended; await everything that a tool starts with its context, and give each drive a context of its own"
+)]
+struct Ended;
+
+impl Performer {
+    pub(crate) fn new(max_result_bytes: u64) -> (Self, mpsc::UnboundedReceiver<Batch>) {
+        let (batches, receiver) = mpsc::unbounded_channel();
+        (Self { batches, max_result_bytes }, receiver)
+    }
+
+    /// Returns the request of a part, and the future that does its work.
+    fn request<'a>(&'a self, part: Part, work: Work<'a>) -> (Request, BoxFuture<'a, Performed>) {
+        let go = Arc::new(Notify::new());
+        let ((done, done_receiver), (answer, answered)) = (oneshot::channel(), oneshot::channel());
+        let request = Request { part: part.clone(), go: go.clone(), done: done_receiver, answer };
+        let performed = async move {
+            // The answer without permission is that of an earlier attempt.
+            let answered = {
+                let going = std::pin::pin!(go.notified());
+                match select(answered, going).await {
+                    Either::Left((answer, _)) => {
+                        return answer.unwrap_or_else(|_| Err(Ended.into()));
+                    }
+                    Either::Right(((), answered)) => answered,
+                }
+            };
+            let performed = self.limited(&part, work).await;
+            // Nobody waits for it after a cancellation.
+            let _ = done.send(performed);
+            answered.await.unwrap_or_else(|_| Err(Ended.into()))
+        };
+        (request, Box::pin(performed))
+    }
+
+    /// Does the work, and keeps no result of a call that is too large.
+    async fn limited(&self, part: &Part, work: Work<'_>) -> Performed {
+        let mut outcome = work.await?;
+        let (PartKind::Call { call, .. }, OutcomeKind::Called { .. }) = (&part.kind, &outcome.kind)
+        else {
+            return Ok(outcome);
+        };
+        let size = serde_json::to_vec(&outcome.kind)?.len() as u64;
+        if size > self.max_result_bytes {
+            let text = format!(
+                "The call was made, but its result of {size} bytes was dropped: this run keeps at most {} bytes of a result. Do not repeat a call that changes something. Ask for less, for example for a part of it.",
+                self.max_result_bytes,
+            );
+            let result = ToolResult::failed(call, text.clone());
+            outcome.kind = OutcomeKind::Called { result, error: Some(text) };
+        }
+        Ok(outcome)
+    }
+
+    fn send(&self, requests: Vec<Request>, most: usize) -> Result<(), Open> {
+        self.batches.send(Batch { requests, most }).map_err(|_| Ended.into())
+    }
+}
+
+impl Perform for Performer {
+    fn perform<'a>(&'a self, part: Part, work: Work<'a>) -> BoxFuture<'a, Performed> {
+        // It is made of parts, which are steps themselves. A step cannot contain steps.
+        if matches!(part.kind, PartKind::Run { .. }) {
+            return work;
+        }
+        let (request, performed) = self.request(part, work);
+        match self.send(vec![request], 1) {
+            Ok(()) => performed,
+            Err(error) => Box::pin(async { Err(error) }),
+        }
+    }
+
+    fn perform_all<'a>(
+        &'a self,
+        parts: Vec<(Part, Work<'a>)>,
+        most: usize,
+    ) -> BoxFuture<'a, Vec<Performed>> {
+        let (mut requests, mut performed) = (Vec::new(), Vec::with_capacity(parts.len()));
+        for (part, work) in parts {
+            if matches!(part.kind, PartKind::Run { .. }) {
+                performed.push(work);
+                continue;
+            }
+            let (request, part) = self.request(part, work);
+            requests.push(request);
+            performed.push(part);
+        }
+        // If nobody receives the requests, each part reports that.
+        let _ = self.send(requests, most.max(1));
+        Box::pin(join_all(performed))
+    }
+
+    fn side_by_side(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,94 @@
+//! What the journal and the state of a workflow contain.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use toolwright_module::Error;
+use toolwright_module::approval::Approval;
+use toolwright_module::error::{Audience, Stage};
+use toolwright_orchestrator::perform::Outcome;
+
+/// The key of the state with the calls that wait for a person.
+pub(crate) const WAITING: &str = "toolwright waiting";
+
+/// Number of chunks of events that the state keeps.
+pub(crate) const CHUNKS: u64 = 1024;
+
+/// Returns the key of the state with a chunk of events. New chunks replace the oldest ones.
+pub(crate) fn chunk_key(number: u64) -> String {
+    format!("toolwright events {}", number % CHUNKS)
+}
+
+/// The result of a step.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Stored {
+    /// The [`Part::identity`](toolwright_orchestrator::perform::Part::identity).
+    pub(crate) identity: u64,
+    pub(crate) body: Body,
+    /// The events since the step before. They are values, because the state that is made of them has
+    /// to be the same bytes in each replay.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) events: Vec<Value>,
+    /// Number of events that were too large.
+    #[serde(default)]
+    pub(crate) left_out: u64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(clippy::large_enum_variant, reason = "most steps are of the large kind")]
+pub(crate) enum Body {
+    /// A call that must not be repeated by itself is made next.
+    Begun,
+    Outcome(Outcome),
+    /// The work ended with an error that is not an outcome.
+    Failed(Failed),
+    /// The drive has ended.
+    End,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Failed {
+    pub(crate) text: String,
+    pub(crate) stage: Stage,
+    pub(crate) is_retryable: bool,
+    /// Whether it ends the whole run, and not only that of an agent below the agent.
+    pub(crate) ends_the_run: bool,
+}
+
+impl Failed {
+    pub(crate) fn new(error: &Error) -> Self {
+        Self {
+            text: error.to_string(),
+            stage: error.stage(),
+            is_retryable: error.is_retryable(),
+            ends_the_run: error.audience() == Audience::Run,
+        }
+    }
+
+    pub(crate) fn error(self) -> Error {
+        let error = match self.ends_the_run {
+            true => Error::stop(self.text),
+            false => Error::other(self.text),
+        };
+        error.at(self.stage).retryable(self.is_retryable)
+    }
+}
+
+/// A call that waits for a decision, in the state.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Question {
+    /// The name of the promise with the decision.
+    pub(crate) promise: String,
+    pub(crate) approval: Approval,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) refused: Option<String>,
+}
+
+/// Events, in the state.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Chunk {
+    pub(crate) number: u64,
+    pub(crate) events: Vec<Value>,
+    pub(crate) left_out: u64,
+    pub(crate) is_last: bool,
+}

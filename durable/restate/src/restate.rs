@@ -1,0 +1,238 @@
+//! Drives of runs inside the `run` handler of a workflow.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use restate_sdk::endpoint::ServiceOptions;
+use restate_sdk::prelude::*;
+use toolwright_module::{Context, Signature};
+use toolwright_orchestrator::perform::Record;
+use toolwright_orchestrator::{Finished, ReAct, RunError, Task, ToolOrchestrator};
+
+use crate::drive::Drive;
+use crate::engine::Workflow;
+
+/// The largest result of a call by default.
+const MAX_RESULT_BYTES: u64 = 1 << 20;
+
+/// Added to the timeouts, for the parts of an attempt around a question.
+const MARGIN: Duration = Duration::from_secs(60);
+
+/// Called after a part of a run is recorded.
+pub(crate) type Listener = Arc<dyn Fn(&str, &Record) + Send + Sync>;
+
+/// Drives runs in workflows of Restate. Each part of a run is a step of the workflow, which is
+/// recorded before the run goes on.
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use restate_sdk::prelude::*;
+/// use toolwright_module::Context;
+/// use toolwright_orchestrator::{Finished, ToolOrchestrator};
+/// use toolwright_restate::{Decide, Events, Restate, Waiting};
+///
+/// struct Assistant {
+///     agent: ToolOrchestrator,
+///     restate: Restate,
+/// }
+///
+/// #[restate_sdk::workflow]
+/// impl Assistant {
+///     /// Runs once for each id.
+///     #[handler]
+///     async fn run(&self, ctx: WorkflowContext<'_>, task: String) -> HandlerResult<Json<Finished>> {
+///         let cx = Context::default();
+///         Ok(Json(self.restate.drive(&ctx, &self.agent, task, &cx).await?))
+///     }
+///
+///     /// What waits for a person?
+///     #[handler]
+///     async fn waiting(&self, ctx: SharedWorkflowContext<'_>) -> HandlerResult<Json<Vec<Waiting>>> {
+///         Ok(Json(toolwright_restate::waiting(&ctx).await?))
+///     }
+///
+///     #[handler]
+///     async fn decide(&self, ctx: SharedWorkflowContext<'_>, decide: Json<Decide>) -> HandlerResult<()> {
+///         toolwright_restate::decide(&ctx, decide.0).await
+///     }
+///
+///     #[handler]
+///     async fn events(&self, ctx: SharedWorkflowContext<'_>, from: u64) -> HandlerResult<Json<Events>> {
+///         Ok(Json(toolwright_restate::events(&ctx, from).await?))
+///     }
+/// }
+///
+/// # fn serve(agent: ToolOrchestrator) {
+/// // No question to the model takes longer than ten minutes.
+/// let options = toolwright_restate::options(Duration::from_secs(600));
+/// let assistant = Assistant { agent, restate: Restate::default() };
+/// let endpoint = Endpoint::builder()
+///     .bind(assistant.into_service_definition().options(options))
+///     .build();
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Restate {
+    pub(crate) max_result_bytes: u64,
+    pub(crate) listener: Option<Listener>,
+}
+
+impl Default for Restate {
+    fn default() -> Self {
+        Self { max_result_bytes: MAX_RESULT_BYTES, listener: None }
+    }
+}
+
+impl Restate {
+    /// Sets the maximum length of the result of a call, in bytes of JSON. Default: 1 MiB.
+    ///
+    /// A longer result is not recorded. The model gets an error that says so. Restate refuses
+    /// messages of more than 32 MiB by default.
+    ///
+    /// ```
+    /// use toolwright_restate::Restate;
+    ///
+    /// let restate = Restate::default().with_max_result_bytes(64 * 1024);
+    /// ```
+    #[must_use]
+    pub fn with_max_result_bytes(mut self, bytes: u64) -> Self {
+        self.max_result_bytes = bytes;
+        self
+    }
+
+    /// Sets a listener that gets each outcome of a part, with the id of the run, when it is recorded
+    /// and before the run goes on. It replaces an earlier one.
+    ///
+    /// The listener runs on the task of the drive, so it should be quick. Parts that were recorded
+    /// by an earlier attempt are not repeated.
+    ///
+    /// ```
+    /// use toolwright_orchestrator::perform::Record;
+    /// use toolwright_restate::Restate;
+    ///
+    /// let restate = Restate::default().with_listener(|id, record| {
+    ///     if let Record::Ended { key, .. } = record {
+    ///         println!("{id}: {key}");
+    ///     }
+    /// });
+    /// ```
+    #[must_use]
+    pub fn with_listener(
+        mut self,
+        listener: impl Fn(&str, &Record) + Send + Sync + 'static,
+    ) -> Self {
+        self.listener = Some(Arc::new(listener));
+        self
+    }
+
+    /// Drives the run of this workflow to its end. After a crash Restate calls the handler again, and
+    /// the run continues where it was.
+    ///
+    /// The key of the workflow is the id of the run. Await nothing else of `ctx` at the same time.
+    /// Without an approver in `cx`, a call that waits for a person waits for [`decide`]. [`Restate`] has
+    /// an example.
+    ///
+    /// # Errors
+    ///
+    /// An error that may go away is a retryable [`HandlerError`], and Restate tries again. Any other
+    /// error is a [`TerminalError`] and ends the workflow. After a cancellation it has the code 409.
+    ///
+    /// [`decide`]: crate::decide
+    pub async fn drive(
+        &self,
+        ctx: &WorkflowContext<'_>,
+        agent: &ToolOrchestrator,
+        task: impl Into<Task> + Send,
+        cx: &Context,
+    ) -> HandlerResult<Finished> {
+        let mut run = agent.start(task).map_err(wrong_setup)?;
+        let engine = Workflow(ctx);
+        let (drive, cx, batches) = Drive::new(self, &engine, ctx.key(), cx);
+        drive.until_end(agent.drive(&mut run, &cx), batches).await
+    }
+
+    /// Drives the run of a typed agent, like [`drive`](Self::drive).
+    ///
+    /// ```no_run
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use toolwright_module::Signature;
+    /// use restate_sdk::prelude::*;
+    /// use toolwright_orchestrator::ReAct;
+    /// use toolwright_restate::Restate;
+    ///
+    /// /// Add two numbers.
+    /// #[derive(Serialize, Deserialize, JsonSchema)]
+    /// struct Add {
+    ///     a: i64,
+    ///     b: i64,
+    /// }
+    ///
+    /// impl Signature for Add {
+    ///     type Output = i64;
+    /// }
+    ///
+    /// struct Adder(ReAct<Add>);
+    ///
+    /// #[restate_sdk::workflow]
+    /// impl Adder {
+    ///     #[handler]
+    ///     async fn run(&self, ctx: WorkflowContext<'_>, add: Json<Add>) -> HandlerResult<i64> {
+    ///         let cx = toolwright_module::Context::default();
+    ///         Ok(Restate::default().drive_typed(&ctx, &self.0, add.0, &cx).await?.answer)
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`drive`](Self::drive).
+    pub async fn drive_typed<S: Signature>(
+        &self,
+        ctx: &WorkflowContext<'_>,
+        agent: &ReAct<S>,
+        input: S,
+        cx: &Context,
+    ) -> HandlerResult<Finished<S::Output>> {
+        let mut run = agent.start(&input).map_err(wrong_setup)?;
+        let engine = Workflow(ctx);
+        let (drive, cx, batches) = Drive::new(self, &engine, ctx.key(), cx);
+        drive.until_end(agent.drive(&mut run, &cx), batches).await
+    }
+}
+
+impl fmt::Debug for Restate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Restate")
+            .field("max_result_bytes", &self.max_result_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+fn wrong_setup(error: RunError) -> TerminalError {
+    TerminalError::new_with_code(400, error.to_string())
+}
+
+/// Returns options for the service of a workflow: the timeouts of Restate are above `longest`, which
+/// is the longest time of a question to the model or of a tool call, with its retries.
+///
+/// Restate's defaults are one minute of inactivity and ten minutes until the attempt is aborted. A
+/// longer question would be asked again and again.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let options = toolwright_restate::options(Duration::from_secs(15 * 60))
+///     .journal_retention(Duration::from_secs(7 * 24 * 60 * 60));
+/// ```
+#[must_use]
+pub fn options(longest: Duration) -> ServiceOptions {
+    let timeout = longest.saturating_add(MARGIN);
+    ServiceOptions::new()
+        .inactivity_timeout(timeout)
+        .abort_timeout(timeout)
+        // The state has the events. A drive does not read them.
+        .enable_lazy_state(true)
+}
