@@ -518,6 +518,10 @@ impl Decoder for Pieces {
         self.done = true;
     }
 
+    fn usage(&self) -> Usage {
+        self.reported_usage()
+    }
+
     fn has_ended(&self) -> bool {
         self.finish.is_some() || self.done
     }
