@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use foldhash::fast::RandomState;
 use toolwright_signature::Contract;
 
 use crate::model::Request;
@@ -32,8 +33,9 @@ pub struct Kept<K: ?Sized, V: ?Sized> {
 }
 
 struct Entries<K: ?Sized, V: ?Sized> {
-    /// By address. The weak reference keeps the address from being used again.
-    of: HashMap<usize, (Weak<K>, Arc<V>)>,
+    /// By address. The weak reference keeps the address from being used again. Each request looks up
+    /// all its messages, so the hash is a fast one: nobody chooses the addresses.
+    of: HashMap<usize, (Weak<K>, Arc<V>), RandomState>,
     /// The number of entries at which those of dropped keys are removed.
     most: usize,
 }
@@ -75,7 +77,7 @@ impl<K: ?Sized, V: ?Sized> Kept<K, V> {
 
 impl<K: ?Sized, V: ?Sized> Default for Kept<K, V> {
     fn default() -> Self {
-        Self { entries: Mutex::new(Entries { of: HashMap::new(), most: LEAST }) }
+        Self { entries: Mutex::new(Entries { of: HashMap::default(), most: LEAST }) }
     }
 }
 
