@@ -28,6 +28,8 @@ mod pages {
     mod context_and_limits {}
     #[doc = include_str!("../../docs/conversations.md")]
     mod conversations {}
+    #[doc = include_str!("../../docs/deploys.md")]
+    mod deploys {}
     #[doc = include_str!("../../docs/durable-runs.md")]
     mod durable_runs {}
     #[doc = include_str!("../../docs/from-async-openai.md")]

@@ -35,6 +35,7 @@ mod tasks;
 // Tests by subject.
 mod agents;
 mod assistant;
+mod deploys;
 mod documents;
 #[cfg(unix)]
 mod durable_file;

@@ -14,10 +14,11 @@ use toolwright_module::error::Stage;
 use toolwright_module::{Context, Error, Message, Signature};
 use toolwright_orchestrator::perform::{self, Record};
 use toolwright_orchestrator::{
-    Finished, Limits, ReAct, Resumed, Run, RunError, RunState, Task, ToolOrchestrator, ToolSet,
-    Unfinished,
+    Change, Finished, Limits, ReAct, Resumed, Run, RunError, RunState, Task, ToolOrchestrator,
+    ToolSet, Unfinished,
 };
 
+use crate::deploys;
 use crate::error::{JournalError, Result};
 use crate::file::{self, RunFile};
 use crate::name;
@@ -66,7 +67,11 @@ pub struct Journal {
     folder: Arc<Path>,
     max_result_bytes: u64,
     listener: Option<Listener>,
+    change_listener: Option<ChangeListener>,
 }
+
+/// Gets the changes of agents.
+type ChangeListener = Arc<dyn Fn(&str, &Change) + Send + Sync>;
 
 impl Journal {
     /// Opens the journal in a folder. The folder is created if it does not exist.
@@ -84,8 +89,12 @@ impl Journal {
             }
         }
         let folder = folder.canonicalize().map_err(failed)?;
-        let journal =
-            Self { folder: folder.into(), max_result_bytes: MAX_RESULT_BYTES, listener: None };
+        let journal = Self {
+            folder: folder.into(),
+            max_result_bytes: MAX_RESULT_BYTES,
+            listener: None,
+            change_listener: None,
+        };
         journal.folder_lock()?;
         Ok(journal)
     }
@@ -140,6 +149,35 @@ impl Journal {
         self
     }
 
+    /// Sets a listener that gets each difference between the agent that began a run and the agent
+    /// that drives it now, with the id of the run. It replaces an earlier one.
+    ///
+    /// It is called at the start of each such drive, before anything else happens in it. `tracing`
+    /// gets the differences too.
+    ///
+    /// ```
+    /// # use toolwright_journal::Journal;
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Reply};
+    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # let folder = tempfile::tempdir()?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let journal = Journal::open(folder.path())?
+    ///     .with_change_listener(|id, change| println!("{id}: {change}"));
+    /// # let agent = ToolOrchestrator::new(Scripted::replies([Reply::text("Hello.")]), [])?;
+    /// journal.drive(&agent, "greeting", "Say hello.", &Context::default()).await?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_change_listener(
+        mut self,
+        listener: impl Fn(&str, &Change) + Send + Sync + 'static,
+    ) -> Self {
+        self.change_listener = Some(Arc::new(listener));
+        self
+    }
+
     /// Returns the folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
@@ -176,7 +214,7 @@ impl Journal {
                 Begun::Finished(finished) => return Ok(finished),
                 Begun::Open(open) => open,
             };
-            let mut run = open.resume(|state| agent.resume(state))?;
+            let mut run = open.resume(self, |state| agent.resume(state))?;
             let result = agent.drive(&mut run, &open.cx).await;
             open.end(result).await
         }
@@ -233,7 +271,7 @@ impl Journal {
             Begun::Finished(finished) => return Ok(finished),
             Begun::Open(open) => open,
         };
-        let mut run = open.resume(|state| agent.resume(state))?;
+        let mut run = open.resume(self, |state| agent.resume(state))?;
         let result = agent.drive(&mut run, &open.cx).await;
         open.end(result).await
     }
@@ -256,7 +294,8 @@ impl Journal {
         }
         if let Some(finished) = found.finished {
             let finished = serde_json::from_value(finished);
-            let failed = |source| JournalError::Json { id: id.to_owned(), source }.into_module();
+            let failed =
+                |source| JournalError::OtherOutput { id: id.to_owned(), source }.into_module();
             return Ok(Begun::Finished(finished.map_err(failed)?));
         }
         let writer = Arc::new(Writer::new(id, found.file, self.listener.clone()));
@@ -322,6 +361,9 @@ impl Journal {
             self.keep_tools(&fresh.tools, &path)?;
             let stored = state.tool_set_hash().and_then(|hash| self.stored_tools(hash));
             if let Some(stored) = stored {
+                if records.finished.is_none() {
+                    deploys::check_open_calls(id, &records.parts, &stored, &fresh.tools)?;
+                }
                 state = state.with_tool_set(stored);
             }
         }
@@ -474,6 +516,7 @@ impl Open {
     /// Returns the run at its start, with the tools of today.
     fn resume(
         &mut self,
+        journal: &Journal,
         resume: impl FnOnce(RunState) -> Result<Resumed, RunError>,
     ) -> toolwright_module::Result<Run> {
         let Some(state) = self.state.take() else {
@@ -482,6 +525,9 @@ impl Open {
         let resumed = resume(state).map_err(wrong_setup)?;
         for change in &resumed.changes {
             tracing::warn!(run = self.id, %change, "the agent of a run has changed");
+            if let Some(listener) = &journal.change_listener {
+                listener(&self.id, change);
+            }
         }
         Ok(resumed.run.with_limits(self.limits.clone()))
     }

@@ -46,11 +46,13 @@
 //! |---|---|
 //! | `journal.rs` | [`Journal`]: drives, and what the first record of a run has |
 //! | `many.rs`, `summary.rs` | the list of runs, decisions, deletion; [`RunSummary`] |
+//! | `deploys.rs` | the check of open calls when the agent has changed |
 //! | `performer.rs` | the parts of a run: what is found, what is done, and what is refused |
 //! | `writer.rs` | appending from async code; records that are there at the same time share a write |
 //! | `file.rs`, `record.rs`, `name.rs` | the format of a file, its records, its name |
 //! | `error.rs` | [`JournalError`] |
 
+mod deploys;
 mod error;
 mod file;
 mod journal;

@@ -10,7 +10,7 @@ use toolwright_module::message::ToolResult;
 use toolwright_module::model::BoxFuture;
 use toolwright_module::{Effect, ToolCall};
 use toolwright_orchestrator::perform::{
-    Outcome, OutcomeKind, Part, PartKind, Perform, Performed, Record, Replay, Work,
+    Earlier, Outcome, OutcomeKind, Part, PartKind, Perform, Performed, Record, Replay, Work,
 };
 
 use crate::error::{JournalError, Result};
@@ -128,6 +128,10 @@ impl Perform for Recorder {
             _ => work,
         };
         inner.replay.perform(part, work)
+    }
+
+    fn earlier(&self, path: &[InCall]) -> Earlier {
+        self.0.replay.earlier(path)
     }
 }
 

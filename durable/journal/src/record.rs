@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolwright_module::approval::Approval;
@@ -87,8 +88,8 @@ pub(crate) enum Outline {
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PartOutline {
-    Begun(KeyOutline),
-    Failed(KeyOutline),
+    Begun(IgnoredAny),
+    Failed(IgnoredAny),
     Ended(KeyOutline),
 }
 

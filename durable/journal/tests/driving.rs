@@ -143,29 +143,6 @@ async fn a_result_over_the_limit_is_not_written_and_the_model_reads_why() {
 }
 
 #[tokio::test]
-async fn a_recorded_call_of_a_tool_that_is_gone_ends_the_drive() {
-    let folder = folder();
-    let journal = Journal::open(folder.path()).unwrap();
-    let (world, cx) = (World::default(), Context::default());
-    // The run stops at its second question.
-    let model = Scripted::replies([calls([("a", "look", "the hall")])]);
-    let agent = ToolOrchestrator::new(model, [world.look()]).unwrap();
-    journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
-    assert_eq!(world.counts()[1], 1);
-
-    let model = Scripted::new(|_| Ok(Reply::text("Done.")));
-    let agent = ToolOrchestrator::new(model, []).unwrap();
-    let error = journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
-    assert!(matches!(journals(&error), JournalError::OtherAgent { .. }), "{error:#}");
-
-    // With the tool, and with another text for it, the run goes on.
-    let model = Scripted::new(|_| Ok(Reply::text("Done.")));
-    let agent = ToolOrchestrator::new(model, [world.look().described("Look again.")]).unwrap();
-    assert_eq!(journal.drive(&agent, "run", TASK, &cx).await.unwrap().answer, "Done.");
-    assert_eq!(world.counts()[1], 1);
-}
-
-#[tokio::test]
 async fn the_limits_are_those_of_the_agent_that_drives() {
     let folder = folder();
     let journal = Journal::open(folder.path()).unwrap();

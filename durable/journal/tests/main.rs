@@ -7,7 +7,9 @@
 mod support;
 
 // Tests by subject.
+mod approvals;
 mod damage;
+mod deploys;
 mod driving;
 mod folder;
 #[cfg(target_os = "linux")]
