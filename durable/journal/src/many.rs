@@ -1,19 +1,19 @@
 //! The runs of a journal: listing, decisions and deletion.
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use toolwright_module::Effect;
 use toolwright_module::approval::{Approval, Decision};
 use toolwright_orchestrator::perform::Record;
 
 use crate::error::{JournalError, Result};
 use crate::file::{self, RunFile};
+use crate::home;
 use crate::journal::{Journal, read};
 use crate::name;
-use crate::performer;
-use crate::record::{Kind, Line};
+use crate::record::{Entry, Line};
 use crate::summary::{self, Decisions, RunSummary};
 
 /// The functions for many runs block their thread while they read files. In async code, call them in
@@ -126,10 +126,10 @@ impl Journal {
         let bytes = read(&path)?.ok_or_else(|| self.no_such_run(id))?;
         let mut records = Vec::new();
         for (at, line) in file::parse(&path, &bytes)?.lines {
-            let line: Line<Kind> = serde_json::from_str(line)
+            let line: Line<Entry<'_>> = serde_json::from_str(line)
                 .map_err(|error| JournalError::damaged(&path, at, error.to_string()))?;
-            if let Kind::Part(record) = line.record {
-                records.push(record);
+            if let Entry::Part(record) = line.record {
+                records.push(record.into_owned());
             }
         }
         Ok(records)
@@ -184,7 +184,7 @@ impl Journal {
     /// - [`JournalError::Locked`]: the run is driven now.
     /// - The file cannot be read or written.
     pub fn decide(&self, id: &str, waiting: &Approval, decision: Decision) -> Result<()> {
-        check(id, waiting, &decision)?;
+        home::check_decision(id, waiting, &decision)?;
         let path = self.path(id)?;
         let (mut file, bytes) = {
             let _lock = self.folder_lock()?;
@@ -203,7 +203,7 @@ impl Journal {
             let (id, call) = (id.to_owned(), waiting.call.id.clone());
             return Err(JournalError::NotWaiting { id, call });
         };
-        let record = Kind::Part(performer::decided(&found, decision));
+        let record = Entry::Part(Cow::Owned(found.decided(decision)));
         file.continue_after(&contents)?;
         file.write(&[file::json(record, id)?])
     }
@@ -283,7 +283,7 @@ impl Journal {
         RunFile::open(path, id, false)
     }
 
-    fn no_such_run(&self, id: &str) -> JournalError {
+    pub(crate) fn no_such_run(&self, id: &str) -> JournalError {
         JournalError::NoSuchRun { id: id.to_owned(), folder: self.folder().to_owned() }
     }
 
@@ -309,28 +309,5 @@ fn summary_of(path: &Path) -> Result<Option<RunSummary>> {
     match read(path)? {
         Some(bytes) => summary::of_file(path, &bytes),
         None => Ok(None),
-    }
-}
-
-/// Checks what can be checked without the agent. The rest is checked by the next drive, before
-/// anything is done about the decision.
-fn check(id: &str, waiting: &Approval, decision: &Decision) -> Result<()> {
-    let refused = |reason: String| {
-        let (id, call) = (id.to_owned(), waiting.call.id.clone());
-        Err(JournalError::Decision { id, call, reason })
-    };
-    match decision {
-        Decision::Approve | Decision::Edit { .. }
-            if waiting.unknown && waiting.effect == Effect::Irreversible =>
-        {
-            refused("may have taken effect and is irreversible; decide `CallAgain`, `Happened` or `Deny`".to_owned())
-        }
-        Decision::Edit { arguments } => {
-            match serde_json::from_str::<serde::de::IgnoredAny>(arguments) {
-                Ok(_) => Ok(()),
-                Err(error) => refused(format!("needs its arguments as JSON: {error}")),
-            }
-        }
-        _ => Ok(()),
     }
 }
