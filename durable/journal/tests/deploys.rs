@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use toolwright_journal::{Journal, JournalError};
 use toolwright_module::budget::Budget;
 use toolwright_module::testing::Scripted;
-use toolwright_module::{Context, Effect, Error, Message, Reply, Signature, Tool, ToolCall};
+use toolwright_module::{
+    Context, Effect, Error, LanguageModel, Message, Reply, Signature, Tool, ToolCall,
+};
 use toolwright_orchestrator::perform::Record;
 use toolwright_orchestrator::{ApprovalPolicy, Finished, Limits, ReAct, ToolOrchestrator};
 
@@ -21,7 +23,7 @@ async fn until(nth: usize, journal: &Journal, agent: impl Fn(Vec<Reply>) -> Tool
     journal.drive(&agent, "run", TASK, &Context::default()).await.unwrap_err();
 }
 
-fn model(said: Vec<Reply>) -> Scripted {
+fn model(said: Vec<Reply>) -> impl LanguageModel {
     Scripted::new(move |request| {
         let replied = |message: &&Arc<Message>| matches!(***message, Message::Assistant { .. });
         let nth = request.messages.iter().filter(replied).count();
@@ -29,7 +31,7 @@ fn model(said: Vec<Reply>) -> Scripted {
     })
 }
 
-fn done() -> Scripted {
+fn done() -> impl LanguageModel {
     Scripted::new(|_| Ok(Reply::text("Done.")))
 }
 
