@@ -113,8 +113,8 @@ fn with_version(file: &Path, version: u32) {
     let (mut written, mut checksum) = (format!("{head}\n"), crc32fast::hash(head.as_bytes()));
     for line in lines {
         let mut record: Value = serde_json::from_str(line.splitn(3, ' ').nth(2).unwrap()).unwrap();
-        if let Some(run) = record["record"]["started"].get_mut("run") {
-            run["version"] = version.into();
+        if let Some(stored) = record.pointer_mut("/record/started/run/version") {
+            *stored = version.into();
         }
         let json = record.to_string();
         let mut hasher = crc32fast::Hasher::new_with_initial(checksum);

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_journal::{Journal, JournalError};
-use toolwright_module::budget::Budget;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
     Context, Effect, Error, LanguageModel, Message, Reply, Signature, Tool, ToolCall,
@@ -108,11 +107,8 @@ async fn a_call_of_a_tool_that_never_was_there_stays_refused() {
 
 #[tokio::test]
 async fn smaller_limits_and_a_stricter_policy_do_not_judge_what_has_happened() {
-    let changes: [fn(ToolOrchestrator) -> ToolOrchestrator; 4] = [
+    let changes: [fn(ToolOrchestrator) -> ToolOrchestrator; 3] = [
         |agent| agent.with_limits(Limits::default().with_tool("look", 0)),
-        |agent| {
-            agent.with_limits(Limits::default().with_budget(Budget::default().with_tool_calls(1)))
-        },
         |agent| agent.with_approval(ApprovalPolicy::from_effect(Effect::Read)).unwrap(),
         |agent| agent.with_limits(Limits::default().with_max_calls_per_reply(0)),
     ];
