@@ -2,14 +2,17 @@
 //! showing a run.
 
 mod approve;
+mod assistant;
 mod choose;
 mod input;
+pub mod runs;
 mod servers;
 mod show;
 mod signals;
 mod toolbox;
 
 pub use approve::decide;
+pub use assistant::{AgentArgs, Assistant, End};
 pub use choose::{Chosen, ModelArgs, NoModel, Provider, ServerArgs};
 pub use input::Input;
 pub use servers::{McpArgs, note_left_out, started_by};
