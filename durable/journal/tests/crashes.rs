@@ -170,14 +170,12 @@ impl Before {
                 Record::Failed { key, .. } => {
                     call(key).map(|call| before.lost.remove(&call));
                 }
+                Record::Ended { outcome, .. } if outcome.kind == OutcomeKind::Unknown => {}
                 Record::Ended { key, outcome, .. } => {
-                    if !matches!(outcome.kind, OutcomeKind::Unknown) {
-                        let is_decision = matches!(outcome.kind, OutcomeKind::Decided(_));
-                        if !is_decision {
-                            before.ended.insert(call(key).unwrap_or_else(|| key.clone()));
-                        }
-                        call(key).map(|call| before.lost.remove(&call));
+                    if !matches!(outcome.kind, OutcomeKind::Decided(_)) {
+                        before.ended.insert(call(key).unwrap_or_else(|| key.clone()));
                     }
+                    call(key).map(|call| before.lost.remove(&call));
                 }
                 _ => {}
             }
