@@ -187,6 +187,9 @@ impl Journal {
     ///   drive the run again.
     /// - The other errors of [`ToolOrchestrator::drive`]. After most of them the run can be driven
     ///   again.
+    ///
+    /// [`Stage::Journal`]: toolwright_module::error::Stage::Journal
+    /// [`Stage::Approval`]: toolwright_module::error::Stage::Approval
     pub fn drive<'a>(
         &'a self,
         agent: &'a ToolOrchestrator,
