@@ -22,6 +22,9 @@ pub async fn decide(
 ) -> io::Result<Option<Decision>> {
     let mut arguments = on_one_line(&asked.call.arguments);
     note(&format!("{} {arguments} is {}", visible(&asked.call.name), effect(asked)));
+    if asked.unknown {
+        return decide_again(input).await;
+    }
     loop {
         let Some(said) = input.ask("allow it? y(es) n(o) e(dit) ", String::new()).await? else {
             return Ok(None);
@@ -38,6 +41,25 @@ pub async fn decide(
                     Err(fault) => note(&visible(&fault.to_string())),
                 }
                 arguments = visible(&edited);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Asks the user about a call that was under way when the program ended.
+async fn decide_again(input: &Input) -> io::Result<Option<Decision>> {
+    note("it was under way when the program ended, and may have taken effect");
+    loop {
+        let question = "make it again? y(es) n(o) h(appened) ";
+        let Some(said) = input.ask(question, String::new()).await? else { return Ok(None) };
+        match said.trim() {
+            "y" | "yes" => return Ok(Some(Decision::CallAgain)),
+            "n" | "no" => return Ok(Some(Decision::deny("The user did not allow it."))),
+            "h" | "happened" => {
+                if let Some(result) = input.ask("its result: ", String::new()).await? {
+                    return Ok(Some(Decision::happened(result)));
+                }
             }
             _ => {}
         }

@@ -2,14 +2,17 @@
 //! showing a run.
 
 mod approve;
+mod assistant;
 mod choose;
 mod input;
+pub mod runs;
 mod servers;
 mod show;
 mod signals;
 mod toolbox;
 
 pub use approve::decide;
+pub use assistant::{AgentArgs, Assistant, End};
 pub use choose::{Chosen, ModelArgs, NoModel, Provider, ServerArgs};
 pub use input::Input;
 pub use servers::{McpArgs, note_left_out, started_by};
@@ -28,6 +31,8 @@ mod pages {
     mod context_and_limits {}
     #[doc = include_str!("../../docs/conversations.md")]
     mod conversations {}
+    #[doc = include_str!("../../docs/deploys.md")]
+    mod deploys {}
     #[doc = include_str!("../../docs/durable-runs.md")]
     mod durable_runs {}
     #[doc = include_str!("../../docs/from-async-openai.md")]

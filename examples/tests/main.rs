@@ -35,6 +35,7 @@ mod tasks;
 // Tests by subject.
 mod agents;
 mod assistant;
+mod deploys;
 mod documents;
 #[cfg(unix)]
 mod durable_file;
@@ -48,6 +49,8 @@ mod programs;
 mod reading;
 mod real_server;
 mod replay;
+#[cfg(unix)]
+mod runs;
 #[cfg(unix)]
 mod stored_run;
 mod tool_calls;

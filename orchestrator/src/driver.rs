@@ -8,6 +8,7 @@ mod waiting;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::FutureExt;
@@ -96,6 +97,7 @@ impl<'a, 's> Driver<'a, 's> {
         if cx.model().is_none() {
             cx = cx.with_model(agent.model().clone());
         }
+        run.earlier = perform::performer(&cx).map(|it| Arc::new(it.earlier(&cx.path())));
         run.ask_about_begun();
         let calls_natively = run.calls_natively();
         let caller = Caller { agent, cx, ledger, limits, calls_natively };

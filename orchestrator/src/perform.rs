@@ -12,6 +12,8 @@
 //! Hooks and retries are inside the work; a performer sees outcomes only. A drive from recorded
 //! outcomes emits no events of tools and models for them.
 
+mod earlier;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
@@ -32,6 +34,8 @@ use toolwright_module::event::InCall;
 use toolwright_module::message::ToolResult;
 use toolwright_module::model::BoxFuture;
 use toolwright_module::{Context, Effect, Error, Reply, Result, ToolCall};
+
+pub use self::earlier::{Earlier, EarlierCall};
 
 /// The end of a part: its outcome, or the reason why it has none.
 pub type Performed = Result<Outcome, Open>;
@@ -109,6 +113,17 @@ pub trait Perform: Send + Sync {
     /// for an engine with one ordered journal.
     fn side_by_side(&self) -> bool {
         true
+    }
+
+    /// Returns what earlier drives of the run at this path did. The driver calls it once, at the
+    /// start of a drive of the run.
+    ///
+    /// A run takes its recorded calls as they were then, whatever the agent has become: a call with
+    /// an outcome keeps it even if its tool, its limit or the approval policy is another one now.
+    /// Default: nothing, and the run judges recorded calls by the agent of today.
+    fn earlier(&self, path: &[InCall]) -> Earlier {
+        let _ = path;
+        Earlier::default()
     }
 }
 
@@ -539,6 +554,16 @@ impl<A: Append> Replay<A> {
 impl<A: Append> Perform for Replay<A> {
     fn perform<'a>(&'a self, part: Part, work: Work<'a>) -> BoxFuture<'a, Performed> {
         Box::pin(self.perform_part(part, work))
+    }
+
+    fn earlier(&self, path: &[InCall]) -> Earlier {
+        let mut earlier = Earlier::default();
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for (key, known) in &*known {
+            let outcome = known.outcome.as_ref().map(|outcome| &outcome.kind);
+            earlier.add(path, key, matches!(outcome, Some(OutcomeKind::Reply(_))));
+        }
+        earlier
     }
 }
 

@@ -295,6 +295,12 @@ impl<S: Signature> ReAct<S> {
         self.orchestrator.sequential_tools()
     }
 
+    /// Returns the limits of new runs.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        self.orchestrator.limits()
+    }
+
     /// Returns the contracts and effects of the tools. See [`ToolOrchestrator::tool_set`].
     #[must_use]
     pub fn tool_set(&self) -> ToolSet {

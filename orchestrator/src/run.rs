@@ -24,6 +24,7 @@ use crate::approval_policy::ApprovalPolicy;
 use crate::error::{Result, RunError};
 use crate::limits::Limits;
 use crate::pairing::calls_of;
+use crate::perform::Earlier;
 use crate::repaired_call::RepairedCall;
 use crate::repeated_mistakes::Mistakes;
 use crate::run::applying::{hash, text_of};
@@ -100,6 +101,9 @@ pub struct Run {
     /// How far selections and a person's arguments may be repaired. The driver sets it; it is not
     /// stored.
     policy: Policy,
+    /// The recorded parts of the run, if it is driven over a journal. The driver sets it; it is not
+    /// stored.
+    pub(crate) earlier: Option<Arc<Earlier>>,
     /// The tokens of the messages and the contracts, if the budget limits tokens.
     counted: Counted,
     contracts_tokens: OnceLock<u64>,
@@ -187,6 +191,7 @@ impl Run {
             next,
             used,
             policy,
+            earlier: None,
             counted,
             contracts_tokens,
         };

@@ -98,6 +98,13 @@ impl Task {
         self
     }
 
+    /// Returns the conversation before the task. If the task was made of messages, its own message is
+    /// the last of them.
+    #[must_use]
+    pub fn history(&self) -> &[Arc<Message>] {
+        &self.history
+    }
+
     /// Returns the history and the message of the user, if it has text or parts.
     pub(crate) fn into_messages(self) -> Vec<Arc<Message>> {
         let Self { task, parts, mut history } = self;

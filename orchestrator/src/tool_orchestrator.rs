@@ -605,6 +605,12 @@ impl ToolOrchestrator {
         &self.tools
     }
 
+    /// Returns the limits of new runs.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// Returns the contracts and effects of the tools, to store them once per deploy. See
     /// [`ToolSet`].
     #[must_use]

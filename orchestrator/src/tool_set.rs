@@ -69,7 +69,14 @@ impl ToolSet {
         &self.hash
     }
 
-    fn contract(&self, name: &str) -> Option<&Contract> {
+    /// Returns the names of the tools.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tools.iter().map(|tool| tool.contract.name())
+    }
+
+    /// Returns the contract of a tool.
+    #[must_use]
+    pub fn contract(&self, name: &str) -> Option<&Contract> {
         self.tools.iter().map(|tool| &*tool.contract).find(|contract| contract.name() == name)
     }
 }

@@ -80,6 +80,12 @@ pub struct AwaitsApproval {
     pub unknown: bool,
 }
 
+impl AwaitsApproval {
+    pub(crate) fn is_in(error: &Error) -> bool {
+        error.downcast_ref::<Self>().is_some()
+    }
+}
+
 impl fmt::Display for AwaitsApproval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut names: Vec<String> = Vec::new();

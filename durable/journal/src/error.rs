@@ -104,13 +104,40 @@ pub enum JournalError {
 
     /// Something that the journal has is not part of the run any more: the agent has changed since.
     #[error(
-        "the run `{id}` does not go as it went before: its part {key} is recorded, and the agent has no use for it; drive it with the agent of before, or start a new run"
+        "the run `{id}` does not go as it went before: its part {key} is recorded, and the agent has no use for it; drive it with the agent of before, or delete the run and start a new one"
     )]
     OtherAgent {
         /// The id of the run.
         id: String,
         /// The [key](toolwright_orchestrator::perform::Part::key) of the part.
         key: String,
+    },
+
+    /// A call that the model asked for has no result yet, and the agent of today cannot make it: its
+    /// tool is gone, or reads other arguments.
+    #[error(
+        "the run `{id}` cannot go on with this agent: its call `{call}` of `{tool}` is open, and {reason}; give the agent a tool of that name and input for this run (`Tool::named`), finish the run with the program of before, or delete it"
+    )]
+    OpenCall {
+        /// The id of the run.
+        id: String,
+        /// The id of the call.
+        call: String,
+        /// The name of the tool.
+        tool: String,
+        /// What has changed.
+        reason: String,
+    },
+
+    /// The run has finished, and its output is not of today's type.
+    #[error(
+        "the run `{id}` has finished, and its output does not fit today's type: {source}; read it with the program of before, or delete the run and start it again"
+    )]
+    OtherOutput {
+        /// The id of the run.
+        id: String,
+        /// The difference.
+        source: serde_json::Error,
     },
 
     /// There is no such run.

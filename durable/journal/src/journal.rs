@@ -1,28 +1,22 @@
 //! The journal: drives of runs, each over its file.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
-use toolwright_module::error::Stage;
-use toolwright_module::{Context, Error, Message, Signature};
-use toolwright_orchestrator::perform::{self, Record};
-use toolwright_orchestrator::{
-    Finished, Limits, ReAct, Resumed, Run, RunError, RunState, Task, ToolOrchestrator, ToolSet,
-    Unfinished,
-};
+use toolwright_module::{Context, Signature};
+use toolwright_orchestrator::perform::Record;
+use toolwright_orchestrator::{Change, Finished, ReAct, RunState, Task, ToolOrchestrator, ToolSet};
 
 use crate::error::{JournalError, Result};
 use crate::file::{self, RunFile};
+use crate::home::{ChangeListener, Drive, Entry, Fresh, MAX_RESULT_BYTES, Stored};
 use crate::name;
-use crate::performer::Recorder;
-use crate::record::{Ended, Failed, Kind, Line, Started};
+use crate::record::Line;
 use crate::writer::{Listener, Writer, run_blocking};
 
 /// The file whose lock keeps a file from being opened while it is deleted.
@@ -30,9 +24,6 @@ const LOCK: &str = "lock";
 
 /// The extension of the files with the tools of runs.
 const TOOLS: &str = "tools";
-
-/// The largest result of a call by default.
-const MAX_RESULT_BYTES: u64 = 1 << 20;
 
 /// A folder with the runs of a program. Each run is a file, and each part of the run is on disk
 /// before the run goes on.
@@ -66,6 +57,7 @@ pub struct Journal {
     folder: Arc<Path>,
     max_result_bytes: u64,
     listener: Option<Listener>,
+    change_listener: Option<ChangeListener>,
 }
 
 impl Journal {
@@ -84,8 +76,12 @@ impl Journal {
             }
         }
         let folder = folder.canonicalize().map_err(failed)?;
-        let journal =
-            Self { folder: folder.into(), max_result_bytes: MAX_RESULT_BYTES, listener: None };
+        let journal = Self {
+            folder: folder.into(),
+            max_result_bytes: MAX_RESULT_BYTES,
+            listener: None,
+            change_listener: None,
+        };
         journal.folder_lock()?;
         Ok(journal)
     }
@@ -140,6 +136,35 @@ impl Journal {
         self
     }
 
+    /// Sets a listener that gets each difference between the agent that began a run and the agent
+    /// that drives it now, with the id of the run. It replaces an earlier one.
+    ///
+    /// It is called at the start of each such drive, before anything else happens in it. `tracing`
+    /// gets the differences too.
+    ///
+    /// ```
+    /// # use toolwright_journal::Journal;
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Reply};
+    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # let folder = tempfile::tempdir()?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let journal = Journal::open(folder.path())?
+    ///     .with_change_listener(|id, change| println!("{id}: {change}"));
+    /// # let agent = ToolOrchestrator::new(Scripted::replies([Reply::text("Hello.")]), [])?;
+    /// journal.drive(&agent, "greeting", "Say hello.", &Context::default()).await?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_change_listener(
+        mut self,
+        listener: impl Fn(&str, &Change) + Send + Sync + 'static,
+    ) -> Self {
+        self.change_listener = Some(Arc::new(listener));
+        self
+    }
+
     /// Returns the folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
@@ -162,6 +187,9 @@ impl Journal {
     ///   drive the run again.
     /// - The other errors of [`ToolOrchestrator::drive`]. After most of them the run can be driven
     ///   again.
+    ///
+    /// [`Stage::Journal`]: toolwright_module::error::Stage::Journal
+    /// [`Stage::Approval`]: toolwright_module::error::Stage::Approval
     pub fn drive<'a>(
         &'a self,
         agent: &'a ToolOrchestrator,
@@ -169,16 +197,12 @@ impl Journal {
         task: impl Into<Task>,
         cx: &'a Context,
     ) -> impl Future<Output = toolwright_module::Result<Finished>> + Send + 'a {
-        let fresh = agent.start(task);
+        let fresh = Fresh::new(agent, task);
         async move {
-            let fresh = Fresh::new(fresh.map_err(wrong_setup)?, None, agent.tool_set());
-            let mut open = match self.begin(id, fresh, cx).await? {
-                Begun::Finished(finished) => return Ok(finished),
-                Begun::Open(open) => open,
-            };
-            let mut run = open.resume(|state| agent.resume(state))?;
-            let result = agent.drive(&mut run, &open.cx).await;
-            open.end(result).await
+            match self.begin(id, fresh?, cx).await? {
+                Begun::Finished(finished) => Ok(finished),
+                Begun::Open(drive, _closes) => drive.run(agent).await,
+            }
         }
     }
 
@@ -226,16 +250,10 @@ impl Journal {
         input: S,
         cx: &Context,
     ) -> toolwright_module::Result<Finished<S::Output>> {
-        let fresh = agent.start(&input).map_err(wrong_setup)?;
-        let signature = S::schema_name().into_owned();
-        let fresh = Fresh::new(fresh, Some(signature), agent.tool_set());
-        let mut open = match self.begin(id, fresh, cx).await? {
-            Begun::Finished(finished) => return Ok(finished),
-            Begun::Open(open) => open,
-        };
-        let mut run = open.resume(|state| agent.resume(state))?;
-        let result = agent.drive(&mut run, &open.cx).await;
-        open.end(result).await
+        match self.begin(id, Fresh::typed(agent, &input)?, cx).await? {
+            Begun::Finished(finished) => Ok(finished),
+            Begun::Open(drive, _closes) => drive.run_typed(agent).await,
+        }
     }
 
     /// Opens the file of the run, or creates it, and reads what is there.
@@ -245,28 +263,25 @@ impl Journal {
         fresh: Fresh,
         cx: &Context,
     ) -> toolwright_module::Result<Begun<O>> {
-        let limits = fresh.run.limits().clone();
         let metadata = cx.metadata().cloned().unwrap_or_default();
         let (journal, text) = (self.clone(), id.to_owned());
         let found = run_blocking(id, move || journal.find_or_start(&text, &fresh, metadata)).await;
-        let found = found.and_then(|found| found).map_err(JournalError::into_module)?;
+        let mut found = found.and_then(|found| found).map_err(JournalError::into_module)?;
         if found.torn > 0 {
             let (run, bytes) = (id, found.torn);
             tracing::warn!(run, bytes, "cut off a record that was not written to its end");
         }
-        if let Some(finished) = found.finished {
+        if let Some(finished) = found.stored.take_finished() {
             let finished = serde_json::from_value(finished);
-            let failed = |source| JournalError::Json { id: id.to_owned(), source }.into_module();
+            let failed =
+                |source| JournalError::OtherOutput { id: id.to_owned(), source }.into_module();
             return Ok(Begun::Finished(finished.map_err(failed)?));
         }
         let writer = Arc::new(Writer::new(id, found.file, self.listener.clone()));
         let closes = Closes(Arc::clone(&writer));
-        let recorder =
-            Recorder::new(id, found.records, found.waiting, writer, self.max_result_bytes);
-        let cx = cx.clone().with_run(id, found.metadata);
-        let cx = perform::with_performer(&cx, recorder.clone());
-        let (state, failed, id) = (Some(found.state), found.failed, id.to_owned());
-        Ok(Begun::Open(Open { id, cx, recorder, closes, state, limits, failed }))
+        let drive = Drive::new(id, found.state, found.stored, writer, self.max_result_bytes, cx)
+            .with_change_listener(self.change_listener.clone());
+        Ok(Begun::Open(drive, closes))
     }
 
     /// Blocks the thread.
@@ -284,50 +299,36 @@ impl Journal {
         let contents = file::parse(&path, &bytes)?;
         file.continue_after(&contents)?;
         let torn = contents.torn;
-        let json = |source| JournalError::Json { id: id.to_owned(), source };
-        let mut records = Records::default();
+        let mut stored = Stored::default();
         for &(at, line) in &contents.lines {
-            let line: Line<Kind> = serde_json::from_str(line)
+            let line: Line<Entry<'_>> = serde_json::from_str(line)
                 .map_err(|error| JournalError::damaged(&path, at, error.to_string()))?;
-            records.add(line.record);
+            stored.add(line.record);
         }
-        let started = match records.started.take() {
-            Some(started) => started,
-            None => {
-                self.keep_tools(&fresh.tools, &path)?;
-                let run = serde_json::to_value(&fresh.run).map_err(json)?;
-                let signature = fresh.signature.clone();
-                let started =
-                    Kind::Started(Started { id: id.to_owned(), metadata, signature, run });
-                file.write(&[file::json(&started, id)?])?;
-                let Kind::Started(started) = started else { return Err(JournalError::NoId) };
-                started
-            }
-        };
+        if stored.started().is_none() {
+            self.keep_tools(fresh.tools(), &path)?;
+            let started = Entry::Started(fresh.started(id, metadata)?);
+            file.write(&[file::json(&started, id)?])?;
+            stored.add(started);
+        }
         // Also for a file that was there: the program that made it may have been killed before this.
         file::sync_folder(&self.folder).map_err(|error| JournalError::io(&self.folder, error))?;
-        if started.id != id {
-            let reason = format!("it has the run `{}`, and not `{id}`", started.id);
+        if let Some(other) = stored.started().filter(|started| started.id != id) {
+            let reason = format!("it has the run `{}`, and not `{id}`", other.id);
             return Err(JournalError::damaged(&path, 0, reason));
         }
-        let mut state: RunState = serde_json::from_value(started.run).map_err(json)?;
-        let other = |what| Err(JournalError::OtherTask { id: id.to_owned(), what });
-        if started.signature != fresh.signature {
-            return other("kind of output");
-        }
-        if !is_same_task(&state.history(), fresh.run.history()) {
-            return other("task");
-        }
-        if state.tool_set_hash() != Some(fresh.tools.hash()) {
-            self.keep_tools(&fresh.tools, &path)?;
-            let stored = state.tool_set_hash().and_then(|hash| self.stored_tools(hash));
-            if let Some(stored) = stored {
-                state = state.with_tool_set(stored);
+        let state = stored.take_state(id, fresh.signature())?;
+        let mut state = state.ok_or_else(|| self.no_such_run(id))?;
+        fresh.check_task(id, &state)?;
+        if state.tool_set_hash() != Some(fresh.tools().hash()) {
+            self.keep_tools(fresh.tools(), &path)?;
+            let tools = state.tool_set_hash().and_then(|hash| self.stored_tools(hash));
+            if let Some(tools) = tools {
+                fresh.check_open_calls(id, &stored, &tools)?;
+                state = state.with_tool_set(tools);
             }
         }
-        let Records { parts: records, waiting, finished, failed, .. } = records;
-        let metadata = started.metadata;
-        Ok(Found { file, torn, state, metadata, records, waiting, finished, failed })
+        Ok(Found { file, torn, state, stored })
     }
 
     /// Returns the file of a run.
@@ -394,71 +395,19 @@ impl fmt::Debug for Journal {
     }
 }
 
-/// A run as it would start now.
-struct Fresh {
-    run: Run,
-    signature: Option<String>,
-    tools: ToolSet,
-}
-
-impl Fresh {
-    fn new(run: Run, signature: Option<String>, tools: ToolSet) -> Self {
-        Self { run, signature, tools }
-    }
-}
-
 /// What the file of a run has.
 struct Found {
     file: RunFile,
     /// Number of bytes that were cut off.
     torn: u64,
     state: RunState,
-    metadata: BTreeMap<String, String>,
-    records: Vec<Record>,
-    waiting: BTreeSet<String>,
-    finished: Option<Value>,
-    failed: Option<String>,
-}
-
-#[derive(Default)]
-struct Records {
-    started: Option<Started>,
-    parts: Vec<Record>,
-    waiting: BTreeSet<String>,
-    finished: Option<Value>,
-    failed: Option<String>,
-}
-
-impl Records {
-    fn add(&mut self, record: Kind) {
-        self.failed = None;
-        match record {
-            Kind::Started(started) => self.started = Some(started),
-            Kind::Part(part) => self.parts.push(part),
-            Kind::Waiting(waiting) => drop(self.waiting.insert(waiting.key)),
-            Kind::Finished(ended) => self.finished = Some(ended.finished),
-            Kind::Failed(failed) => self.failed = Some(failed.error),
-        }
-    }
+    stored: Stored,
 }
 
 #[allow(clippy::large_enum_variant, reason = "it is taken apart at once")]
 enum Begun<O> {
     Finished(Finished<O>),
-    Open(Open),
-}
-
-/// A run under way.
-struct Open {
-    id: String,
-    cx: Context,
-    recorder: Recorder,
-    closes: Closes,
-    /// The state before the first step, until it is resumed.
-    state: Option<RunState>,
-    limits: Limits,
-    /// The error at the end of the file.
-    failed: Option<String>,
+    Open(Drive<Writer>, Closes),
 }
 
 /// Ends the writing with the drive, also if the drive is dropped. A tool may have kept the context.
@@ -468,63 +417,6 @@ impl Drop for Closes {
     fn drop(&mut self) {
         self.0.close();
     }
-}
-
-impl Open {
-    /// Returns the run at its start, with the tools of today.
-    fn resume(
-        &mut self,
-        resume: impl FnOnce(RunState) -> Result<Resumed, RunError>,
-    ) -> toolwright_module::Result<Run> {
-        let Some(state) = self.state.take() else {
-            return Err(Error::stop("the run was resumed twice").at(Stage::Journal));
-        };
-        let resumed = resume(state).map_err(wrong_setup)?;
-        for change in &resumed.changes {
-            tracing::warn!(run = self.id, %change, "the agent of a run has changed");
-        }
-        Ok(resumed.run.with_limits(self.limits.clone()))
-    }
-
-    /// Records the end of the drive.
-    async fn end<O: Serialize>(
-        self,
-        result: toolwright_module::Result<Finished<O>>,
-    ) -> toolwright_module::Result<Finished<O>> {
-        let writer = &self.closes.0;
-        match result {
-            Ok(finished) => {
-                let recorded = async {
-                    self.recorder.check_complete(&self.cx.path())?;
-                    let value = serde_json::to_value(&finished)
-                        .map_err(|source| JournalError::Json { id: self.id.clone(), source })?;
-                    let ended = Ended { ending: finished.ending, finished: value };
-                    writer.append(Kind::Finished(ended)).await
-                };
-                recorded.await.map_err(JournalError::into_module)?;
-                Ok(finished)
-            }
-            Err(error) => {
-                let text = format!("{error:#}");
-                let is_end = error.downcast_ref::<Unfinished>().is_some();
-                if is_end && self.failed.as_ref() != Some(&text) {
-                    // The error itself says more than that it could not be noted.
-                    let _ = writer.append(Kind::Failed(Failed { error: text })).await;
-                }
-                Err(error)
-            }
-        }
-    }
-}
-
-/// Compares tasks without the instructions, which a deploy may reword.
-fn is_same_task(stored: &[Arc<Message>], fresh: &[Arc<Message>]) -> bool {
-    let said = |message: &&Arc<Message>| !matches!(***message, Message::System { .. });
-    stored.iter().filter(said).eq(fresh.iter().filter(said))
-}
-
-fn wrong_setup(error: RunError) -> Error {
-    Error::stop(error).at(Stage::Setup)
 }
 
 /// Reads a file of the journal.

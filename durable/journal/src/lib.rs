@@ -44,15 +44,19 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `journal.rs` | [`Journal`]: drives, and what the first record of a run has |
+//! | `journal.rs` | [`Journal`]: drives, each over its file |
 //! | `many.rs`, `summary.rs` | the list of runs, decisions, deletion; [`RunSummary`] |
+//! | `deploys.rs` | the check of open calls when the agent has changed |
+//! | `home.rs` | [`home`]: what a drive does in every home of runs |
 //! | `performer.rs` | the parts of a run: what is found, what is done, and what is refused |
 //! | `writer.rs` | appending from async code; records that are there at the same time share a write |
 //! | `file.rs`, `record.rs`, `name.rs` | the format of a file, its records, its name |
 //! | `error.rs` | [`JournalError`] |
 
+mod deploys;
 mod error;
 mod file;
+pub mod home;
 mod journal;
 mod many;
 mod name;

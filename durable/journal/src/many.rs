@@ -1,19 +1,20 @@
 //! The runs of a journal: listing, decisions and deletion.
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use toolwright_module::Effect;
 use toolwright_module::approval::{Approval, Decision};
+use toolwright_orchestrator::Task;
 use toolwright_orchestrator::perform::Record;
 
 use crate::error::{JournalError, Result};
 use crate::file::{self, RunFile};
+use crate::home;
 use crate::journal::{Journal, read};
 use crate::name;
-use crate::performer;
-use crate::record::{Kind, Line};
+use crate::record::{Entry, Line};
 use crate::summary::{self, Decisions, RunSummary};
 
 /// The functions for many runs block their thread while they read files. In async code, call them in
@@ -126,13 +127,53 @@ impl Journal {
         let bytes = read(&path)?.ok_or_else(|| self.no_such_run(id))?;
         let mut records = Vec::new();
         for (at, line) in file::parse(&path, &bytes)?.lines {
-            let line: Line<Kind> = serde_json::from_str(line)
+            let line: Line<Entry<'_>> = serde_json::from_str(line)
                 .map_err(|error| JournalError::damaged(&path, at, error.to_string()))?;
-            if let Kind::Part(record) = line.record {
-                records.push(record);
+            if let Entry::Part(record) = line.record {
+                records.push(record.into_owned());
             }
         }
         Ok(records)
+    }
+
+    /// Returns the task of a run, to drive it again without knowing where it came from.
+    ///
+    /// ```
+    /// # use toolwright_journal::{Journal, RunStatus};
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Reply};
+    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let agent = ToolOrchestrator::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// # let (journal, cx) = (Journal::open(folder.path())?, Context::default());
+    /// // At the start of a program: go on with everything that was cut off.
+    /// for run in journal.runs()? {
+    ///     if run.status == RunStatus::Open {
+    ///         journal.drive(&agent, &run.id, journal.task(&run.id)?, &cx).await?;
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`run`](Self::run).
+    pub fn task(&self, id: &str) -> Result<Task> {
+        let path = self.path(id)?;
+        let bytes = read(&path)?.ok_or_else(|| self.no_such_run(id))?;
+        let contents = file::parse(&path, &bytes)?;
+        let &(at, first) = contents.lines.first().ok_or_else(|| self.no_such_run(id))?;
+        let damaged = |error: String| JournalError::damaged(&path, at, error);
+        let line: Line<Entry<'_>> =
+            serde_json::from_str(first).map_err(|error| damaged(error.to_string()))?;
+        match line.record {
+            Entry::Started(started) => {
+                started.task().map_err(|source| JournalError::Json { id: id.to_owned(), source })
+            }
+            _ => Err(damaged("the first record does not start a run".to_owned())),
+        }
     }
 
     /// Records a person's decision on a call that waits for it. The next drive of the run acts on
@@ -184,7 +225,7 @@ impl Journal {
     /// - [`JournalError::Locked`]: the run is driven now.
     /// - The file cannot be read or written.
     pub fn decide(&self, id: &str, waiting: &Approval, decision: Decision) -> Result<()> {
-        check(id, waiting, &decision)?;
+        home::check_decision(id, waiting, &decision)?;
         let path = self.path(id)?;
         let (mut file, bytes) = {
             let _lock = self.folder_lock()?;
@@ -195,15 +236,14 @@ impl Journal {
         for line in summary::outlines(&path, &contents) {
             decisions.add(line?.record);
         }
-        let Decisions { waiting: open, decided, last } = decisions;
-        // The last record, so nothing was done about it yet.
-        let replaced = decided.into_iter().filter(|(key, _)| Some(key) == last.as_ref());
+        let Decisions { waiting: open, decided, fresh } = decisions;
+        let replaced = decided.into_iter().filter(|(key, _)| fresh.contains(key));
         let found = open.into_iter().chain(replaced).find(|(_, known)| known.approval == *waiting);
         let Some((_, found)) = found else {
             let (id, call) = (id.to_owned(), waiting.call.id.clone());
             return Err(JournalError::NotWaiting { id, call });
         };
-        let record = Kind::Part(performer::decided(&found, decision));
+        let record = Entry::Part(Cow::Owned(found.decided(decision)));
         file.continue_after(&contents)?;
         file.write(&[file::json(record, id)?])
     }
@@ -283,7 +323,7 @@ impl Journal {
         RunFile::open(path, id, false)
     }
 
-    fn no_such_run(&self, id: &str) -> JournalError {
+    pub(crate) fn no_such_run(&self, id: &str) -> JournalError {
         JournalError::NoSuchRun { id: id.to_owned(), folder: self.folder().to_owned() }
     }
 
@@ -309,28 +349,5 @@ fn summary_of(path: &Path) -> Result<Option<RunSummary>> {
     match read(path)? {
         Some(bytes) => summary::of_file(path, &bytes),
         None => Ok(None),
-    }
-}
-
-/// Checks what can be checked without the agent. The rest is checked by the next drive, before
-/// anything is done about the decision.
-fn check(id: &str, waiting: &Approval, decision: &Decision) -> Result<()> {
-    let refused = |reason: String| {
-        let (id, call) = (id.to_owned(), waiting.call.id.clone());
-        Err(JournalError::Decision { id, call, reason })
-    };
-    match decision {
-        Decision::Approve | Decision::Edit { .. }
-            if waiting.unknown && waiting.effect == Effect::Irreversible =>
-        {
-            refused("may have taken effect and is irreversible; decide `CallAgain`, `Happened` or `Deny`".to_owned())
-        }
-        Decision::Edit { arguments } => {
-            match serde_json::from_str::<serde::de::IgnoredAny>(arguments) {
-                Ok(_) => Ok(()),
-                Err(error) => refused(format!("needs its arguments as JSON: {error}")),
-            }
-        }
-        _ => Ok(()),
     }
 }

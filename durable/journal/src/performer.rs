@@ -1,8 +1,9 @@
 //! The performer of a journaled run.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use toolwright_module::approval::Approval;
 use toolwright_module::event::InCall;
@@ -10,21 +11,20 @@ use toolwright_module::message::ToolResult;
 use toolwright_module::model::BoxFuture;
 use toolwright_module::{Effect, ToolCall};
 use toolwright_orchestrator::perform::{
-    Outcome, OutcomeKind, Part, PartKind, Perform, Performed, Record, Replay, Work,
+    Append, Earlier, Open, OutcomeKind, Part, PartKind, Perform, Performed, Record, Replay, Work,
 };
 
 use crate::error::{JournalError, Result};
-use crate::record::{Kind, Waiting};
-use crate::writer::{SharedWriter, Writer, locked};
+use crate::home::Place;
+use crate::record::{Entry, Waiting};
 
 /// Performs the parts of a run over its records.
-#[derive(Clone)]
-pub(crate) struct Recorder(Arc<Inner>);
+pub(crate) struct Recorder<P>(Arc<Inner<P>>);
 
-struct Inner {
+struct Inner<P> {
     id: String,
-    replay: Replay<SharedWriter>,
-    writer: Arc<Writer>,
+    replay: Replay<Parts<P>>,
+    place: Arc<P>,
     max_result_bytes: u64,
     /// The keys of recorded parts that the run has not come to yet, by the path of their run.
     ahead: Mutex<HashMap<String, BTreeSet<String>>>,
@@ -32,12 +32,28 @@ struct Inner {
     waiting: Mutex<BTreeSet<String>>,
 }
 
-impl Recorder {
+/// Appends the records of parts to a place.
+struct Parts<P>(Arc<P>);
+
+impl<P: Place> Append for Parts<P> {
+    fn append<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), Open>> {
+        Box::pin(async move { Ok(self.0.append(Entry::Part(Cow::Borrowed(record))).await?) })
+    }
+}
+
+/// Clones have the same records.
+impl<P> Clone for Recorder<P> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<P: Place> Recorder<P> {
     pub(crate) fn new(
         id: &str,
         records: Vec<Record>,
         waiting: BTreeSet<String>,
-        writer: Arc<Writer>,
+        place: Arc<P>,
         max_result_bytes: u64,
     ) -> Self {
         let mut ahead = HashMap::<String, BTreeSet<String>>::new();
@@ -55,23 +71,26 @@ impl Recorder {
                 _ => {}
             }
         }
-        let replay = Replay::new(records, SharedWriter(Arc::clone(&writer)));
+        let replay = Replay::new(records, Parts(Arc::clone(&place)));
         let (ahead, waiting) = (Mutex::new(ahead), Mutex::new(waiting));
         let id = id.to_owned();
-        Self(Arc::new(Inner { id, replay, writer, max_result_bytes, ahead, waiting }))
+        Self(Arc::new(Inner { id, replay, place, max_result_bytes, ahead, waiting }))
     }
 
     /// Returns an error if the run at this path has left out a recorded part.
-    pub(crate) fn check_complete(&self, path: &[InCall]) -> Result<()> {
+    pub(crate) fn check_complete(&self, path: &[InCall]) -> Result<(), P::Error> {
         self.0.check_complete(path)
     }
 }
 
-impl Inner {
-    fn check_complete(&self, path: &[InCall]) -> Result<()> {
+impl<P: Place> Inner<P> {
+    fn check_complete(&self, path: &[InCall]) -> Result<(), P::Error> {
         let ahead = locked(&self.ahead);
         match ahead.get(&path_text(path)).and_then(BTreeSet::first) {
-            Some(key) => Err(JournalError::OtherAgent { id: self.id.clone(), key: key.clone() }),
+            Some(key) => {
+                let (id, key) = (self.id.clone(), key.clone());
+                Err(JournalError::OtherAgent { id, key }.into())
+            }
             None => Ok(()),
         }
     }
@@ -96,14 +115,14 @@ impl Inner {
     async fn asked(&self, waiting: Waiting, work: Work<'_>) -> Performed {
         let key = waiting.key.clone();
         if !locked(&self.waiting).contains(&key) {
-            self.writer.append(Kind::Waiting(waiting)).await?;
+            self.place.append(Entry::Waiting(waiting)).await?;
             locked(&self.waiting).insert(key);
         }
         work.await
     }
 }
 
-impl Perform for Recorder {
+impl<P: Place> Perform for Recorder<P> {
     fn perform<'a>(&'a self, part: Part, work: Work<'a>) -> BoxFuture<'a, Performed> {
         let (inner, key) = (&*self.0, part.key());
         if let Some(keys) = locked(&inner.ahead).get_mut(&path_text(&part.path)) {
@@ -122,12 +141,16 @@ impl Perform for Recorder {
             }
             PartKind::Decide { call, effect, unknown } => {
                 let approval = approval(&part.path, call, *effect, unknown.is_some());
-                let waiting = Waiting { key, identity: part.identity(), approval };
+                let waiting = Waiting::new(key, part.identity(), approval);
                 Box::pin(inner.asked(waiting, work))
             }
             _ => work,
         };
         inner.replay.perform(part, work)
+    }
+
+    fn earlier(&self, path: &[InCall]) -> Earlier {
+        self.0.replay.earlier(path)
     }
 }
 
@@ -170,11 +193,6 @@ fn size(kind: &OutcomeKind) -> Result<u64, serde_json::Error> {
     Ok(counts.0)
 }
 
-/// Returns the record of a person's decision.
-pub(crate) fn decided(
-    waiting: &Waiting,
-    decision: toolwright_module::approval::Decision,
-) -> Record {
-    let outcome = Outcome::new(OutcomeKind::Decided(decision));
-    Record::Ended { key: waiting.key.clone(), identity: waiting.identity, outcome }
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,13 +1,17 @@
-//! What the file of a run contains.
+//! What is recorded of a run.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolwright_module::approval::Approval;
+use toolwright_module::Message;
+use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::event::Ending;
-use toolwright_orchestrator::perform::Record;
+use toolwright_orchestrator::perform::{Outcome, OutcomeKind, Record};
+use toolwright_orchestrator::{RunState, Task};
 
 /// One line of the file: a record and its time.
 #[derive(Serialize, Deserialize)]
@@ -17,15 +21,16 @@ pub(crate) struct Line<K> {
     pub(crate) record: K,
 }
 
-/// The records of a run.
+/// A record of a run. It is stored as JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 #[allow(clippy::large_enum_variant, reason = "most records are of the large kind")]
-pub(crate) enum Kind {
+pub enum Entry<'a> {
     /// The first record.
     Started(Started),
     /// A part of the run was begun or has ended.
-    Part(Record),
+    Part(Cow<'a, Record>),
     /// A call waits for a decision.
     Waiting(Waiting),
     /// The run has its result.
@@ -34,43 +39,76 @@ pub(crate) enum Kind {
     Failed(Failed),
 }
 
-/// The forms of [`Kind`] that are written from references.
-#[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum KindRef<'a> {
-    Part(&'a Record),
-}
-
+/// The first record of a run.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Started {
-    pub(crate) id: String,
+#[non_exhaustive]
+pub struct Started {
+    /// The id.
+    pub id: String,
+    /// The metadata of the first drive.
     #[serde(default)]
-    pub(crate) metadata: BTreeMap<String, String>,
+    pub metadata: BTreeMap<String, String>,
     /// The name of the signature of a typed run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) signature: Option<String>,
+    pub signature: Option<String>,
     /// The [`RunState`](toolwright_orchestrator::RunState) before the first step.
-    pub(crate) run: Value,
+    pub run: Value,
 }
 
+impl Started {
+    /// Returns the task, with the conversation before it and without the instructions.
+    ///
+    /// # Errors
+    ///
+    /// The state of the run cannot be read.
+    pub fn task(&self) -> Result<Task, serde_json::Error> {
+        let mut said = RunState::deserialize(&self.run)?.history();
+        said.retain(|message| !matches!(**message, Message::System { .. }));
+        Ok(said.into())
+    }
+}
+
+/// A call that waits for a decision.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Waiting {
+#[non_exhaustive]
+pub struct Waiting {
     /// The key of the decision.
-    pub(crate) key: String,
-    pub(crate) identity: u64,
-    pub(crate) approval: Approval,
+    pub key: String,
+    /// Its [`Part::identity`](toolwright_orchestrator::perform::Part::identity).
+    pub identity: u64,
+    /// What the person decides on.
+    pub approval: Approval,
 }
 
+impl Waiting {
+    pub(crate) fn new(key: String, identity: u64, approval: Approval) -> Self {
+        Self { key, identity, approval }
+    }
+
+    /// Returns the record of a person's decision.
+    #[must_use]
+    pub fn decided(&self, decision: Decision) -> Record {
+        let outcome = Outcome::new(OutcomeKind::Decided(decision));
+        Record::Ended { key: self.key.clone(), identity: self.identity, outcome }
+    }
+}
+
+/// The result of a run.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Ended {
-    pub(crate) ending: Ending,
+#[non_exhaustive]
+pub struct Ended {
+    /// How the run ended.
+    pub ending: Ending,
     /// The [`Finished`](toolwright_orchestrator::Finished) run.
-    pub(crate) finished: Value,
+    pub finished: Value,
 }
 
+/// The end of a run without a result.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Failed {
-    pub(crate) error: String,
+#[non_exhaustive]
+pub struct Failed {
+    /// The error.
+    pub error: String,
 }
 
 /// A line of which only the kind of the record and its key are read.
@@ -87,8 +125,8 @@ pub(crate) enum Outline {
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PartOutline {
-    Begun(KeyOutline),
-    Failed(KeyOutline),
+    Begun(IgnoredAny),
+    Failed(IgnoredAny),
     Ended(KeyOutline),
 }
 

@@ -1,6 +1,6 @@
 //! What a journal says about a run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -72,13 +72,13 @@ pub(crate) struct Decisions {
     pub(crate) waiting: BTreeMap<String, Waiting>,
     /// The calls with a decision.
     pub(crate) decided: BTreeMap<String, Waiting>,
-    /// The key of the part in the last record.
-    pub(crate) last: Option<String>,
+    /// The keys of the decisions since the last record of another kind. Nothing was done about them
+    /// yet.
+    pub(crate) fresh: BTreeSet<String>,
 }
 
 impl Decisions {
     pub(crate) fn add(&mut self, record: Outline) {
-        self.last = None;
         match record {
             Outline::Waiting(waiting) => {
                 self.waiting.insert(waiting.key.clone(), waiting);
@@ -87,14 +87,15 @@ impl Decisions {
                 if let Some(waiting) = self.waiting.remove(&part.key) {
                     self.decided.insert(part.key.clone(), waiting);
                 }
-                self.last = Some(part.key);
-            }
-            Outline::Part(PartOutline::Begun(part) | PartOutline::Failed(part)) => {
-                self.last = Some(part.key);
+                if self.decided.contains_key(&part.key) {
+                    self.fresh.insert(part.key);
+                    return;
+                }
             }
             Outline::Finished(_) => self.waiting.clear(),
             _ => {}
         }
+        self.fresh.clear();
     }
 }
 

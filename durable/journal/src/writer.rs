@@ -4,14 +4,14 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use serde::Serialize;
 use tokio::runtime::Handle;
 use toolwright_module::model::BoxFuture;
-use toolwright_orchestrator::perform::{Append, Open, Record};
+use toolwright_orchestrator::perform::Record;
 
 use crate::error::{JournalError, Result};
 use crate::file::{self, RunFile};
-use crate::record::KindRef;
+use crate::home::Place;
+use crate::record::Entry;
 
 /// Called after a record of a run is on disk.
 pub(crate) type Listener = Arc<dyn Fn(&str, &Record) + Send + Sync>;
@@ -69,8 +69,8 @@ impl Writer {
 
     /// Appends a record. It is on disk when the future ends. If the future is dropped, the record is
     /// written all the same.
-    pub(crate) async fn append(&self, record: impl Serialize) -> Result<()> {
-        let json = file::json(record, &self.id)?;
+    async fn write(&self, entry: &Entry<'_>) -> Result<()> {
+        let json = file::json(entry, &self.id)?;
         if self.shared.is_closed.load(Ordering::SeqCst) {
             return Err(JournalError::Ended { id: self.id.clone() });
         }
@@ -163,25 +163,17 @@ impl Failure {
     }
 }
 
-impl Append for Writer {
-    fn append<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), Open>> {
+impl Place for Writer {
+    type Error = JournalError;
+
+    fn append<'a>(&'a self, entry: Entry<'a>) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            self.append(KindRef::Part(record)).await?;
-            if let Some(listener) = &self.listener {
+            self.write(&entry).await?;
+            if let (Some(listener), Entry::Part(record)) = (&self.listener, &entry) {
                 listener(&self.id, record);
             }
             Ok(())
         })
-    }
-}
-
-/// A writer that several own.
-#[derive(Clone)]
-pub(crate) struct SharedWriter(pub(crate) Arc<Writer>);
-
-impl Append for SharedWriter {
-    fn append<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), Open>> {
-        Append::append(&*self.0, record)
     }
 }
 
@@ -199,6 +191,6 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
     }
 }
 
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,6 @@
 //! Runs that are started, continued and repeated.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{self, Waker};
 use std::time::Duration;
@@ -9,9 +10,11 @@ use serde::{Deserialize, Serialize};
 use toolwright_journal::{Journal, JournalError, RunStatus};
 use toolwright_module::budget::Budget;
 use toolwright_module::error::Stage;
+use toolwright_module::predict::Validator;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{Context, Effect, Error, Message, Reply, Signature, ToolCall};
-use toolwright_orchestrator::{Limits, ReAct, Task, ToolOrchestrator, Unfinished};
+use toolwright_orchestrator::perform::value;
+use toolwright_orchestrator::{Limits, ReAct, Task, TaskAnswer, ToolOrchestrator, Unfinished};
 
 use crate::support::{TASK, World, calls, drive, folder, journals, tool};
 
@@ -140,29 +143,6 @@ async fn a_result_over_the_limit_is_not_written_and_the_model_reads_why() {
     assert!(result.text.contains("keeps at most 1000 bytes"), "{}", result.text);
     assert_eq!(finished.failures.len(), 1);
     assert!(journal.run("run").unwrap().bytes < 6_000);
-}
-
-#[tokio::test]
-async fn a_recorded_call_of_a_tool_that_is_gone_ends_the_drive() {
-    let folder = folder();
-    let journal = Journal::open(folder.path()).unwrap();
-    let (world, cx) = (World::default(), Context::default());
-    // The run stops at its second question.
-    let model = Scripted::replies([calls([("a", "look", "the hall")])]);
-    let agent = ToolOrchestrator::new(model, [world.look()]).unwrap();
-    journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
-    assert_eq!(world.counts()[1], 1);
-
-    let model = Scripted::new(|_| Ok(Reply::text("Done.")));
-    let agent = ToolOrchestrator::new(model, []).unwrap();
-    let error = journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
-    assert!(matches!(journals(&error), JournalError::OtherAgent { .. }), "{error:#}");
-
-    // With the tool, and with another text for it, the run goes on.
-    let model = Scripted::new(|_| Ok(Reply::text("Done.")));
-    let agent = ToolOrchestrator::new(model, [world.look().described("Look again.")]).unwrap();
-    assert_eq!(journal.drive(&agent, "run", TASK, &cx).await.unwrap().answer, "Done.");
-    assert_eq!(world.counts()[1], 1);
 }
 
 #[tokio::test]
@@ -345,4 +325,52 @@ async fn a_drive_dropped_at_any_moment_loses_nothing_that_was_recorded() {
             }
         }
     }
+}
+
+/// A validator that computes something once, and fails after it the first time.
+struct Computes {
+    computed: Arc<AtomicUsize>,
+    checked: Arc<AtomicUsize>,
+}
+
+impl Validator<Task> for Computes {
+    async fn check(&self, _: &Task, _: &TaskAnswer, cx: &Context) -> toolwright_module::Result<()> {
+        let computed =
+            value(cx, "computed", async { Ok(self.computed.fetch_add(1, Ordering::SeqCst)) });
+        assert_eq!(computed.await?, 0);
+        match self.checked.fetch_add(1, Ordering::SeqCst) {
+            0 => Err(Error::stop("the power failed")),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_validator_runs_again_and_its_recorded_value_is_computed_once() {
+    let folder = folder();
+    let journal = Journal::open(folder.path()).unwrap();
+    let (computed, checked) = (Arc::default(), Arc::default());
+    let validator = Computes { computed: Arc::clone(&computed), checked: Arc::clone(&checked) };
+    let agent = ToolOrchestrator::new(Scripted::replies([Reply::text("Done.")]), []).unwrap();
+    let agent = agent.with_validator(validator);
+    journal.drive(&agent, "run", TASK, &Context::default()).await.unwrap_err();
+    journal.drive(&agent, "run", TASK, &Context::default()).await.unwrap();
+    assert_eq!((computed.load(Ordering::SeqCst), checked.load(Ordering::SeqCst)), (1, 2));
+}
+
+#[tokio::test]
+async fn an_open_run_goes_on_with_its_task_from_the_journal() {
+    let folder = folder();
+    let journal = Journal::open(folder.path()).unwrap();
+    let cx = Context::default();
+    let history = [Message::user("Hi."), Message::assistant("Hello.")];
+    let down = Scripted::new(|_| Err(Error::stop("the provider is down")));
+    let agent = ToolOrchestrator::new(down, []).unwrap().with_instructions("Be quick.");
+    let task = Task::new(TASK).with_history(history);
+    journal.drive(&agent, "run", task, &cx).await.unwrap_err();
+    let task = journal.task("run").unwrap();
+    assert_eq!(task.history().len(), 3);
+    let agent = ToolOrchestrator::new(Scripted::replies([Reply::text("Done.")]), []).unwrap();
+    assert_eq!(journal.drive(&agent, "run", task, &cx).await.unwrap().history.len(), 5);
+    assert!(matches!(journal.task("other"), Err(JournalError::NoSuchRun { .. })));
 }

@@ -7,7 +7,10 @@
 mod support;
 
 // Tests by subject.
+mod approvals;
+mod crashes;
 mod damage;
+mod deploys;
 mod driving;
 mod folder;
 #[cfg(target_os = "linux")]

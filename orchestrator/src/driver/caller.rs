@@ -213,8 +213,8 @@ impl Caller<'_> {
         let Some(tool) = self.agent.tool(&call.name) else {
             // The run itself answers calls of unknown tools, so the run belongs to another agent.
             let error = Error::stop(format!(
-                "the run calls `{}`, which is not a tool of this agent; drive it with the agent that started it",
-                call.name,
+                "the call `{}` is of `{}`, which is not a tool of this agent; give the agent a tool of this name (`Tool::named`), or drive the run with the agent that began it",
+                call.id, call.name,
             ));
             return ToolResult::of(call, Err(error.at(Stage::Setup)));
         };

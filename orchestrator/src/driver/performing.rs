@@ -18,6 +18,7 @@ use crate::perform::{self, Made, Open, Outcome, OutcomeKind, Part, PartKind, Per
 use crate::run::Run;
 use crate::state::Decided;
 use crate::step::StepResultKind;
+use crate::unfinished::AwaitsApproval;
 
 impl Driver<'_, '_> {
     pub(super) async fn perform_ask(
@@ -60,7 +61,11 @@ impl Driver<'_, '_> {
         let (mut has_runs, mut below) = (false, Vec::with_capacity(calls.len()));
         for (call, made) in calls.iter().zip(&made) {
             let tool = self.caller.agent.tool(&call.name);
-            let is_run = tool.is_some_and(Tool::has_parts);
+            let is_run = match tool {
+                Some(tool) => tool.has_parts(),
+                // A tool that is gone. Its call of an earlier drive may have an outcome.
+                None => self.track.run.was_run(&call.id),
+            };
             has_runs |= is_run;
             let effect = tool.map_or(Effect::Write, Tool::effect);
             let attempt = self.track.run.lost(&call.id);
@@ -189,7 +194,7 @@ impl Driver<'_, '_> {
         let performer = perform::performer(&caller.cx).cloned();
         caller.cx.emit(|| EventKind::ApprovalAwaited { calls: calls.clone() });
         let unknown = track.run.unknown_outcome().map(ToOwned::to_owned);
-        let mut decisions = Vec::with_capacity(calls.len());
+        let (mut decisions, mut waits) = (Vec::with_capacity(calls.len()), None);
         for call in &calls {
             let is_unknown = unknown.as_deref() == Some(&*call.id);
             let Some(performer) = &performer else {
@@ -207,7 +212,14 @@ impl Driver<'_, '_> {
                 checked.map_err(|error| Open::Work(error.into_module()))?;
                 Ok(Outcome::new(OutcomeKind::Decided(decision)))
             };
-            let performed = caller.perform(&**performer, part, Box::pin(work)).await?;
+            let performed = match caller.perform(&**performer, part, Box::pin(work)).await {
+                // Each call that waits is made known, so that they can be decided in any order.
+                Err(error) if performer.side_by_side() && AwaitsApproval::is_in(&error) => {
+                    waits = waits.or(Some(error));
+                    continue;
+                }
+                performed => performed?,
+            };
             if is_unknown && made.is_noted() {
                 decided_now.insert(call.id.clone());
             }
@@ -215,6 +227,9 @@ impl Driver<'_, '_> {
                 OutcomeKind::Decided(decision) => decisions.push((call.id.clone(), decision)),
                 _ => return Err(perform::another_kind()),
             }
+        }
+        if let Some(error) = waits {
+            return Err(error);
         }
         track.apply_after(caller, StepResultKind::Decisions(decisions), Duration::ZERO)
     }

@@ -80,6 +80,8 @@ impl Run {
                 None => Some(ToolResult::failed(call, self.no_calls_left())),
             })
         });
+        let results =
+            self.calls().zip(results).map(|(call, refused)| self.as_before(call, refused));
         // Not `collect`, which would make room for four large results.
         let mut all = Vec::with_capacity(self.calls().count());
         all.extend(results);
@@ -91,6 +93,19 @@ impl Run {
             .collect();
         self.state.used_before = self.state.tools_used.len();
         self.go_on_with(results);
+    }
+
+    /// Returns whether a recorded call was refused in an earlier drive. Today's tools and limits may
+    /// judge it otherwise.
+    fn as_before(&self, call: &ToolCall, refused: Option<ToolResult>) -> Option<ToolResult> {
+        match &self.earlier {
+            Some(earlier) if earlier.calls.contains_key(&call.id) => None,
+            // The model was asked again after this reply, so the call is not open.
+            Some(earlier) if self.state.asked < earlier.replies => {
+                refused.or_else(|| Some(ToolResult::failed(call, "The call was not made.")))
+            }
+            _ => refused,
+        }
     }
 
     /// Starts a round: its open calls are made, or wait for approval.

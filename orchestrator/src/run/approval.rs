@@ -67,7 +67,10 @@ impl Run {
     fn awaits(&self, call: &ToolCall) -> bool {
         let decided = || self.state.decisions.get(&call.id);
         let effect = self.tools.effect(&call.name);
-        effect.is_some_and(|effect| self.state.approval.awaits(&call.name, effect))
+        let waits = || effect.is_some_and(|effect| self.state.approval.awaits(&call.name, effect));
+        let earlier = self.earlier.as_ref().and_then(|earlier| earlier.calls.get(&call.id));
+        // A call of an earlier drive waits if it waited then.
+        earlier.map_or_else(waits, |earlier| earlier.is_decided)
             && !decided().is_some_and(|decided| decided.allows(call))
     }
 
@@ -107,6 +110,12 @@ impl Run {
     /// Returns the decisions that [`take_decided`](Self::take_decided) takes.
     pub(crate) fn decided(&self) -> &[Decided] {
         &self.state.decided
+    }
+
+    /// Returns whether a call of an earlier drive was one of an agent.
+    pub(crate) fn was_run(&self, id: &str) -> bool {
+        let call = self.earlier.as_ref().and_then(|earlier| earlier.calls.get(id));
+        call.is_some_and(|call| call.is_run)
     }
 
     /// Returns how often the outcome of a call was lost.

@@ -1,0 +1,100 @@
+//! The check of a run's open calls when the agent has changed since the run began.
+
+use std::collections::BTreeSet;
+
+use serde::de::IgnoredAny;
+use toolwright_module::ToolCall;
+use toolwright_module::approval::Decision;
+use toolwright_module::message::ReplyPart;
+use toolwright_orchestrator::ToolSet;
+use toolwright_orchestrator::perform::{OutcomeKind, Record};
+
+use crate::error::{JournalError, Result};
+
+/// Checks that the tools of today exist and can read the arguments, for each open call of the run
+/// itself. `was` are the tools of the first drive.
+///
+/// A call that was begun and may have changed something is not checked: a person is asked about it.
+pub(crate) fn check_open_calls(
+    id: &str,
+    records: &[Record],
+    was: &ToolSet,
+    is: &ToolSet,
+) -> Result<()> {
+    for (call, arguments) in open_calls(records) {
+        // If the tools of before could not read them either, the mistake is the model's.
+        let Some(before) = was.contract(&call.name) else { continue };
+        if before.read::<IgnoredAny>(arguments).is_err() {
+            continue;
+        }
+        let reason = match is.contract(&call.name) {
+            Some(now) => match now.read::<IgnoredAny>(arguments) {
+                Ok(_) => continue,
+                Err(fault) => format!("the tool has changed since: {fault}"),
+            },
+            None => {
+                let names: Vec<String> = is.names().map(|name| format!("`{name}`")).collect();
+                match names.as_slice() {
+                    [] => "the agent has no tools any more".to_owned(),
+                    names => format!(
+                        "the agent has no such tool any more; its tools are {}",
+                        names.join(", ")
+                    ),
+                }
+            }
+        };
+        let (id, tool) = (id.to_owned(), call.name.clone());
+        return Err(JournalError::OpenCall { id, call: call.id.clone(), tool, reason });
+    }
+    Ok(())
+}
+
+/// Returns the calls of the last reply that have neither a result nor a mark of their begin, with
+/// the arguments with which they would be made.
+fn open_calls(records: &[Record]) -> Vec<(&ToolCall, &str)> {
+    let (mut last, mut closed) = (None, BTreeSet::<String>::new());
+    let mut edits = Vec::new();
+    for record in records {
+        let (key, kind) = match record {
+            Record::Ended { key, outcome, .. } => (key, Some(&outcome.kind)),
+            Record::Begun { key, .. } | Record::Failed { key, .. } => (key, None),
+            _ => continue,
+        };
+        let names: Vec<String> = serde_json::from_str(key).unwrap_or_default();
+        // Longer keys are of runs below.
+        match names.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            ["ask", _, nth] => {
+                let nth: u64 = nth.parse().unwrap_or_default();
+                if let Some(OutcomeKind::Reply(reply)) = kind
+                    && last.as_ref().is_none_or(|(other, _)| nth >= *other)
+                {
+                    last = Some((nth, reply));
+                }
+            }
+            ["call", call, _] if matches!(record, Record::Failed { .. }) => {
+                closed.remove(*call);
+            }
+            ["call", call, _] | ["run", call] => drop(closed.insert((*call).to_owned())),
+            ["decide", call, ..] => match kind {
+                Some(OutcomeKind::Decided(Decision::Edit { arguments })) => {
+                    edits.push(((*call).to_owned(), arguments));
+                }
+                Some(OutcomeKind::Decided(Decision::Approve | Decision::CallAgain)) => {}
+                _ => drop(closed.insert((*call).to_owned())),
+            },
+            _ => {}
+        }
+    }
+    let parts = last.map_or(&[][..], |(_, reply)| &reply.parts);
+    let calls = parts.iter().filter_map(|part| match part {
+        ReplyPart::Call(call) => Some(call),
+        _ => None,
+    });
+    // A call without an id gets one of the run, which is not in the reply.
+    let open = calls.filter(|call| !call.id.is_empty() && !closed.contains(&call.id));
+    let edit = |call: &ToolCall| edits.iter().rev().find(|(id, _)| *id == call.id);
+    open.map(|call| {
+        (call, edit(call).map_or(call.arguments.as_str(), |(_, arguments)| arguments.as_str()))
+    })
+    .collect()
+}

@@ -1,0 +1,100 @@
+//! Several calls of one batch that wait for a person.
+
+use toolwright_journal::{Journal, RunStatus};
+use toolwright_module::approval::Decision;
+use toolwright_module::error::Stage;
+use toolwright_module::{Context, Effect, Message, Reply, Tool, ToolCall};
+use toolwright_orchestrator::{ApprovalPolicy, AwaitsApproval, ToolOrchestrator};
+
+use crate::support::{TASK, World, calls, folder};
+
+fn agent(world: &World) -> ToolOrchestrator {
+    let said = [
+        calls([("a", "tidy", "1"), ("b", "tidy", "2"), ("c", "tidy", "3"), ("d", "look", "4")]),
+        Reply::text("Done."),
+    ];
+    ToolOrchestrator::new(world.model(said), [world.look(), world.tidy()])
+        .unwrap()
+        .with_approval(ApprovalPolicy::from_effect(Effect::Write))
+        .unwrap()
+}
+
+#[tokio::test]
+async fn all_waiting_calls_of_a_batch_are_listed_and_decided_in_any_order() {
+    let (world, cx) = (World::default(), Context::default());
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [2, 0, 1]] {
+        for drives_between in [false, true] {
+            let folder = folder();
+            let journal = Journal::open(folder.path()).unwrap();
+            let error = journal.drive(&agent(&world), "run", TASK, &cx).await.unwrap_err();
+            assert_eq!(error.stage(), Stage::Approval);
+            let waiting = journal.run("run").unwrap().waiting;
+            let ids: Vec<&str> = waiting.iter().map(|asked| asked.call.id.as_str()).collect();
+            assert_eq!(ids, ["a", "b", "c"]);
+            for (count, place) in order.into_iter().enumerate() {
+                let decision = match place {
+                    1 => Decision::deny("Not this one."),
+                    _ => Decision::Approve,
+                };
+                journal.decide("run", &waiting[place], decision).unwrap();
+                let run = journal.run("run").unwrap();
+                assert_eq!(run.waiting.len(), 2 - count);
+                if drives_between && count < 2 {
+                    assert_eq!(run.status, RunStatus::Waiting);
+                    let error = journal.drive(&agent(&world), "run", TASK, &cx).await.unwrap_err();
+                    assert!(error.downcast_ref::<AwaitsApproval>().is_some(), "{error:#}");
+                    assert_eq!(journal.run("run").unwrap().waiting.len(), 2 - count);
+                }
+            }
+            let before = world.counts();
+            let finished = journal.drive(&agent(&world), "run", TASK, &cx).await.unwrap();
+            let after = world.counts();
+            // Not the denied one.
+            assert_eq!((after[1] - before[1], after[2] - before[2]), (1, 2));
+            let Message::Tool(denied) = &*finished.history[3] else { panic!() };
+            assert!(denied.text.contains("Not this one."), "{}", denied.text);
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_decision_can_be_replaced_until_the_run_is_driven() {
+    let (world, cx, folder) = (World::default(), Context::default(), folder());
+    let journal = Journal::open(folder.path()).unwrap();
+    journal.drive(&agent(&world), "run", TASK, &cx).await.unwrap_err();
+    let waiting = journal.run("run").unwrap().waiting;
+    journal.decide("run", &waiting[0], Decision::Approve).unwrap();
+    journal.decide("run", &waiting[1], Decision::Approve).unwrap();
+    journal.decide("run", &waiting[0], Decision::deny("No.")).unwrap();
+    journal.decide("run", &waiting[1], Decision::deny("No.")).unwrap();
+    journal.decide("run", &waiting[2], Decision::Approve).unwrap();
+    journal.drive(&agent(&world), "run", TASK, &cx).await.unwrap();
+    assert_eq!(world.counts()[2], 1);
+    journal.decide("run", &waiting[2], Decision::Approve).unwrap_err();
+}
+
+#[tokio::test]
+async fn the_waiting_calls_of_agents_side_by_side_are_all_listed() {
+    let (world, cx, folder) = (World::default(), Context::default(), folder());
+    let below = |name: &str| {
+        let said = [calls([("x", "tidy", "1"), ("y", "tidy", "2")]), Reply::text("Done.")];
+        let agent = ToolOrchestrator::new(world.model(said), [world.tidy()])
+            .unwrap()
+            .with_approval(ApprovalPolicy::from_effect(Effect::Write))
+            .unwrap();
+        Tool::new(agent).unwrap().with_effect(Effect::Read).named(name).unwrap()
+    };
+    let task = |id: &str, name: &str| ToolCall::new(id, name, r#"{"task": "Do it."}"#);
+    let said = [Reply::calls([task("h", "hall"), task("k", "kitchen")]), Reply::text("Done.")];
+    let agent =
+        ToolOrchestrator::new(world.model(said), [below("hall"), below("kitchen")]).unwrap();
+    let journal = Journal::open(folder.path()).unwrap();
+    journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
+    let waiting = journal.run("run").unwrap().waiting;
+    assert_eq!(waiting.len(), 4);
+    for asked in waiting.iter().rev() {
+        journal.decide("run", asked, Decision::Approve).unwrap();
+    }
+    assert_eq!(journal.drive(&agent, "run", TASK, &cx).await.unwrap().answer, "Done.");
+    assert_eq!(world.counts()[2], 4);
+}
