@@ -24,6 +24,7 @@ use toolwright_orchestrator::{
 use crate::error::{JournalError, Result};
 use crate::performer::Recorder;
 pub use crate::record::{Ended, Entry, Failed, Started, Waiting};
+use crate::summary::{self, Decisions};
 
 /// The largest result of a call by default, in bytes of JSON.
 pub const MAX_RESULT_BYTES: u64 = 1 << 20;
@@ -296,6 +297,26 @@ pub fn check_decision(id: &str, waiting: &Approval, decision: &Decision) -> Resu
         }
         _ => Ok(()),
     }
+}
+
+/// Returns the call that the person was asked about, if it waits for a decision. `entries` are the
+/// records of the run as JSON.
+///
+/// # Errors
+///
+/// An entry cannot be read, or the call does not wait: [`JournalError::NotWaiting`].
+pub fn find_waiting<'a>(
+    id: &str,
+    entries: impl IntoIterator<Item = &'a str>,
+    asked: &Approval,
+) -> Result<Waiting> {
+    let mut decisions = Decisions::default();
+    for entry in entries {
+        let outline = serde_json::from_str(entry);
+        decisions.add(outline.map_err(|source| JournalError::Json { id: id.to_owned(), source })?);
+    }
+    let not_waiting = || JournalError::NotWaiting { id: id.to_owned(), call: asked.call.id.clone() };
+    summary::find_waiting(decisions, asked).ok_or_else(not_waiting)
 }
 
 /// Returns the run at its start, with the tools and the limits of today.

@@ -98,6 +98,15 @@ impl Decisions {
     }
 }
 
+/// Returns the call that the person was asked about, if it waits, or if its decision can be
+/// replaced because nothing followed from it yet.
+pub(crate) fn find_waiting(decisions: Decisions, asked: &Approval) -> Option<Waiting> {
+    let Decisions { waiting, decided, last } = decisions;
+    let replaced = decided.into_iter().filter(|(key, _)| Some(key) == last.as_ref());
+    let mut all = waiting.into_iter().chain(replaced);
+    all.find(|(_, known)| known.approval == *asked).map(|(_, waiting)| waiting)
+}
+
 /// Reads the outlines of records with their times.
 pub(crate) fn outlines<'a>(
     path: &'a Path,
