@@ -20,7 +20,7 @@ const LOCK: &str = "SELECT pg_advisory_xact_lock(4919131752989213764)";
 /// A run is updated with each record. No column of an index changes then, so that the old row is
 /// replaced in its page.
 const TABLES: &str = "
-CREATE TABLE toolwright_runs (
+CREATE TABLE IF NOT EXISTS toolwright_runs (
     number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     agent text NOT NULL,
     id text NOT NULL,
@@ -39,9 +39,9 @@ CREATE TABLE toolwright_runs (
     failures integer NOT NULL DEFAULT 0,
     UNIQUE (agent, id)
 ) WITH (fillfactor = 60);
-CREATE INDEX toolwright_runs_free ON toolwright_runs (agent, free_at) WHERE status = 'open';
-CREATE INDEX toolwright_runs_metadata ON toolwright_runs USING gin (metadata jsonb_path_ops);
-CREATE TABLE toolwright_records (
+CREATE INDEX IF NOT EXISTS toolwright_runs_free ON toolwright_runs (agent, free_at) WHERE status = 'open';
+CREATE INDEX IF NOT EXISTS toolwright_runs_metadata ON toolwright_runs USING gin (metadata jsonb_path_ops);
+CREATE TABLE IF NOT EXISTS toolwright_records (
     run bigint NOT NULL REFERENCES toolwright_runs ON DELETE CASCADE,
     nth integer NOT NULL,
     at timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -50,14 +50,14 @@ CREATE TABLE toolwright_records (
     record text NOT NULL,
     PRIMARY KEY (run, nth)
 );
-CREATE INDEX toolwright_records_asks ON toolwright_records (run, asks) WHERE asks IS NOT NULL;
-CREATE INDEX toolwright_records_decides ON toolwright_records (run, decides)
+CREATE INDEX IF NOT EXISTS toolwright_records_asks ON toolwright_records (run, asks) WHERE asks IS NOT NULL;
+CREATE INDEX IF NOT EXISTS toolwright_records_decides ON toolwright_records (run, decides)
     WHERE decides IS NOT NULL;
-CREATE TABLE toolwright_tools (
+CREATE TABLE IF NOT EXISTS toolwright_tools (
     hash text PRIMARY KEY,
     tools text NOT NULL
 );
-CREATE TABLE toolwright_runs_version (version integer NOT NULL);
+CREATE TABLE IF NOT EXISTS toolwright_runs_version (version integer NOT NULL);
 ";
 
 /// Starts a run, if there is none. With a worker, the worker has it at once.
@@ -87,8 +87,8 @@ pub(crate) const TAKE_FREE: &str = "
 WITH free AS (
     SELECT number, worker FROM toolwright_runs
     WHERE agent = $1 AND status = 'open' AND free_at <= clock_timestamp()
-        AND (losses < 3 OR free_at
-            + least(2 ^ least(losses, 20), 3600) * interval '1 s' <= clock_timestamp())
+        AND (losses < 3 OR clock_timestamp() >= free_at
+            + least($3::bigint * 2 ^ least(losses - 2, 30), 3600000) * interval '1 ms')
     ORDER BY free_at LIMIT $4
     FOR NO KEY UPDATE SKIP LOCKED
 )
@@ -139,11 +139,11 @@ pub(crate) async fn create(pool: &Pool) -> Result<()> {
     let there = "SELECT to_regclass('toolwright_runs_version') IS NOT NULL";
     if !setup.query_one(there, &[]).await?.try_get::<_, bool>(0)? {
         setup.batch_execute(LOCK).await?;
-        if !setup.query_one(there, &[]).await?.try_get::<_, bool>(0)? {
-            setup.batch_execute(TABLES).await?;
-            let insert = "INSERT INTO toolwright_runs_version VALUES ($1)";
-            setup.execute(insert, &[&VERSION]).await?;
-        }
+        // Another process may have created them while this one waited for the lock.
+        setup.batch_execute(TABLES).await?;
+        let insert = "INSERT INTO toolwright_runs_version
+            SELECT $1 WHERE NOT EXISTS (SELECT FROM toolwright_runs_version)";
+        setup.execute(insert, &[&VERSION]).await?;
     }
     let version = "SELECT version FROM toolwright_runs_version";
     let found: i32 = setup.query_one(version, &[]).await?.try_get(0)?;
