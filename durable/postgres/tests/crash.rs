@@ -128,7 +128,7 @@ async fn heavy_workers_that_are_killed_at_random_moments_end_each_run_once_and_r
         let mut answers = Vec::new();
         sets += 1;
         while workers.iter().any(Option::is_some) {
-            let wait_for = if killed < kills { random(300) } else { 20 };
+            let wait_for = if killed < kills { random(500) } else { 20 };
             std::thread::sleep(Duration::from_millis(wait_for));
             if killed < kills {
                 let chosen = usize::try_from(random(2)).unwrap();
