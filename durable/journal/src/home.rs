@@ -315,7 +315,8 @@ pub fn find_waiting<'a>(
         let outline = serde_json::from_str(entry);
         decisions.add(outline.map_err(|source| JournalError::Json { id: id.to_owned(), source })?);
     }
-    let not_waiting = || JournalError::NotWaiting { id: id.to_owned(), call: asked.call.id.clone() };
+    let not_waiting =
+        || JournalError::NotWaiting { id: id.to_owned(), call: asked.call.id.clone() };
     summary::find_waiting(decisions, asked).ok_or_else(not_waiting)
 }
 

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use tokio_postgres::types::ToSql;
 use toolwright_journal::home::{self, Entry};
-use toolwright_journal::{JournalError, RunStatus};
+use toolwright_journal::{JournalError, RunStatus, RunSummary};
 use toolwright_module::approval::{Approval, Decision};
 use toolwright_orchestrator::perform::Record;
 
 use crate::error::{Result, RunsError};
 use crate::lease::milliseconds;
 use crate::runs::{Runs, entry};
-use crate::summary::RunSummary;
 
 impl Runs {
     /// Returns all runs, sorted by the time of their start.
@@ -99,19 +98,13 @@ impl Runs {
                 places.insert(number, runs.len());
                 open.push(number);
             }
-            runs.push(RunSummary {
-                status,
-                metadata,
-                started: row.try_get(4)?,
-                changed: row.try_get(5)?,
-                worker: row.try_get(10)?,
-                waiting: Vec::new(),
-                ending,
-                error: row.try_get(9)?,
-                records: usize::try_from(row.try_get::<_, i32>(6)?).unwrap_or_default(),
-                bytes: u64::try_from(row.try_get::<_, i64>(7)?).unwrap_or_default(),
-                id,
-            });
+            let mut run = RunSummary::new(id, status);
+            (run.metadata, run.ending) = (metadata, ending);
+            (run.started, run.changed) = (row.try_get(4)?, row.try_get(5)?);
+            (run.worker, run.error) = (row.try_get(10)?, row.try_get(9)?);
+            run.records = usize::try_from(row.try_get::<_, i32>(6)?).unwrap_or_default();
+            run.bytes = u64::try_from(row.try_get::<_, i64>(7)?).unwrap_or_default();
+            runs.push(run);
         }
         let sql = "SELECT run, nth, record FROM toolwright_records AS asked
             WHERE run = ANY ($1) AND asks IS NOT NULL AND NOT EXISTS (
