@@ -129,11 +129,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Some(count) => {
             // Workers for three agents, in one process.
             let effects = [Effect::Read, Effect::Idempotent, Effect::Write];
+            let mut all = Vec::new();
+            for effect in effects {
+                all.push(Runs::connect(&url, &format!("{effect:?}")).await?.with_lease(lease));
+            }
             let mut workers = tokio::task::JoinSet::new();
-            for (place, effect) in effects.into_iter().enumerate() {
+            for (place, (effect, runs)) in effects.into_iter().zip(all).enumerate() {
                 let ids = (place..count).step_by(3).map(|number| format!("{id}-{number}"));
                 let tasks = ids.map(|id| (id.clone(), format!("{TASK} of <{id}>."))).collect();
-                let runs = Runs::connect(&url, &format!("{effect:?}")).await?.with_lease(lease);
                 let plan = plan.clone();
                 workers.spawn(async move {
                     let worked = work(runs, effect, &plan, tasks).await;
@@ -169,9 +172,16 @@ async fn work(
     let cancellation = Cancellation::default();
     let cx = Context::default().with_cancellation(cancellation.clone()).with_approver(approve);
     for (id, task) in &tasks {
-        runs.start(&agent, id, task.as_str(), &cx)
-            .await
-            .map_err(toolwright_module::Error::into_std)?;
+        // If the database is away, nobody knows whether the run was started. To start it again
+        // changes nothing.
+        let mut tries = 0;
+        while let Err(error) = runs.start(&agent, id, task.as_str(), &cx).await {
+            tries += 1;
+            if tries == 1_000 || count().is_none() {
+                return Err(error.into_std().into());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
     let ends = async {
         let mut answers = Vec::new();

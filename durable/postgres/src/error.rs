@@ -25,7 +25,7 @@ pub enum RunsError {
     },
 
     /// No connection to the database was free in time, or none could be made.
-    #[error("no connection to the database of the runs: {source}")]
+    #[error("no connection to the database of the runs: {}", shown_cause(&**source))]
     Connection {
         /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -136,4 +136,8 @@ fn shown(error: &tokio_postgres::Error) -> String {
             None => error.to_string(),
         },
     }
+}
+
+fn shown_cause(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
+    error.downcast_ref().map_or_else(|| error.to_string(), shown)
 }

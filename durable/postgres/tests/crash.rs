@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use toolwright_postgres::{RunStatus, Runs};
 
-use crate::support::{VARIABLE, database};
+use crate::support::{VARIABLE, database, until};
 
 /// The parts of the run. Those of one line run side by side if they read.
 const WAVES: [&[&str]; 5] = [&["llm-0"], &["a", "b", "c"], &["llm-1"], &["d"], &["llm-2"]];
@@ -166,6 +166,50 @@ async fn heavy_workers_that_are_killed_at_random_moments_end_each_run_once_and_r
     let time = began.elapsed();
     println!(
         "{killed} kills in {sets} sets of {RUNS} runs, {time:.0?}: every run ended once and right"
+    );
+}
+
+/// Kills the server at random moments while two workers work on 64 runs, and starts it again.
+/// `TOOLWRIGHT_POSTGRES_RESTART` names the program that does so.
+#[tokio::test]
+#[ignore = "kills the server"]
+async fn heavy_a_server_that_is_killed_ends_no_drive_and_loses_nothing() {
+    let Some(database) = database().await else { return };
+    let Ok(restart) = std::env::var("TOOLWRIGHT_POSTGRES_RESTART") else {
+        println!("skipped: run tests/server.sh");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (log, runs) = (folder.path().join("log"), RUNS.to_string());
+    let variables = [("RUNS", runs.as_str()), ("LEASE_MS", "20000"), ("STEP_MS", "300")];
+    let mut workers = [0, 1].map(|_| worker(&database.url, "r", &log, &variables));
+    let began = Instant::now();
+    until("the start of the runs", async || {
+        let tables = "SELECT count(to_regclass('toolwright_runs'))";
+        database.number(tables).await > 0
+            && database.number("SELECT count(*) FROM toolwright_runs").await == 64
+    })
+    .await;
+    let mut kills = 0;
+    while workers.iter_mut().any(|worker| worker.try_wait().unwrap().is_none()) {
+        if kills < 5 {
+            assert!(Command::new(&restart).status().unwrap().success());
+            kills += 1;
+        }
+        std::thread::sleep(Duration::from_millis(700));
+    }
+    let time = began.elapsed();
+    let log = fs::read_to_string(&log).unwrap();
+    assert!(!log.contains("asked:"), "no worker died");
+    for worker in workers {
+        let (code, answers) = wait(worker);
+        assert_eq!(code, Some(0));
+        check(&database.url, &answers, &log).await;
+    }
+    // A run was taken twice if the answer to its taking was lost.
+    let again = database.number("SELECT count(*) FROM toolwright_runs WHERE lease > 2").await;
+    println!(
+        "{kills} kills of the server under {RUNS} runs, {time:.0?}: every run ended once, {again} were taken again"
     );
 }
 

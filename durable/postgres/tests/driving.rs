@@ -270,6 +270,8 @@ async fn an_unreachable_server_and_other_tables_are_clear_errors() {
     let error = toolwright_postgres::Runs::connect(nowhere, "agent").await.unwrap_err();
     assert!(matches!(error, RunsError::Connection { .. }), "{error}");
     assert!(!format!("{error} {error:?}").contains("secret"));
+    // It says why.
+    assert!(error.to_string().contains("refused"), "{error}");
 
     let runs = database.runs().await;
     database.execute("UPDATE toolwright_runs_version SET version = 2").await;

@@ -24,11 +24,12 @@ if [ "$(id -u)" = 0 ]; then
     as=(setpriv --reuid=postgres --regid=postgres --init-groups)
     chown postgres "$folder"
 fi
-pid=
 finish() {
-    if [ -n "$pid" ]; then
-        kill -INT "$pid" 2>/dev/null || true
-        wait "$pid" 2>/dev/null || true
+    if [ -e "$folder/pid" ]; then
+        kill -INT "$(cat "$folder/pid")" 2>/dev/null || true
+        for _ in $(seq 100); do
+            [ ! -e "$folder/data/postmaster.pid" ] || sleep 0.1
+        done
     fi
     rm -rf "$folder"
 }
@@ -40,19 +41,33 @@ trap finish EXIT
     --auth=scram-sha-256 --encoding=UTF8 --locale=C >"$folder/initdb.log")
 
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-(cd "$folder" && exec "${as[@]}" "$bin/postgres" -D "$folder/data" -p "$port" -c max_connections=200 \
-    -c listen_addresses=127.0.0.1 -c unix_socket_directories= >"$folder/log" 2>&1) &
-pid=$!
-for _ in $(seq 300); do
-    if grep -q "ready to accept connections" "$folder/log" 2>/dev/null; then break; fi
-    kill -0 "$pid" || { cat "$folder/log"; exit 1; }
-    sleep 0.1
+# One test kills the server and starts it again.
+cat >"$folder/start" <<EOF
+#!/usr/bin/env bash
+cd "$folder"
+[ ! -e pid ] || kill -9 "\$(cat pid)" || true
+for _ in \$(seq 100); do
+    # It refuses while processes of the server before are still there.
+    setsid ${as[*]} "$bin/postgres" -D "$folder/data" -p "$port" -c max_connections=200 \\
+        -c listen_addresses=127.0.0.1 -c unix_socket_directories= >>log 2>&1 </dev/null &
+    echo \$! >pid
+    for _ in \$(seq 100); do
+        "$bin/pg_isready" -q -h 127.0.0.1 -p "$port" && exit
+        kill -0 "\$(cat pid)" 2>/dev/null || break
+        sleep 0.05
+    done
 done
+cat log
+exit 1
+EOF
+chmod +x "$folder/start"
+"$folder/start"
 "$bin/postgres" --version
 
 export TOOLWRIGHT_POSTGRES="postgres://runs:$password@127.0.0.1:$port/postgres"
 # Without a server, the tests say that they were skipped. Here that is a failure.
 export TOOLWRIGHT_POSTGRES_REQUIRED=1
+export TOOLWRIGHT_POSTGRES_RESTART="$folder/start"
 if [ -n "${COMMAND:-}" ]; then
     bash -c "$COMMAND"
     exit
