@@ -10,6 +10,7 @@ use tokio::time::{sleep, sleep_until, timeout};
 use tokio_postgres::types::ToSql;
 use toolwright_journal::JournalError;
 use toolwright_journal::home::{Entry, Place};
+use toolwright_module::driver::stable_hash;
 use toolwright_module::model::BoxFuture;
 use toolwright_orchestrator::perform::{OutcomeKind, Record};
 
@@ -116,19 +117,19 @@ pub(crate) fn row(id: &str, entry: &Entry<'_>) -> Result<Row> {
     let record = record.map_err(|source| JournalError::Json { id: id.to_owned(), source })?;
     let (mut asks, mut decides) = (None, None);
     match entry {
-        Entry::Waiting(waiting) => asks = Some(waiting.key.clone()),
+        Entry::Waiting(waiting) => asks = Some(&waiting.key),
         Entry::Part(part) => {
             if let Record::Ended { key, outcome, .. } = &**part
                 && matches!(outcome.kind, OutcomeKind::Decided(_))
             {
-                decides = Some(key.clone());
+                decides = Some(key);
             }
         }
         _ => {}
     }
-    // The keys are only compared, and a text of PostgreSQL cannot have this character.
-    let plain = |key: String| key.replace('\0', "\u{fffd}");
-    Ok(Row { asks: asks.map(plain), decides: decides.map(plain), record })
+    // A key may be longer than what fits into an index, and it is only compared.
+    let short = |key: &String| format!("{:032x}", stable_hash([&**key]));
+    Ok(Row { asks: asks.map(short), decides: decides.map(short), record })
 }
 
 fn end(entry: &Entry<'_>) -> Option<End> {

@@ -31,6 +31,8 @@ const SHORTEST_LEASE: Duration = Duration::from_millis(300);
 /// Maximum length of an id and of the name of an agent, in bytes. PostgreSQL's index has a limit.
 const LONGEST_ID: usize = 1_000;
 
+const HAS_NUL: &str = "has a NUL character, which PostgreSQL cannot store";
+
 /// How often and with which pauses a run is tried that is driven. A drive that was dropped has its
 /// run until its last record is written.
 const LOCK_TRIES: u32 = 10;
@@ -293,9 +295,9 @@ impl Runs {
         cx: &Context,
     ) -> Result<Begun<O>> {
         for attempt in 1.. {
-            if let Some(taken) = self.insert(id, fresh, cx, Some(&self.worker)).await? {
+            if let Some((taken, stored)) = self.insert(id, fresh, cx, Some(&self.worker)).await? {
                 return Ok(Begun::Open(
-                    self.open(taken, fresh.tools(), fresh.signature(), cx).await?,
+                    self.open(taken, Some(stored), fresh.tools(), fresh.signature(), cx).await?,
                 ));
             }
             let found = self.look(id, fresh).await?;
@@ -305,7 +307,7 @@ impl Runs {
                 }
             } else if let Some(taken) = self.take(id).await? {
                 return Ok(Begun::Open(
-                    self.open(taken, fresh.tools(), fresh.signature(), cx).await?,
+                    self.open(taken, None, fresh.tools(), fresh.signature(), cx).await?,
                 ));
             } else if attempt >= LOCK_TRIES {
                 let worker = found.worker.unwrap_or_else(|| "another worker".to_owned());
@@ -323,11 +325,11 @@ impl Runs {
         fresh: &Fresh,
         cx: &Context,
         worker: Option<&str>,
-    ) -> Result<Option<Taken>> {
+    ) -> Result<Option<(Taken, Stored)>> {
         check_text("id", id)?;
         let metadata = cx.metadata().cloned().unwrap_or_default();
-        for (name, value) in &metadata {
-            check_text("metadata", &format!("{name}{value}."))?;
+        if metadata.iter().any(|(name, value)| name.contains('\0') || value.contains('\0')) {
+            return Err(RunsError::Text { what: "metadata", reason: HAS_NUL.to_owned() });
         }
         let json = |source| JournalError::Json { id: id.to_owned(), source };
         let started = Entry::Started(fresh.started(id, metadata.clone())?);
@@ -353,7 +355,10 @@ impl Runs {
         let Some(row) = row else { return Ok(None) };
         self.tools.lock().unwrap_or_else(PoisonError::into_inner).insert(hash.to_owned());
         let (number, lease, length) = (row.try_get(0)?, 1, self.lease);
-        Ok(Some(Taken { id: id.to_owned(), number, lease, length, since, records: 1, bytes }))
+        let mut stored = Stored::default();
+        stored.add(started);
+        let id = id.to_owned();
+        Ok(Some((Taken { id, number, lease, length, since, records: 1, bytes }, stored)))
     }
 
     /// Looks at the run with this id, and compares its task.
@@ -390,10 +395,11 @@ impl Runs {
         Ok(Taken { id, number, lease, length, since, records, bytes })
     }
 
-    /// Reads the records of a run that was taken.
+    /// Opens a run that was taken, and reads its records if they are not known.
     pub(crate) async fn open(
         &self,
         taken: Taken,
+        known: Option<Stored>,
         tools: &ToolSet,
         signature: Option<&str>,
         cx: &Context,
@@ -402,17 +408,15 @@ impl Runs {
         // From here on the run is free again if anything fails.
         let (lease, writer) = lease::hold(self.pool.clone(), taken, self.listener.clone());
         let read = async {
-            let connection = self.pool.get().await?;
-            let sql = "SELECT nth, record FROM toolwright_records WHERE run = $1 ORDER BY nth";
-            let statement = connection.prepare_cached(sql).await?;
-            let mut stored = Stored::default();
-            for row in connection.query(&statement, &[&number]).await? {
-                stored.add(entry(&id, row.try_get(0)?, row.try_get(1)?)?);
-            }
+            let mut stored = match known {
+                Some(stored) => stored,
+                None => self.stored(&id, number).await?,
+            };
             let state = stored.take_state(&id, signature)?;
             let mut state = state.ok_or_else(|| RunsError::NoSuchRun { id: id.clone() })?;
             if let Some(hash) = state.tool_set_hash().filter(|hash| *hash != tools.hash()) {
                 let sql = "SELECT tools FROM toolwright_tools WHERE hash = $1";
+                let connection = self.pool.get().await?;
                 let statement = connection.prepare_cached(sql).await?;
                 let row = connection.query_opt(&statement, &[&hash]).await?;
                 let set = row.and_then(|row| serde_json::from_str::<ToolSet>(row.get(0)).ok());
@@ -433,6 +437,17 @@ impl Runs {
                 Err(error)
             }
         }
+    }
+
+    async fn stored(&self, id: &str, number: i64) -> Result<Stored> {
+        let sql = "SELECT nth, record FROM toolwright_records WHERE run = $1 ORDER BY nth";
+        let connection = self.pool.get().await?;
+        let statement = connection.prepare_cached(sql).await?;
+        let mut stored = Stored::default();
+        for row in connection.query(&statement, &[&number]).await? {
+            stored.add(entry(id, row.try_get(0)?, row.try_get(1)?)?);
+        }
+        Ok(stored)
     }
 
     /// Returns the result of a run that has finished, and `None` for another one.
@@ -567,8 +582,8 @@ fn check_text(what: &'static str, text: &str) -> Result<()> {
     let reason = if text.is_empty() {
         "is empty".to_owned()
     } else if text.contains('\0') {
-        "has a NUL character, which PostgreSQL cannot store".to_owned()
-    } else if what != "metadata" && text.len() > LONGEST_ID {
+        HAS_NUL.to_owned()
+    } else if text.len() > LONGEST_ID {
         format!("has {} bytes; the maximum is {LONGEST_ID}", text.len())
     } else {
         return Ok(());

@@ -80,20 +80,24 @@ impl Runs {
                 let (agent, tools) = (Arc::clone(&agent), Arc::clone(&tools));
                 let signature = signature.clone();
                 drives.spawn(async move {
-                    let result = match runs.open(taken, &tools, signature.as_deref(), &cx).await {
-                        Ok(open) => open.drive(&*agent).await.map(drop),
-                        Err(error) => Err(error.into_module()),
-                    };
+                    let result =
+                        match runs.open(taken, None, &tools, signature.as_deref(), &cx).await {
+                            Ok(open) => open.drive(&*agent).await.map(drop),
+                            Err(error) => Err(error.into_module()),
+                        };
                     if let Err(error) = result {
                         log(&id, &error);
                     }
                 });
             }
+            let rest = async {
+                sleep(PAUSE).await;
+                Ok(())
+            };
             tokio::select! {
                 _ = drives.join_next(), if !drives.is_empty() => {}
-                _ = cx.until_cancelled(async { Ok(sleep(PAUSE).await) }), if !is_full => {}
-                // There may be more to do: look after the next end, or at once if there is room.
-                else => {}
+                // With all that it may drive, it looks again when one of them has ended.
+                _ = cx.until_cancelled(rest), if !is_full => {}
             }
         }
         while drives.join_next().await.is_some() {}

@@ -104,6 +104,26 @@ async fn a_decision_can_be_replaced_until_the_run_is_driven() {
 }
 
 #[tokio::test]
+async fn a_call_with_a_very_long_id_can_wait() {
+    let Some(database) = database().await else { return };
+    let (runs, world) = (database.runs().await, World::default());
+    // Nothing that a database could make shorter.
+    let id: String =
+        (0..20_000_u32).map(|n| format!("{:x}\0", n.wrapping_mul(2_654_435_761))).collect();
+    let said = [calls([(&id, "tidy", "the hall")]), Reply::text("Done.")];
+    let agent = ToolOrchestrator::new(world.model(said), [world.tidy()])
+        .unwrap()
+        .with_approval(ApprovalPolicy::from_effect(Effect::Write))
+        .unwrap();
+    let cx = Context::default();
+    runs.drive(&agent, "run", TASK, &cx).await.unwrap_err();
+    let waiting = runs.run("run").await.unwrap().waiting;
+    runs.decide("run", &waiting[0], Decision::Approve).await.unwrap();
+    assert!(runs.waiting().await.unwrap().is_empty());
+    assert_eq!(runs.drive(&agent, "run", TASK, &cx).await.unwrap().answer, "Done.");
+}
+
+#[tokio::test]
 async fn a_decision_that_does_not_suit_is_refused() {
     let Some(database) = database().await else { return };
     let (runs, world) = (database.runs().await, World::default());

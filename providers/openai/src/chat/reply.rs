@@ -1,7 +1,10 @@
 //! Replies of Chat Completions, as servers send them.
 
 use std::borrow::Cow;
+use std::fmt;
 
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -207,36 +210,64 @@ fn details<'de, D: Deserializer<'de>>(
 /// Deserializes the calls of a message: a list, a nested list, one call, or any of these as a
 /// string of JSON.
 fn calls<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Call>, D::Error> {
-    fn add<E: serde::de::Error>(text: &str, calls: &mut Vec<Call>) -> Result<(), E> {
-        match text.trim_start().as_bytes() {
-            [] | b"null" | b"false" => {}
-            [b'[', ..] => {
-                for entry in read::<Vec<&RawValue>, E>(text)? {
-                    add(entry.get(), calls)?;
-                }
-            }
-            [b'{', ..] => calls.push(read(text)?),
-            [b'"', ..] => {
-                let text: String = read(text)?;
-                // Some servers send such a word if there is no call.
-                if ["none", "null", "n/a"].iter().any(|word| text.trim().eq_ignore_ascii_case(word))
-                {
-                    return Ok(());
-                }
-                // The content is a string again, and not a call.
-                if text.trim_start().starts_with('"') {
-                    return Err(E::custom("a string is not a call"));
-                }
-                add(&text, calls)?;
-            }
-            _ => return Err(E::custom("it is not a call")),
-        }
+    let mut calls = Vec::new();
+    AddCalls(&mut calls).deserialize(deserializer)?;
+    Ok(calls)
+}
+
+/// Adds the calls of a value to a list.
+struct AddCalls<'c>(&'c mut Vec<Call>);
+
+impl<'de> DeserializeSeed<'de> for AddCalls<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for AddCalls<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("calls")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, call: A) -> Result<(), A::Error> {
+        self.0.push(Call::deserialize(MapAccessDeserializer::new(call))?);
         Ok(())
     }
-    let raw = <&RawValue>::deserialize(deserializer)?;
-    let mut calls = Vec::new();
-    add::<D::Error>(raw.get(), &mut calls)?;
-    Ok(calls)
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while list.next_element_seed(AddCalls(self.0))?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        let text = text.trim();
+        // Some servers send such a word if there is no call.
+        let words = ["", "none", "null", "n/a"];
+        if words.iter().any(|word| text.eq_ignore_ascii_case(word)) {
+            return Ok(());
+        }
+        // The content is a string again, and not a call.
+        if text.starts_with('"') {
+            return Err(E::custom("a string is not a call"));
+        }
+        let mut json = serde_json::Deserializer::from_str(text);
+        self.deserialize(&mut json).and_then(|()| json.end()).map_err(E::custom)
+    }
+
+    fn visit_bool<E: Error>(self, is_call: bool) -> Result<(), E> {
+        match is_call {
+            true => Err(E::custom("it is not a call")),
+            false => Ok(()),
+        }
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
 }
 
 impl Function {
