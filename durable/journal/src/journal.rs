@@ -147,10 +147,11 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// - [`Stage::Journal`] with a [`JournalError`] as its cause. No model sees such an error.
-    /// - [`Stage::Approval`] with [`AwaitsApproval`](toolwright_orchestrator::AwaitsApproval) as its
-    ///   cause: a call waits for a person, and there is no approver. [`decide`](Self::decide), and
-    ///   drive the run again.
+    /// - [`Stage::Journal`](toolwright_module::error::Stage::Journal) with a [`JournalError`] as its
+    ///   cause. No model sees such an error.
+    /// - [`Stage::Approval`](toolwright_module::error::Stage::Approval) with
+    ///   [`AwaitsApproval`](toolwright_orchestrator::AwaitsApproval) as its cause: a call waits for a
+    ///   person, and there is no approver. [`decide`](Self::decide), and drive the run again.
     /// - The other errors of [`ToolOrchestrator::drive`]. After most of them the run can be driven
     ///   again.
     pub fn drive<'a>(
