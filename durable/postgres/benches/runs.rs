@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::NoTls;
 use toolwright_module::model::{BoxFuture, Capabilities};
 use toolwright_module::{
     Cancellation, Context, Dialect, Effect, LanguageModel, Message, Reply, Request, Result,
@@ -74,13 +74,6 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-/// Returns the number of transactions so far. The server counts them with a delay.
-async fn transactions(client: &Client) -> i64 {
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
-    let sql = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()";
-    client.query_one(sql, &[]).await.unwrap().get(0)
-}
-
 #[tokio::main]
 async fn main() {
     let Ok(url) = std::env::var("TOOLWRIGHT_POSTGRES") else {
@@ -127,15 +120,15 @@ async fn main() {
     println!("{STEPS} steps, calls that write: {write:.1?}, {:.1} floors", ratio(write));
 
     for effect in [Effect::Read, Effect::Write] {
-        let (agent, before) = (agent(effect), transactions(&client).await);
-        for _ in 0..100 {
-            next += 1;
-            runs.drive(&agent, &format!("run {next}"), "Add.", &cx).await.unwrap();
-        }
-        let made = transactions(&client).await - before;
-        // The count itself, twice.
-        let each = (made - 2).max(0) as f64 / 100.0;
-        println!("statements of a run of {STEPS} steps, {effect:?}: {each:.1}");
+        let id = format!("counted {effect:?}");
+        runs.drive(&agent(effect), &id, "Add.", &cx).await.unwrap();
+        // Each statement is a transaction, and appends records.
+        let sql = "SELECT count(DISTINCT toolwright_records.xmin::text), count(*)
+            FROM toolwright_records JOIN toolwright_runs ON run = number
+            WHERE agent = $1 AND id = $2";
+        let row = client.query_one(sql, &[&name, &id]).await.unwrap();
+        let (statements, records): (i64, i64) = (row.get(0), row.get(1));
+        println!("{STEPS} steps, {effect:?}: {statements} statements, {records} records");
     }
 
     let began = Instant::now();
