@@ -73,4 +73,5 @@ if [ -n "${COMMAND:-}" ]; then
     exit
 fi
 cargo test -p toolwright-postgres -- --nocapture "$@"
-cargo test -p toolwright-postgres --test main -- --ignored --nocapture heavy
+# One after the other, because one of them kills the server.
+cargo test -p toolwright-postgres --test main -- --ignored --nocapture --test-threads=1 heavy
