@@ -19,6 +19,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "toolwright-journal",
         &["toolwright-module", "toolwright-orchestrator", "toolwright-signature"],
     ),
+    // It is another home of the journal's runs.
+    (
+        "toolwright-postgres",
+        &["toolwright-journal", "toolwright-module", "toolwright-orchestrator"],
+    ),
     ("toolwright-restate", &["toolwright-module", "toolwright-orchestrator"]),
     ("toolwright-anthropic", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     // It plays the same scripts with all of them.

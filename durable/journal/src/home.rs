@@ -25,6 +25,7 @@ use crate::deploys;
 use crate::error::{JournalError, Result};
 use crate::performer::Recorder;
 pub use crate::record::{Ended, Entry, Failed, Started, Waiting};
+use crate::summary::{self, Decisions};
 
 /// The largest result of a call by default, in bytes of JSON.
 pub const MAX_RESULT_BYTES: u64 = 1 << 20;
@@ -111,19 +112,6 @@ impl Fresh {
             false => Err(JournalError::OtherTask { id: id.to_owned(), what: "task" }),
         }
     }
-
-    /// Checks that this agent can make the open calls of the run. `was` are the tools with which the
-    /// run was started.
-    ///
-    /// # Errors
-    ///
-    /// [`JournalError::OpenCall`]
-    pub fn check_open_calls(&self, id: &str, stored: &Stored, was: &ToolSet) -> Result<()> {
-        if stored.finished.is_some() {
-            return Ok(());
-        }
-        deploys::check_open_calls(id, &stored.parts, was, &self.tools)
-    }
 }
 
 /// The records of a run.
@@ -158,6 +146,19 @@ impl Stored {
     /// Takes the result of a run that has finished.
     pub fn take_finished(&mut self) -> Option<Value> {
         self.finished.take()
+    }
+
+    /// Checks that an agent with the tools `today` can make the open calls of the run. `before` are
+    /// the tools with which the run was started.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::OpenCall`]
+    pub fn check_open_calls(&self, id: &str, before: &ToolSet, today: &ToolSet) -> Result<()> {
+        if self.finished.is_some() {
+            return Ok(());
+        }
+        deploys::check_open_calls(id, &self.parts, before, today)
     }
 
     /// Takes the state of the run before its first step. It is `None` if there is no first record.
@@ -325,6 +326,27 @@ pub fn check_decision(id: &str, waiting: &Approval, decision: &Decision) -> Resu
         }
         _ => Ok(()),
     }
+}
+
+/// Returns the call that the person was asked about, if it waits for a decision. `entries` are the
+/// records of the run as JSON.
+///
+/// # Errors
+///
+/// An entry cannot be read, or the call does not wait: [`JournalError::NotWaiting`].
+pub fn find_waiting<'a>(
+    id: &str,
+    entries: impl IntoIterator<Item = &'a str>,
+    asked: &Approval,
+) -> Result<Waiting> {
+    let mut decisions = Decisions::default();
+    for entry in entries {
+        let outline = serde_json::from_str(entry);
+        decisions.add(outline.map_err(|source| JournalError::Json { id: id.to_owned(), source })?);
+    }
+    let not_waiting =
+        || JournalError::NotWaiting { id: id.to_owned(), call: asked.call.id.clone() };
+    summary::find_waiting(decisions, asked).ok_or_else(not_waiting)
 }
 
 /// Returns the run at its start, with the tools and the limits of today, and reports the changes.

@@ -181,10 +181,11 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// - [`Stage::Journal`] with a [`JournalError`] as its cause. No model sees such an error.
-    /// - [`Stage::Approval`] with [`AwaitsApproval`](toolwright_orchestrator::AwaitsApproval) as its
-    ///   cause: a call waits for a person, and there is no approver. [`decide`](Self::decide), and
-    ///   drive the run again.
+    /// - [`Stage::Journal`](toolwright_module::error::Stage::Journal) with a [`JournalError`] as its
+    ///   cause. No model sees such an error.
+    /// - [`Stage::Approval`](toolwright_module::error::Stage::Approval) with
+    ///   [`AwaitsApproval`](toolwright_orchestrator::AwaitsApproval) as its cause: a call waits for a
+    ///   person, and there is no approver. [`decide`](Self::decide), and drive the run again.
     /// - The other errors of [`ToolOrchestrator::drive`]. After most of them the run can be driven
     ///   again.
     ///
@@ -324,7 +325,7 @@ impl Journal {
             self.keep_tools(fresh.tools(), &path)?;
             let tools = state.tool_set_hash().and_then(|hash| self.stored_tools(hash));
             if let Some(tools) = tools {
-                fresh.check_open_calls(id, &stored, &tools)?;
+                stored.check_open_calls(id, &tools, fresh.tools())?;
                 state = state.with_tool_set(tools);
             }
         }

@@ -236,10 +236,7 @@ impl Journal {
         for line in summary::outlines(&path, &contents) {
             decisions.add(line?.record);
         }
-        let Decisions { waiting: open, decided, fresh } = decisions;
-        let replaced = decided.into_iter().filter(|(key, _)| fresh.contains(key));
-        let found = open.into_iter().chain(replaced).find(|(_, known)| known.approval == *waiting);
-        let Some((_, found)) = found else {
+        let Some(found) = summary::find_waiting(decisions, waiting) else {
             let (id, call) = (id.to_owned(), waiting.call.id.clone());
             return Err(JournalError::NotWaiting { id, call });
         };

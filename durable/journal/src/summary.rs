@@ -14,7 +14,7 @@ use crate::record::{self, Line, Outline, PartOutline, Waiting};
 
 /// The id, the state and the metadata of a run, without its conversation.
 ///
-/// See [`Journal::runs`](crate::Journal::runs).
+/// See [`Journal::runs`](crate::Journal::runs). Runs in a database have the same summary.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunSummary {
@@ -28,17 +28,42 @@ pub struct RunSummary {
     pub started: SystemTime,
     /// The time of the last record.
     pub changed: SystemTime,
+    /// The name of the worker that drives the run now. It is `None` in a folder, which knows no
+    /// names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
     /// The calls that wait for a person's decision. Answer one with
     /// [`Journal::decide`](crate::Journal::decide).
     pub waiting: Vec<Approval>,
     /// How a finished run ended.
     pub ending: Option<Ending>,
-    /// The error of a run that failed, or of a file that cannot be read.
+    /// The error of a run that failed, of a file that cannot be read, or of the last drive by a
+    /// worker.
     pub error: Option<String>,
     /// Number of records.
     pub records: usize,
-    /// Length of the file.
+    /// Length of the file, or of the records in a database.
     pub bytes: u64,
+}
+
+impl RunSummary {
+    /// Returns the summary of a run of which no more is known.
+    #[must_use]
+    pub fn new(id: impl Into<String>, status: RunStatus) -> Self {
+        Self {
+            id: id.into(),
+            status,
+            metadata: BTreeMap::new(),
+            started: SystemTime::UNIX_EPOCH,
+            changed: SystemTime::UNIX_EPOCH,
+            worker: None,
+            waiting: Vec::new(),
+            ending: None,
+            error: None,
+            records: 0,
+            bytes: 0,
+        }
+    }
 }
 
 /// The state of a run in a journal.
@@ -99,6 +124,15 @@ impl Decisions {
     }
 }
 
+/// Returns the call that the person was asked about, if it waits, or if its decision can be
+/// replaced because nothing followed from it yet.
+pub(crate) fn find_waiting(decisions: Decisions, asked: &Approval) -> Option<Waiting> {
+    let Decisions { waiting, decided, fresh } = decisions;
+    let replaced = decided.into_iter().filter(|(key, _)| fresh.contains(key));
+    let mut all = waiting.into_iter().chain(replaced);
+    all.find(|(_, known)| known.approval == *asked).map(|(_, waiting)| waiting)
+}
+
 /// Reads the outlines of records with their times.
 pub(crate) fn outlines<'a>(
     path: &'a Path,
@@ -129,16 +163,12 @@ pub(crate) fn of_file(path: &Path, bytes: &[u8]) -> Result<Option<RunSummary>> {
         match record {
             Outline::Started(started) => {
                 summary = Some(RunSummary {
-                    id: started.id,
-                    status: RunStatus::Open,
                     metadata: started.metadata,
                     started: time,
                     changed: time,
-                    waiting: Vec::new(),
-                    ending: None,
-                    error: None,
                     records: contents.lines.len(),
                     bytes: bytes.len() as u64,
+                    ..RunSummary::new(started.id, RunStatus::Open)
                 });
             }
             record => decisions.add(record),
@@ -159,15 +189,10 @@ pub(crate) fn unreadable(id: String, path: &Path, error: &JournalError) -> RunSu
     let time = |time: std::io::Result<SystemTime>| time.unwrap_or(SystemTime::UNIX_EPOCH);
     let changed = metadata.as_ref().map_or(SystemTime::UNIX_EPOCH, |data| time(data.modified()));
     RunSummary {
-        id,
-        status: RunStatus::Unreadable,
-        metadata: BTreeMap::new(),
         started: changed,
         changed,
-        waiting: Vec::new(),
-        ending: None,
         error: Some(error.to_string()),
-        records: 0,
         bytes: metadata.map_or(0, |data| data.len()),
+        ..RunSummary::new(id, RunStatus::Unreadable)
     }
 }

@@ -1,0 +1,143 @@
+//! Errors of runs in a database.
+
+use deadpool_postgres::PoolError;
+use tokio_postgres::error::SqlState;
+use toolwright_journal::JournalError;
+use toolwright_module::Error;
+use toolwright_module::error::Stage;
+
+/// The result of an operation on runs.
+pub(crate) type Result<T, E = RunsError> = std::result::Result<T, E>;
+
+/// An error of runs in a database. No model ever sees it.
+///
+/// A drive returns it as an [`Error`] of the stage [`Stage::Journal`]. Get it with
+/// [`Error::downcast_ref`]. Nothing of the run is lost: fix the cause, and drive the run again.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunsError {
+    /// The database refused a statement, or the connection failed.
+    #[error("the database of the runs failed: {}", shown(source))]
+    Database {
+        /// The cause.
+        #[from]
+        source: tokio_postgres::Error,
+    },
+
+    /// No connection to the database was free in time, or none could be made.
+    #[error("no connection to the database of the runs: {}", shown_cause(&**source))]
+    Connection {
+        /// The cause.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+
+    /// The lease of this worker has ended, and another one has the run or may take it. Nothing that
+    /// this worker would still record is kept.
+    #[error(
+        "this worker has lost the run `{id}`: its lease ended before it was renewed; another worker goes on with it"
+    )]
+    Lost {
+        /// The id of the run.
+        id: String,
+    },
+
+    /// Another worker has the run now, or had it and was killed less than a lease ago.
+    #[error("the run `{id}` is driven by {worker} now; wait for it, or until its lease has ended")]
+    Locked {
+        /// The id of the run.
+        id: String,
+        /// The name of the worker.
+        worker: String,
+    },
+
+    /// There is no such run.
+    #[error("there is no run `{id}`")]
+    NoSuchRun {
+        /// The id.
+        id: String,
+    },
+
+    /// A text cannot be stored.
+    #[error("the {what} of a run {reason}")]
+    Text {
+        /// What it is.
+        what: &'static str,
+        /// Why it cannot be stored.
+        reason: String,
+    },
+
+    /// The tables are those of another version of this crate.
+    #[error(
+        "the tables of the runs have the version {found}, and this program knows {known}; use the program of that version"
+    )]
+    Version {
+        /// The version of the tables.
+        found: i32,
+        /// The version of this program.
+        known: i32,
+    },
+
+    /// A record in the database is not as this crate wrote it.
+    #[error(
+        "the record {nth} of the run `{id}` cannot be read: {source}; restore it from a backup, or delete the run"
+    )]
+    Damaged {
+        /// The id of the run.
+        id: String,
+        /// The number of the record, from 0.
+        nth: i32,
+        /// The cause.
+        source: serde_json::Error,
+    },
+
+    /// An error that runs in every home can have: another task, a call that does not wait.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+impl RunsError {
+    /// Returns the error as one that ends a run.
+    pub(crate) fn into_module(self) -> Error {
+        Error::stop(self).at(Stage::Journal)
+    }
+
+    /// Returns whether the same statement may succeed later: the server restarts, or is full.
+    pub(crate) fn is_passing(&self) -> bool {
+        let source = match self {
+            Self::Connection { source } => source.downcast_ref::<tokio_postgres::Error>(),
+            Self::Database { source } => Some(source),
+            _ => return false,
+        };
+        // Without an answer of the server it is the connection.
+        let Some(error) = source.and_then(|error| error.as_db_error()) else { return true };
+        let code = error.code();
+        // A server that is a copy of the one before, until it takes over, is read-only.
+        let passing = ["08", "40", "53", "55", "57", "58"];
+        passing.iter().any(|class| code.code().starts_with(class))
+            || *code == SqlState::READ_ONLY_SQL_TRANSACTION
+    }
+}
+
+impl From<PoolError> for RunsError {
+    fn from(error: PoolError) -> Self {
+        match error {
+            PoolError::Backend(source) => Self::Connection { source: Box::new(source) },
+            source => Self::Connection { source: Box::new(source) },
+        }
+    }
+}
+
+/// Returns the text of an error without the values of its statement.
+fn shown(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(error) => format!("{} ({})", error.message(), error.code().code()),
+        None => match std::error::Error::source(error) {
+            Some(source) => format!("{error}: {source}"),
+            None => error.to_string(),
+        },
+    }
+}
+
+fn shown_cause(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
+    error.downcast_ref().map_or_else(|| error.to_string(), shown)
+}

@@ -1,0 +1,356 @@
+//! A run that a worker has: its records are appended and its lease is renewed by a task of their own.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use deadpool_postgres::Pool;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{sleep, sleep_until, timeout};
+use tokio_postgres::types::ToSql;
+use toolwright_journal::JournalError;
+use toolwright_journal::home::{Entry, Place};
+use toolwright_module::driver::stable_hash;
+use toolwright_module::model::BoxFuture;
+use toolwright_orchestrator::perform::{OutcomeKind, Record};
+
+use crate::error::{Result, RunsError};
+use crate::tables;
+
+/// Called after a record of a part is committed.
+pub(crate) type Listener = Arc<dyn Fn(&str, &Record) + Send + Sync>;
+
+/// How many records one statement appends at most.
+const MOST_AT_ONCE: usize = 64;
+
+/// The first pause before a statement is tried again, which doubles.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// A run that was taken.
+pub(crate) struct Taken {
+    pub(crate) id: String,
+    pub(crate) number: i64,
+    pub(crate) lease: i64,
+    /// The length of the lease.
+    pub(crate) length: Duration,
+    /// When the statement was sent. The lease ends its length later at the earliest.
+    pub(crate) since: Instant,
+    /// Number of records and of their bytes.
+    pub(crate) records: i32,
+    pub(crate) bytes: i64,
+}
+
+/// How the run is left when the drive has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Left {
+    pub(crate) status: &'static str,
+    pub(crate) error: Option<String>,
+    /// Whether the drive failed, so that the run rests for a while.
+    pub(crate) rests: bool,
+}
+
+impl Left {
+    pub(crate) fn open() -> Self {
+        Self { status: "open", error: None, rests: false }
+    }
+
+    pub(crate) fn failed(error: &impl fmt::Display) -> Self {
+        // With its causes, if it has such a form.
+        Self { status: "open", error: Some(format!("{error:#}")), rests: true }
+    }
+}
+
+/// An entry to append.
+struct Order {
+    row: Row,
+    end: Option<End>,
+    /// Gets an answer when the entry is committed.
+    done: oneshot::Sender<()>,
+}
+
+pub(crate) struct Row {
+    pub(crate) asks: Option<String>,
+    pub(crate) decides: Option<String>,
+    pub(crate) record: String,
+}
+
+/// What the last entry says about the run.
+struct End {
+    status: &'static str,
+    ending: Option<String>,
+    error: Option<String>,
+}
+
+enum Message {
+    Append(Order),
+    Release(Left, oneshot::Sender<()>),
+}
+
+/// Appends the records of one run, as long as the lease lasts.
+pub(crate) struct Writer {
+    id: String,
+    messages: mpsc::UnboundedSender<Message>,
+    listener: Option<Listener>,
+}
+
+impl Place for Writer {
+    type Error = RunsError;
+
+    fn append<'a>(&'a self, entry: Entry<'a>) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let (done, is_done) = oneshot::channel();
+            let order = Order { row: row(&self.id, &entry)?, end: end(&entry), done };
+            let ended = |_| JournalError::Ended { id: self.id.clone() };
+            self.messages.send(Message::Append(order)).map_err(ended)?;
+            is_done.await.map_err(|_| RunsError::Lost { id: self.id.clone() })?;
+            if let (Some(listener), Entry::Part(record)) = (&self.listener, &entry) {
+                listener(&self.id, record);
+            }
+            Ok(())
+        })
+    }
+}
+
+pub(crate) fn row(id: &str, entry: &Entry<'_>) -> Result<Row> {
+    let record = serde_json::to_string(entry);
+    let record = record.map_err(|source| JournalError::Json { id: id.to_owned(), source })?;
+    let (mut asks, mut decides) = (None, None);
+    match entry {
+        Entry::Waiting(waiting) => asks = Some(&waiting.key),
+        Entry::Part(part) => {
+            if let Record::Ended { key, outcome, .. } = &**part
+                && matches!(outcome.kind, OutcomeKind::Decided(_))
+            {
+                decides = Some(key);
+            }
+        }
+        _ => {}
+    }
+    // A key may be longer than what fits into an index, and it is only compared.
+    let short = |key: &String| format!("{:032x}", stable_hash([&**key]));
+    Ok(Row { asks: asks.map(short), decides: decides.map(short), record })
+}
+
+fn end(entry: &Entry<'_>) -> Option<End> {
+    match entry {
+        Entry::Finished(ended) => {
+            let ending = serde_json::to_string(&ended.ending).ok();
+            Some(End { status: "finished", ending, error: None })
+        }
+        Entry::Failed(failed) => {
+            let error = Some(without_nul(&failed.error));
+            Some(End { status: "failed", ending: None, error })
+        }
+        _ => None,
+    }
+}
+
+pub(crate) fn without_nul(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
+/// The lease of a run during a drive. If it is dropped, the run is free for other workers as soon as
+/// everything is written that was under way.
+pub(crate) struct Lease {
+    messages: mpsc::UnboundedSender<Message>,
+    lost: Option<oneshot::Receiver<RunsError>>,
+}
+
+/// Starts the task that writes and renews.
+pub(crate) fn hold(pool: Pool, taken: Taken, listener: Option<Listener>) -> (Lease, Arc<Writer>) {
+    let (messages, received) = mpsc::unbounded_channel();
+    let (loses, lost) = oneshot::channel();
+    let writer = Writer { id: taken.id.clone(), messages: messages.clone(), listener };
+    let until = taken.since + taken.length;
+    let keeper = Keeper { pool, taken, until, is_free: false };
+    tokio::spawn(keeper.run(received, loses));
+    (Lease { messages, lost: Some(lost) }, Arc::new(writer))
+}
+
+impl Lease {
+    /// Waits until the run is lost.
+    pub(crate) async fn lost(&mut self) -> RunsError {
+        if let Some(lost) = &mut self.lost
+            && let Ok(error) = lost.await
+        {
+            self.lost = None;
+            return error;
+        }
+        // The task has ended without a loss.
+        std::future::pending().await
+    }
+
+    /// Ends the lease, and waits until the database knows.
+    pub(crate) async fn release(self, left: Left) {
+        let (done, is_done) = oneshot::channel();
+        // The task ends only after this message or a loss.
+        if self.messages.send(Message::Release(left, done)).is_ok() {
+            let _ = is_done.await;
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let (done, _) = oneshot::channel();
+        let left = match std::thread::panicking() {
+            true => Left::failed(&"the drive panicked"),
+            false => Left::open(),
+        };
+        // After `release` it is the second such message, and nobody reads it.
+        let _ = self.messages.send(Message::Release(left, done));
+    }
+}
+
+struct Keeper {
+    pool: Pool,
+    taken: Taken,
+    /// Until when no other worker has the run, by the clock of this machine.
+    until: Instant,
+    /// Whether the last record has ended the lease.
+    is_free: bool,
+}
+
+impl Keeper {
+    async fn run(
+        mut self,
+        mut messages: mpsc::UnboundedReceiver<Message>,
+        loses: oneshot::Sender<RunsError>,
+    ) {
+        let mut next = self.taken.since + self.taken.length / 3;
+        // The senders of entries that were not written. They are dropped after the drive knows why.
+        let mut unwritten = Vec::new();
+        let error = loop {
+            let message = tokio::select! {
+                biased;
+                () = sleep_until(next.into()), if !self.is_free => None,
+                message = messages.recv() => match message {
+                    Some(message) => Some(message),
+                    None => return,
+                },
+            };
+            let (mut orders, mut release) = (Vec::new(), None);
+            match message {
+                None => {
+                    let now = Instant::now();
+                    if let Err(error) = self.renew(now).await {
+                        break error;
+                    }
+                    next = now + self.taken.length / 3;
+                    continue;
+                }
+                Some(Message::Append(order)) => orders.push(order),
+                Some(Message::Release(left, done)) => release = Some((left, done)),
+            }
+            while release.is_none() && orders.len() < MOST_AT_ONCE {
+                match messages.try_recv() {
+                    Ok(Message::Append(order)) => orders.push(order),
+                    Ok(Message::Release(left, done)) => release = Some((left, done)),
+                    Err(_) => break,
+                }
+            }
+            let (entries, done): (Vec<_>, Vec<_>) =
+                orders.into_iter().map(|order| ((order.row, order.end), order.done)).unzip();
+            if !entries.is_empty()
+                && let Err(error) = self.append(entries).await
+            {
+                unwritten = done;
+                break error;
+            }
+            for done in done {
+                // Nobody waits for an entry of a drive that was dropped.
+                let _ = done.send(());
+            }
+            if let Some((left, done)) = release {
+                self.release(left).await;
+                let _ = done.send(());
+                return;
+            }
+        };
+        tracing::warn!(run = self.taken.id, %error, "this worker has lost a run");
+        // The drive ends with it, unless it has ended already.
+        let _ = loses.send(error);
+        drop(unwritten);
+    }
+
+    async fn append(&mut self, entries: Vec<(Row, Option<End>)>) -> Result<()> {
+        let (mut asks, mut decides, mut records) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut bytes, mut end) = (self.taken.bytes, None);
+        for (row, ends) in entries {
+            bytes += i64::try_from(row.record.len()).unwrap_or(i64::MAX);
+            asks.push(row.asks);
+            decides.push(row.decides);
+            records.push(row.record);
+            end = ends.or(end);
+        }
+        let first = self.taken.records;
+        let after = first + i32::try_from(records.len()).unwrap_or(i32::MAX);
+        let open = End { status: "open", ending: None, error: None };
+        let End { status, ending, error } = end.unwrap_or(open);
+        let Taken { number, lease, .. } = &self.taken;
+        self.until_end(
+            tables::APPEND,
+            &[
+                number, lease, &after, &bytes, &status, &ending, &error, &first, &asks, &decides,
+                &records,
+            ],
+        )
+        .await?;
+        (self.taken.records, self.taken.bytes) = (after, bytes);
+        self.is_free = status != "open";
+        Ok(())
+    }
+
+    async fn renew(&mut self, now: Instant) -> Result<()> {
+        let Taken { number, lease, length, .. } = &self.taken;
+        self.until_end(tables::RENEW, &[number, lease, &milliseconds(*length)]).await?;
+        self.until = now + *length;
+        Ok(())
+    }
+
+    async fn release(&mut self, left: Left) {
+        if self.is_free {
+            return;
+        }
+        let Left { status, error, rests } = left;
+        let error = error.as_deref().map(without_nul);
+        let Taken { number, lease, .. } = &self.taken;
+        let arguments: &[&(dyn ToSql + Sync)] = &[number, lease, &status, &error, &rests];
+        if let Err(error) = self.until_end(tables::RELEASE, arguments).await {
+            // Its lease ends by itself.
+            tracing::warn!(run = self.taken.id, %error, "a run could not be released");
+        }
+    }
+
+    /// Makes a statement, again and again if the database is away, until the lease ends. It changes
+    /// nothing if another worker has the run, and returns a row otherwise.
+    async fn until_end(&self, sql: &str, arguments: &[&(dyn ToSql + Sync)]) -> Result<()> {
+        let lost = || RunsError::Lost { id: self.taken.id.clone() };
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let left = self.until.saturating_duration_since(Instant::now());
+            let error = match timeout(left, self.once(sql, arguments)).await {
+                Ok(Ok(true)) => return Ok(()),
+                Ok(Ok(false)) | Err(_) => return Err(lost()),
+                Ok(Err(error)) => error,
+            };
+            if !error.is_passing() || Instant::now() + pause >= self.until {
+                return Err(error);
+            }
+            tracing::warn!(run = self.taken.id, %error, "the database of the runs is away");
+            sleep(pause).await;
+            pause = (2 * pause).min(LONGEST_PAUSE);
+        }
+    }
+
+    async fn once(&self, sql: &str, arguments: &[&(dyn ToSql + Sync)]) -> Result<bool> {
+        let connection = self.pool.get().await?;
+        let statement = connection.prepare_cached(sql).await?;
+        Ok(connection.query_opt(&statement, arguments).await?.is_some())
+    }
+}
+
+pub(crate) fn milliseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,609 @@
+//! The runs of an agent in a database: drives and starts.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use deadpool_postgres::{Manager, Pool, Runtime};
+use serde::de::DeserializeOwned;
+use tokio::time::sleep;
+use tokio_postgres::{Config, NoTls, Row};
+use toolwright_journal::JournalError;
+use toolwright_journal::home::{ChangeListener, Drive, Entry, Fresh, MAX_RESULT_BYTES, Stored};
+use toolwright_module::error::Stage;
+use toolwright_module::{Context, Signature};
+use toolwright_orchestrator::perform::Record;
+use toolwright_orchestrator::{
+    AwaitsApproval, Change, Finished, ReAct, Task, ToolOrchestrator, ToolSet, Unfinished,
+};
+
+use crate::error::{Result, RunsError};
+use crate::lease::{self, Lease, Left, Listener, Taken, Writer, milliseconds};
+use crate::tables;
+
+/// The length of a lease by default.
+const LEASE: Duration = Duration::from_secs(30);
+
+/// The shortest lease. A shorter one would end between two renewals on a busy machine.
+const SHORTEST_LEASE: Duration = Duration::from_millis(300);
+
+/// Maximum length of an id and of the name of an agent, in bytes. PostgreSQL's index has a limit.
+const LONGEST_ID: usize = 1_000;
+
+const HAS_NUL: &str = "has a NUL character, which PostgreSQL cannot store";
+
+/// How often and with which pauses a run is tried that is driven. A drive that was dropped has its
+/// run until its last record is written.
+const LOCK_TRIES: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// Timeout of connecting, and of a server that does not answer.
+const NETWORK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The runs of one agent in a PostgreSQL database. Each part of a run is committed before the run
+/// goes on.
+///
+/// Clones are the same runs. Any number of processes on any number of machines may use one database;
+/// a run is driven by one of them at a time, which has a lease of it. If this process dies, the
+/// others may take the run when the lease has ended.
+///
+/// ```no_run
+/// use toolwright_module::{Context, LanguageModel};
+/// use toolwright_orchestrator::ToolOrchestrator;
+/// use toolwright_postgres::Runs;
+///
+/// # async fn example(model: impl LanguageModel + 'static) -> Result<(), Box<dyn std::error::Error>> {
+/// let agent = ToolOrchestrator::new(model, [])?;
+/// let runs = Runs::connect("postgres://user:password@127.0.0.1/letters", "greeter").await?;
+/// let cx = Context::default().with_run("greeting", [("tenant", "acme")]);
+/// let finished = runs.drive(&agent, "greeting", "Say hello.", &cx).await?;
+///
+/// // The same again, perhaps on another machine: the answer is there, and no model is asked.
+/// let again = runs.drive(&agent, "greeting", "Say hello.", &cx).await?;
+/// assert_eq!(again, finished);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Runs {
+    pub(crate) pool: Pool,
+    pub(crate) agent: Arc<str>,
+    pub(crate) worker: Arc<str>,
+    pub(crate) lease: Duration,
+    max_result_bytes: u64,
+    listener: Option<Listener>,
+    change_listener: Option<ChangeListener>,
+    /// The hashes of tools that are in the database.
+    tools: Arc<Mutex<HashSet<String>>>,
+}
+
+impl Runs {
+    /// Connects to a database without TLS, and creates the tables if they are not there. `agent` is
+    /// a name for the agent whose runs these are: the runs of another name are others, and no worker
+    /// takes them.
+    ///
+    /// `url` has the form of `psql`: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with special
+    /// characters percent-encoded. For TLS, or for other settings of the connections, make a pool
+    /// and use [`with_pool`](Self::with_pool).
+    ///
+    /// # Errors
+    ///
+    /// The URL is not valid, the server cannot be reached, or the tables are of another version.
+    pub async fn connect(url: &str, agent: &str) -> Result<Self> {
+        // The error of the parser is dropped, because it may contain a part of the password.
+        let mut config: Config = url.parse().map_err(|_| RunsError::Text {
+            what: "database",
+            reason: "needs a URL of the form `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with special characters percent-encoded".to_owned(),
+        })?;
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(NETWORK_TIMEOUT);
+        }
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(NETWORK_TIMEOUT);
+        }
+        let pool = Pool::builder(Manager::new(config, NoTls))
+            .wait_timeout(Some(NETWORK_TIMEOUT))
+            .create_timeout(Some(NETWORK_TIMEOUT))
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|error| RunsError::Connection { source: Box::new(error) })?;
+        Self::with_pool(pool, agent).await
+    }
+
+    /// Uses the connections of a pool, and creates the tables if they are not there. The tables are
+    /// in the first schema of the connection's `search_path`.
+    ///
+    /// A statement needs a connection only while it runs, so a pool is enough for many more runs
+    /// than it has connections.
+    ///
+    /// ```no_run
+    /// use deadpool_postgres::{Manager, Pool, Runtime};
+    /// use toolwright_postgres::Runs;
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let config: tokio_postgres::Config = "postgres://user@database.example/letters".parse()?;
+    /// // With TLS, this is a connector, such as that of `tokio-postgres-rustls`.
+    /// let tls = tokio_postgres::NoTls;
+    /// let pool = Pool::builder(Manager::new(config, tls)).runtime(Runtime::Tokio1).build()?;
+    /// let runs = Runs::with_pool(pool, "greeter").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The server cannot be reached, or the tables are of another version.
+    pub async fn with_pool(pool: Pool, agent: &str) -> Result<Self> {
+        check_text("agent", agent)?;
+        tables::create(&pool).await?;
+        Ok(Self {
+            pool,
+            agent: agent.into(),
+            worker: format!("process {}", std::process::id()).into(),
+            lease: LEASE,
+            max_result_bytes: MAX_RESULT_BYTES,
+            listener: None,
+            change_listener: None,
+            tools: Arc::default(),
+        })
+    }
+
+    /// Sets the name of this worker, which lists and errors show. Default: the number of the
+    /// process.
+    #[must_use]
+    pub fn with_worker(mut self, name: impl Into<String>) -> Self {
+        self.worker = lease::without_nul(&name.into()).into();
+        self
+    }
+
+    /// Sets the length of a lease. Default: 30 seconds. The minimum is 300 milliseconds.
+    ///
+    /// A lease is renewed when a third of it has passed. A shorter one lets the runs of a dead
+    /// worker go on sooner. A longer one lets a worker survive a longer failure of the database, or
+    /// code that blocks its threads.
+    #[must_use]
+    pub fn with_lease(mut self, length: Duration) -> Self {
+        self.lease = length.max(SHORTEST_LEASE);
+        self
+    }
+
+    /// Sets the maximum length of the result of a call, in bytes of JSON. Default: 1 MiB.
+    ///
+    /// A longer result is not recorded. The model gets an error that says so.
+    #[must_use]
+    pub fn with_max_result_bytes(mut self, bytes: u64) -> Self {
+        self.max_result_bytes = bytes;
+        self
+    }
+
+    /// Sets a listener that gets each difference between the agent that began a run and the one that
+    /// drives it, with the id of the run, as that of the journal. Every difference is also logged.
+    #[must_use]
+    pub fn with_change_listener(
+        mut self,
+        listener: impl Fn(&str, &Change) + Send + Sync + 'static,
+    ) -> Self {
+        self.change_listener = Some(Arc::new(listener));
+        self
+    }
+
+    /// Sets a listener that gets each record of a part, with the id of the run, when it is committed
+    /// and before the run goes on. It replaces an earlier one.
+    ///
+    /// The listener runs on the task of the drive, so it should be quick. Parts that were recorded
+    /// by an earlier drive are not repeated.
+    #[must_use]
+    pub fn with_listener(
+        mut self,
+        listener: impl Fn(&str, &Record) + Send + Sync + 'static,
+    ) -> Self {
+        self.listener = Some(Arc::new(listener));
+        self
+    }
+
+    /// Starts a run, or continues it where it was. If the run has finished, its result is returned.
+    ///
+    /// The run has this id in its context; the metadata come from
+    /// [`Context::with_run`](toolwright_module::Context::with_run) of the first drive. The run keeps
+    /// the instructions and the approval policy of its first drive. The limits are those of `agent`.
+    ///
+    /// If the returned future is dropped, the run stays where it is, and a [worker](Self::work) may
+    /// go on with it.
+    ///
+    /// # Errors
+    ///
+    /// - [`Stage::Journal`] with a [`RunsError`] as its cause. No model sees such an error.
+    /// - [`Stage::Approval`] with [`AwaitsApproval`] as its cause: a call waits for a person, and
+    ///   there is no approver. [`decide`](Self::decide), and drive the run again.
+    /// - The other errors of [`ToolOrchestrator::drive`]. After most of them the run can be driven
+    ///   again.
+    pub fn drive<'a>(
+        &'a self,
+        agent: &'a ToolOrchestrator,
+        id: &'a str,
+        task: impl Into<Task>,
+        cx: &'a Context,
+    ) -> impl Future<Output = toolwright_module::Result<Finished>> + Send + 'a {
+        let fresh = Fresh::new(agent, task);
+        async move { self.drive_fresh(agent, id, fresh?, cx).await }
+    }
+
+    /// Starts or continues a run of a typed agent, like [`drive`](Self::drive).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`drive`](Self::drive).
+    pub async fn drive_typed<S: Signature>(
+        &self,
+        agent: &ReAct<S>,
+        id: &str,
+        input: S,
+        cx: &Context,
+    ) -> toolwright_module::Result<Finished<S::Output>> {
+        self.drive_fresh(agent, id, Fresh::typed(agent, &input)?, cx).await
+    }
+
+    /// Starts a run without driving it. A [worker](Self::work) does that. When this returns, the run
+    /// is committed.
+    ///
+    /// The same id and task again change nothing.
+    ///
+    /// # Errors
+    ///
+    /// - [`Stage::Journal`] with a [`RunsError`] as its cause.
+    /// - [`Stage::Setup`]: the agent cannot start a run.
+    pub fn start<'a>(
+        &'a self,
+        agent: &'a ToolOrchestrator,
+        id: &'a str,
+        task: impl Into<Task>,
+        cx: &'a Context,
+    ) -> impl Future<Output = toolwright_module::Result<()>> + Send + 'a {
+        let fresh = Fresh::new(agent, task);
+        async move { self.start_fresh(id, &fresh?, cx).await.map_err(RunsError::into_module) }
+    }
+
+    /// Starts a run of a typed agent without driving it, like [`start`](Self::start).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`start`](Self::start).
+    pub async fn start_typed<S: Signature>(
+        &self,
+        agent: &ReAct<S>,
+        id: &str,
+        input: S,
+        cx: &Context,
+    ) -> toolwright_module::Result<()> {
+        let fresh = Fresh::typed(agent, &input)?;
+        self.start_fresh(id, &fresh, cx).await.map_err(RunsError::into_module)
+    }
+
+    async fn start_fresh(&self, id: &str, fresh: &Fresh, cx: &Context) -> Result<()> {
+        if self.insert(id, fresh, cx, None).await?.is_none() {
+            self.look(id, fresh).await?;
+        }
+        Ok(())
+    }
+
+    async fn drive_fresh<A: Agent>(
+        &self,
+        agent: &A,
+        id: &str,
+        fresh: Fresh,
+        cx: &Context,
+    ) -> toolwright_module::Result<Finished<A::Output>> {
+        match self.begin(id, &fresh, cx).await.map_err(RunsError::into_module)? {
+            Begun::Finished(finished) => Ok(finished),
+            Begun::Open(open) => open.drive(agent).await,
+        }
+    }
+
+    /// Starts the run, or takes it, and reads what is there.
+    async fn begin<O: DeserializeOwned>(
+        &self,
+        id: &str,
+        fresh: &Fresh,
+        cx: &Context,
+    ) -> Result<Begun<O>> {
+        for attempt in 1.. {
+            if let Some((taken, stored)) = self.insert(id, fresh, cx, Some(&self.worker)).await? {
+                return Ok(Begun::Open(
+                    self.open(taken, Some(stored), fresh.tools(), fresh.signature(), cx).await?,
+                ));
+            }
+            let found = self.look(id, fresh).await?;
+            if found.is_finished {
+                if let Some(finished) = self.finished(id).await? {
+                    return Ok(Begun::Finished(finished));
+                }
+            } else if let Some(taken) = self.take(id).await? {
+                return Ok(Begun::Open(
+                    self.open(taken, None, fresh.tools(), fresh.signature(), cx).await?,
+                ));
+            } else if attempt >= LOCK_TRIES {
+                let worker = found.worker.unwrap_or_else(|| "another worker".to_owned());
+                return Err(RunsError::Locked { id: id.to_owned(), worker });
+            }
+            sleep(LOCK_PAUSE).await;
+        }
+        Err(RunsError::NoSuchRun { id: id.to_owned() })
+    }
+
+    /// Inserts a run, if there is none with this id. With a worker, it is taken at once.
+    async fn insert(
+        &self,
+        id: &str,
+        fresh: &Fresh,
+        cx: &Context,
+        worker: Option<&str>,
+    ) -> Result<Option<(Taken, Stored)>> {
+        check_text("id", id)?;
+        let metadata = cx.metadata().cloned().unwrap_or_default();
+        if metadata.iter().any(|(name, value)| name.contains('\0') || value.contains('\0')) {
+            return Err(RunsError::Text { what: "metadata", reason: HAS_NUL.to_owned() });
+        }
+        let json = |source| JournalError::Json { id: id.to_owned(), source };
+        let started = Entry::Started(fresh.started(id, metadata.clone())?);
+        let record = serde_json::to_string(&started).map_err(json)?;
+        let metadata = serde_json::to_string(&metadata).map_err(json)?;
+        let hash = fresh.tools().hash();
+        let is_known = self.tools.lock().unwrap_or_else(PoisonError::into_inner).contains(hash);
+        let tools = match is_known {
+            true => None,
+            false => Some(serde_json::to_string(fresh.tools()).map_err(json)?),
+        };
+        let bytes = i64::try_from(record.len()).unwrap_or(i64::MAX);
+        let length = if worker.is_some() { milliseconds(self.lease) } else { 0 };
+        let connection = self.pool.get().await?;
+        let statement = connection.prepare_cached(tables::START).await?;
+        let (since, agent) = (Instant::now(), &*self.agent);
+        let row = connection
+            .query_opt(
+                &statement,
+                &[&agent, &id, &metadata, &bytes, &worker, &length, &hash, &tools, &record],
+            )
+            .await?;
+        let Some(row) = row else { return Ok(None) };
+        self.tools.lock().unwrap_or_else(PoisonError::into_inner).insert(hash.to_owned());
+        let (number, lease, length) = (row.try_get(0)?, 1, self.lease);
+        let mut stored = Stored::default();
+        stored.add(started);
+        let id = id.to_owned();
+        Ok(Some((Taken { id, number, lease, length, since, records: 1, bytes }, stored)))
+    }
+
+    /// Looks at the run with this id, and compares its task.
+    async fn look(&self, id: &str, fresh: &Fresh) -> Result<Found> {
+        let sql = "SELECT record, status = 'finished', worker
+            FROM toolwright_runs JOIN toolwright_records ON run = number AND nth = 0
+            WHERE agent = $1 AND id = $2";
+        let connection = self.pool.get().await?;
+        let statement = connection.prepare_cached(sql).await?;
+        let row = connection.query_opt(&statement, &[&&*self.agent, &id]).await?;
+        // It was deleted in the meantime.
+        let row = row.ok_or_else(|| RunsError::NoSuchRun { id: id.to_owned() })?;
+        let mut stored = Stored::default();
+        stored.add(entry(id, 0, row.try_get(0)?)?);
+        let state = stored.take_state(id, fresh.signature())?;
+        fresh.check_task(id, &state.ok_or_else(|| RunsError::NoSuchRun { id: id.to_owned() })?)?;
+        Ok(Found { is_finished: row.try_get(1)?, worker: row.try_get(2)? })
+    }
+
+    async fn take(&self, id: &str) -> Result<Option<Taken>> {
+        let connection = self.pool.get().await?;
+        let statement = connection.prepare_cached(tables::TAKE).await?;
+        let (since, length) = (Instant::now(), milliseconds(self.lease));
+        let row = connection
+            .query_opt(&statement, &[&&*self.agent, &id, &&*self.worker, &length])
+            .await?;
+        row.map(|row| self.taken(id.to_owned(), &row, since)).transpose()
+    }
+
+    /// Returns a run that was taken, from the first columns of a row.
+    pub(crate) fn taken(&self, id: String, row: &Row, since: Instant) -> Result<Taken> {
+        let (number, lease) = (row.try_get(0)?, row.try_get(1)?);
+        let (records, bytes, length) = (row.try_get(2)?, row.try_get(3)?, self.lease);
+        Ok(Taken { id, number, lease, length, since, records, bytes })
+    }
+
+    /// Opens a run that was taken, and reads its records if they are not known.
+    pub(crate) async fn open(
+        &self,
+        taken: Taken,
+        known: Option<Stored>,
+        tools: &ToolSet,
+        signature: Option<&str>,
+        cx: &Context,
+    ) -> Result<Open> {
+        let (id, number) = (taken.id.clone(), taken.number);
+        // From here on the run is free again if anything fails.
+        let (lease, writer) = lease::hold(self.pool.clone(), taken, self.listener.clone());
+        let read = async {
+            let mut stored = match known {
+                Some(stored) => stored,
+                None => self.stored(&id, number).await?,
+            };
+            let state = stored.take_state(&id, signature)?;
+            let mut state = state.ok_or_else(|| RunsError::NoSuchRun { id: id.clone() })?;
+            if let Some(hash) = state.tool_set_hash().filter(|hash| *hash != tools.hash()) {
+                let sql = "SELECT tools FROM toolwright_tools WHERE hash = $1";
+                let connection = self.pool.get().await?;
+                let statement = connection.prepare_cached(sql).await?;
+                let row = connection.query_opt(&statement, &[&hash]).await?;
+                let set = row.and_then(|row| serde_json::from_str::<ToolSet>(row.get(0)).ok());
+                match set {
+                    Some(set) => {
+                        stored.check_open_calls(&id, &set, tools)?;
+                        state = state.with_tool_set(set);
+                    }
+                    None => tracing::warn!(run = id, "cannot compare the tools of a run"),
+                }
+            }
+            Ok((stored, state))
+        };
+        match read.await {
+            Ok((stored, state)) => {
+                let drive = Drive::new(&id, state, stored, writer, self.max_result_bytes, cx);
+                let drive = drive.with_change_listener(self.change_listener.clone());
+                Ok(Open { lease, drive })
+            }
+            Err(error) => {
+                lease.release(Left::failed(&error)).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn stored(&self, id: &str, number: i64) -> Result<Stored> {
+        let sql = "SELECT nth, record FROM toolwright_records WHERE run = $1 ORDER BY nth";
+        let connection = self.pool.get().await?;
+        let statement = connection.prepare_cached(sql).await?;
+        let mut stored = Stored::default();
+        for row in connection.query(&statement, &[&number]).await? {
+            stored.add(entry(id, row.try_get(0)?, row.try_get(1)?)?);
+        }
+        Ok(stored)
+    }
+
+    /// Returns the result of a run that has finished, and `None` for another one.
+    ///
+    /// # Errors
+    ///
+    /// There is no such run, or its output is of another type.
+    pub async fn finished<O: DeserializeOwned>(&self, id: &str) -> Result<Option<Finished<O>>> {
+        let sql = "SELECT nth, CASE WHEN status = 'finished' THEN record END
+            FROM toolwright_runs JOIN toolwright_records ON run = number AND nth = records - 1
+            WHERE agent = $1 AND id = $2";
+        let connection = self.pool.get().await?;
+        let statement = connection.prepare_cached(sql).await?;
+        let row = connection.query_opt(&statement, &[&&*self.agent, &id]).await?;
+        let row = row.ok_or_else(|| RunsError::NoSuchRun { id: id.to_owned() })?;
+        let Some(record) = row.try_get::<_, Option<&str>>(1)? else { return Ok(None) };
+        let mut stored = Stored::default();
+        stored.add(entry(id, row.try_get(0)?, record)?);
+        let finished = stored.take_finished().map(serde_json::from_value).transpose();
+        finished.map_err(|source| JournalError::Json { id: id.to_owned(), source }.into())
+    }
+}
+
+impl fmt::Debug for Runs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runs")
+            .field("agent", &self.agent)
+            .field("worker", &self.worker)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is needed of a run before it is taken.
+struct Found {
+    is_finished: bool,
+    worker: Option<String>,
+}
+
+#[allow(clippy::large_enum_variant, reason = "it is taken apart at once")]
+enum Begun<O> {
+    Finished(Finished<O>),
+    Open(Open),
+}
+
+/// A run that this worker has.
+pub(crate) struct Open {
+    lease: Lease,
+    drive: Drive<Writer>,
+}
+
+impl Open {
+    pub(crate) async fn drive<A: Agent>(
+        self,
+        agent: &A,
+    ) -> toolwright_module::Result<Finished<A::Output>> {
+        let Self { mut lease, drive } = self;
+        let result = tokio::select! {
+            biased;
+            error = lease.lost() => Err(error.into_module()),
+            result = agent.drive(drive) => result,
+        };
+        let left = match &result {
+            Ok(_) => Left::open(),
+            Err(error) if error.downcast_ref::<AwaitsApproval>().is_some() => {
+                Left { status: "waiting", ..Left::open() }
+            }
+            Err(error) if error.downcast_ref::<Unfinished>().is_some() => {
+                Left { status: "failed", error: Some(format!("{error:#}")), rests: false }
+            }
+            Err(error) if error.stage() == Stage::Cancelled => Left::open(),
+            Err(error) => Left::failed(error),
+        };
+        lease.release(left).await;
+        result
+    }
+}
+
+/// An agent whose runs can be driven.
+pub(crate) trait Agent: Sync {
+    type Output: DeserializeOwned + Send;
+
+    fn signature() -> Option<String>;
+
+    fn tools(&self) -> ToolSet;
+
+    fn drive(
+        &self,
+        drive: Drive<Writer>,
+    ) -> impl Future<Output = toolwright_module::Result<Finished<Self::Output>>> + Send;
+}
+
+impl Agent for ToolOrchestrator {
+    type Output = String;
+
+    fn signature() -> Option<String> {
+        None
+    }
+
+    fn tools(&self) -> ToolSet {
+        self.tool_set()
+    }
+
+    async fn drive(&self, drive: Drive<Writer>) -> toolwright_module::Result<Finished> {
+        drive.run(self).await
+    }
+}
+
+impl<S: Signature> Agent for ReAct<S> {
+    type Output = S::Output;
+
+    fn signature() -> Option<String> {
+        Some(S::schema_name().into_owned())
+    }
+
+    fn tools(&self) -> ToolSet {
+        self.tool_set()
+    }
+
+    async fn drive(&self, drive: Drive<Writer>) -> toolwright_module::Result<Finished<S::Output>> {
+        drive.run_typed(self).await
+    }
+}
+
+/// Reads a record.
+pub(crate) fn entry(id: &str, nth: i32, record: &str) -> Result<Entry<'static>> {
+    let failed = |source| RunsError::Damaged { id: id.to_owned(), nth, source };
+    serde_json::from_str(record).map_err(failed)
+}
+
+/// Checks a text that PostgreSQL has to hold as it is.
+fn check_text(what: &'static str, text: &str) -> Result<()> {
+    let reason = if text.is_empty() {
+        "is empty".to_owned()
+    } else if text.contains('\0') {
+        HAS_NUL.to_owned()
+    } else if text.len() > LONGEST_ID {
+        format!("has {} bytes; the maximum is {LONGEST_ID}", text.len())
+    } else {
+        return Ok(());
+    };
+    Err(RunsError::Text { what, reason })
+}

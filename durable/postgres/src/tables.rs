@@ -1,0 +1,156 @@
+//! The tables, and the statements that are more than a line.
+
+use deadpool_postgres::Pool;
+
+use crate::error::{Result, RunsError};
+
+/// The version of the tables below.
+pub(crate) const VERSION: i32 = 1;
+
+/// PostgreSQL fails if two processes create a table at the same time.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(4919131752989213764)";
+
+/// The schema.
+///
+/// `free_at` is the end of the lease of a run that has a worker. Without one, it is the time from
+/// which a worker may take the run. `lease` grows each time that somebody takes the run, so that a
+/// worker that was thought dead cannot write any more. `losses` is the number of workers in a row
+/// whose lease ended, and `failures` that of drives in a row that failed, without a new record.
+///
+/// `asks` is a hash of the key of a call that waits for a decision, and `decides` that of a decision.
+///
+/// A run is updated with each record. No column of an index changes then, so that the old row is
+/// replaced in its page.
+const TABLES: &str = "
+CREATE TABLE IF NOT EXISTS toolwright_runs (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    agent text NOT NULL,
+    id text NOT NULL,
+    metadata jsonb NOT NULL,
+    status text NOT NULL DEFAULT 'open',
+    started timestamptz NOT NULL DEFAULT clock_timestamp(),
+    changed timestamptz NOT NULL DEFAULT clock_timestamp(),
+    records integer NOT NULL DEFAULT 1,
+    bytes bigint NOT NULL,
+    ending text,
+    error text,
+    worker text,
+    lease bigint NOT NULL DEFAULT 1,
+    free_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    losses integer NOT NULL DEFAULT 0,
+    failures integer NOT NULL DEFAULT 0,
+    UNIQUE (agent, id)
+) WITH (fillfactor = 60);
+CREATE INDEX IF NOT EXISTS toolwright_runs_free ON toolwright_runs (agent, free_at) WHERE status = 'open';
+CREATE INDEX IF NOT EXISTS toolwright_runs_metadata ON toolwright_runs USING gin (metadata jsonb_path_ops);
+CREATE TABLE IF NOT EXISTS toolwright_records (
+    run bigint NOT NULL REFERENCES toolwright_runs ON DELETE CASCADE,
+    nth integer NOT NULL,
+    at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    asks text,
+    decides text,
+    record text NOT NULL,
+    PRIMARY KEY (run, nth)
+);
+CREATE INDEX IF NOT EXISTS toolwright_records_asks ON toolwright_records (run, asks) WHERE asks IS NOT NULL;
+CREATE INDEX IF NOT EXISTS toolwright_records_decides ON toolwright_records (run, decides)
+    WHERE decides IS NOT NULL;
+CREATE TABLE IF NOT EXISTS toolwright_tools (
+    hash text PRIMARY KEY,
+    tools text NOT NULL
+);
+CREATE TABLE IF NOT EXISTS toolwright_runs_version (version integer NOT NULL);
+";
+
+/// Starts a run, if there is none. With a worker, the worker has it at once.
+pub(crate) const START: &str = "
+WITH started AS (
+    INSERT INTO toolwright_runs (agent, id, metadata, bytes, worker, free_at)
+    VALUES ($1, $2, $3::text::jsonb, $4, $5, clock_timestamp() + $6::bigint * interval '1 ms')
+    ON CONFLICT (agent, id) DO NOTHING
+    RETURNING number
+), tools AS (
+    INSERT INTO toolwright_tools SELECT $7, $8 FROM started WHERE $8::text IS NOT NULL
+    ON CONFLICT DO NOTHING
+)
+INSERT INTO toolwright_records (run, nth, record) SELECT number, 0, $9 FROM started
+RETURNING run";
+
+/// Takes a run with this id that has not finished.
+pub(crate) const TAKE: &str = "
+UPDATE toolwright_runs SET status = 'open', worker = $3, lease = lease + 1,
+    free_at = clock_timestamp() + $4::bigint * interval '1 ms'
+WHERE agent = $1 AND id = $2 AND status <> 'finished'
+    AND (worker IS NULL OR free_at <= clock_timestamp())
+RETURNING number, lease, records, bytes";
+
+/// Takes runs that are free. A run that has ended several workers in a row rests longer each time.
+pub(crate) const TAKE_FREE: &str = "
+WITH free AS (
+    SELECT number, worker FROM toolwright_runs
+    WHERE agent = $1 AND status = 'open' AND free_at <= clock_timestamp()
+        AND (losses < 3 OR clock_timestamp() >= free_at
+            + least($3::bigint * 2 ^ least(losses - 2, 30), 3600000) * interval '1 ms')
+    ORDER BY free_at LIMIT $4
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE toolwright_runs AS run SET worker = $2, lease = run.lease + 1,
+    free_at = clock_timestamp() + $3::bigint * interval '1 ms',
+    losses = CASE WHEN free.worker IS NULL THEN 0 ELSE run.losses + 1 END
+FROM free WHERE run.number = free.number
+RETURNING run.number, run.lease, run.records, run.bytes, run.id, free.worker";
+
+/// Appends records. They are kept only if the worker still has the run.
+pub(crate) const APPEND: &str = "
+WITH held AS (
+    UPDATE toolwright_runs SET changed = clock_timestamp(), records = $3, bytes = $4,
+        status = $5, ending = $6, error = $7, losses = 0, failures = 0,
+        worker = CASE $5 WHEN 'open' THEN worker END
+    WHERE number = $1 AND lease = $2
+    RETURNING number
+), appended AS (
+    INSERT INTO toolwright_records (run, nth, asks, decides, record)
+    SELECT held.number, $8::integer + entry.place - 1, entry.asks, entry.decides, entry.record
+    FROM held, unnest($9::text[], $10::text[], $11::text[])
+        WITH ORDINALITY AS entry (asks, decides, record, place)
+    ON CONFLICT DO NOTHING
+)
+SELECT number FROM held";
+
+/// Renews a lease.
+pub(crate) const RENEW: &str = "
+UPDATE toolwright_runs SET free_at = clock_timestamp() + $3::bigint * interval '1 ms'
+WHERE number = $1 AND lease = $2
+RETURNING number";
+
+/// Ends a lease. After a drive that failed, the run rests longer each time.
+pub(crate) const RELEASE: &str = "
+UPDATE toolwright_runs SET worker = NULL, status = $3, error = $4,
+    failures = failures + CASE WHEN $5 THEN 1 ELSE 0 END,
+    losses = 0,
+    free_at = clock_timestamp() + CASE WHEN $5
+        THEN least(2 ^ least(failures, 20), 300) * interval '1 s' ELSE interval '0' END
+WHERE number = $1 AND lease = $2
+RETURNING number";
+
+/// Creates the tables if they are not there, and checks their version.
+pub(crate) async fn create(pool: &Pool) -> Result<()> {
+    let mut connection = pool.get().await?;
+    let setup = connection.transaction().await?;
+    // A user who may not create tables can use those that are there.
+    let there = "SELECT to_regclass('toolwright_runs_version') IS NOT NULL";
+    if !setup.query_one(there, &[]).await?.try_get::<_, bool>(0)? {
+        setup.batch_execute(LOCK).await?;
+        // Another process may have created them while this one waited for the lock.
+        setup.batch_execute(TABLES).await?;
+        let insert = "INSERT INTO toolwright_runs_version
+            SELECT $1 WHERE NOT EXISTS (SELECT FROM toolwright_runs_version)";
+        setup.execute(insert, &[&VERSION]).await?;
+    }
+    let version = "SELECT version FROM toolwright_runs_version";
+    let found: i32 = setup.query_one(version, &[]).await?.try_get(0)?;
+    if found != VERSION {
+        return Err(RunsError::Version { found, known: VERSION });
+    }
+    Ok(setup.commit().await?)
+}

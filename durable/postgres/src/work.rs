@@ -1,0 +1,131 @@
+//! Workers: they take the runs that nobody drives.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use toolwright_module::error::Stage;
+use toolwright_module::{Context, Error, Signature};
+use toolwright_orchestrator::{ReAct, ToolOrchestrator};
+
+use crate::error::Result;
+use crate::lease::{Taken, milliseconds};
+use crate::runs::{Agent, Runs};
+use crate::tables;
+
+/// How often a worker looks for runs while it has nothing to do.
+const PAUSE: Duration = Duration::from_millis(250);
+
+impl Runs {
+    /// Drives the runs that nobody drives, at most `most` at a time, until the context is cancelled.
+    /// These are the runs that were [started](Self::start) and not driven, those whose worker is
+    /// dead, and those whose call was decided on.
+    ///
+    /// A run that waits for a person or has ended is left alone. A run whose drive fails is tried
+    /// again, after a pause that grows from one second to five minutes; [`runs`](Self::runs) shows
+    /// the error. A run whose workers die again and again is taken more and more rarely, at least
+    /// once in an hour.
+    ///
+    /// Any number of workers may run on any number of machines. If the database is away, a worker
+    /// waits for it. When the context is cancelled, the drives end and other workers can take their
+    /// runs at once; this function returns then.
+    ///
+    /// ```no_run
+    /// use toolwright_module::Cancellation;
+    /// use toolwright_module::{Context, LanguageModel};
+    /// use toolwright_orchestrator::ToolOrchestrator;
+    /// use toolwright_postgres::Runs;
+    ///
+    /// # async fn example(model: impl LanguageModel + 'static) -> Result<(), Box<dyn std::error::Error>> {
+    /// # let url = "postgres://user:password@127.0.0.1/letters";
+    /// let agent = ToolOrchestrator::new(model, [])?;
+    /// let runs = Runs::connect(url, "greeter").await?;
+    /// runs.start(&agent, "greeting", "Say hello.", &Context::default()).await?;
+    ///
+    /// let cancellation = Cancellation::default();
+    /// let cx = Context::default().with_cancellation(cancellation.clone());
+    /// // Elsewhere, `cancellation.cancel()` ends it.
+    /// runs.work(&agent, 16, &cx).await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn work(&self, agent: &ToolOrchestrator, most: usize, cx: &Context) {
+        self.work_with(agent.clone(), most, cx).await;
+    }
+
+    /// Drives the runs of a typed agent that nobody drives, like [`work`](Self::work).
+    pub async fn work_typed<S: Signature>(&self, agent: &ReAct<S>, most: usize, cx: &Context) {
+        self.work_with(agent.clone(), most, cx).await;
+    }
+
+    async fn work_with<A: Agent + Send + 'static>(&self, agent: A, most: usize, cx: &Context) {
+        let (most, signature) = (most.max(1), A::signature());
+        let tools = Arc::new(agent.tools());
+        let agent = Arc::new(agent);
+        // They end with this future.
+        let mut drives = JoinSet::new();
+        while !cx.is_cancelled() {
+            let room = most - drives.len();
+            let taken = match room {
+                0 => Vec::new(),
+                room => self.take_free(room).await.unwrap_or_else(|error| {
+                    tracing::warn!(%error, "the database of the runs is away");
+                    Vec::new()
+                }),
+            };
+            let is_full = taken.len() == room;
+            for taken in taken {
+                let (runs, cx, id) = (self.clone(), cx.clone(), taken.id.clone());
+                let (agent, tools) = (Arc::clone(&agent), Arc::clone(&tools));
+                let signature = signature.clone();
+                drives.spawn(async move {
+                    let result =
+                        match runs.open(taken, None, &tools, signature.as_deref(), &cx).await {
+                            Ok(open) => open.drive(&*agent).await.map(drop),
+                            Err(error) => Err(error.into_module()),
+                        };
+                    if let Err(error) = result {
+                        log(&id, &error);
+                    }
+                });
+            }
+            let rest = async {
+                sleep(PAUSE).await;
+                Ok(())
+            };
+            tokio::select! {
+                _ = drives.join_next(), if !drives.is_empty() => {}
+                // With all that it may drive, it looks again when one of them has ended.
+                _ = cx.until_cancelled(rest), if !is_full => {}
+            }
+        }
+        while drives.join_next().await.is_some() {}
+    }
+
+    async fn take_free(&self, most: usize) -> Result<Vec<Taken>> {
+        let connection = self.pool.get().await?;
+        let statement = connection.prepare_cached(tables::TAKE_FREE).await?;
+        let (since, length) = (Instant::now(), milliseconds(self.lease));
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let rows =
+            connection.query(&statement, &[&&*self.agent, &&*self.worker, &length, &most]).await?;
+        let mut taken = Vec::with_capacity(rows.len());
+        for row in rows {
+            let (id, before): (String, Option<String>) = (row.try_get(4)?, row.try_get(5)?);
+            if let Some(before) = before {
+                tracing::warn!(run = id, worker = before, "took over a run whose worker is gone");
+            }
+            taken.push(self.taken(id, &row, since)?);
+        }
+        Ok(taken)
+    }
+}
+
+fn log(run: &str, error: &Error) {
+    match error.stage() {
+        Stage::Approval => tracing::info!(run, "a run waits for a decision"),
+        Stage::Cancelled => {}
+        _ => tracing::warn!(run, error = format!("{error:#}"), "a drive has failed"),
+    }
+}

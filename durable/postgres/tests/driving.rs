@@ -1,0 +1,287 @@
+//! Runs that are started, continued and repeated.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolwright_journal::JournalError;
+use toolwright_module::error::Stage;
+use toolwright_module::model::Finish;
+use toolwright_module::testing::Scripted;
+use toolwright_module::{Cancellation, Context, Effect, Message, Reply, Signature, ToolCall};
+use toolwright_orchestrator::perform::Record;
+use toolwright_orchestrator::{ReAct, Task, ToolOrchestrator, Unfinished};
+use toolwright_postgres::{RunStatus, RunsError};
+
+use crate::support::{Counts, TASK, World, calls, database, runs_error, tool, until};
+
+#[tokio::test]
+async fn the_same_id_and_task_give_the_same_answer_and_another_task_is_an_error() {
+    let Some(database) = database().await else { return };
+    let (runs, world) = (database.runs().await, World::default());
+    let (agent, cx) = (world.small(), world.cx());
+    let first = runs.drive(&agent, "run", TASK, &cx).await.unwrap();
+    assert_eq!((first.answer.as_str(), world.counts()), ("Done.", [3, 1, 1, 0]));
+    let (world, reworded) = (World::default(), world.small().with_instructions("Be quick."));
+    assert_eq!(runs.drive(&agent, "run", TASK, &cx).await.unwrap(), first);
+    // Other instructions are the same task: a deploy may reword them.
+    assert_eq!(runs.drive(&reworded, "run", TASK, &cx).await.unwrap(), first);
+    runs.start(&agent, "run", TASK, &cx).await.unwrap();
+
+    let with_history =
+        Task::new(TASK).with_history([Message::user("Hi."), Message::assistant("Hello.")]);
+    for task in [Task::new("Something else."), with_history] {
+        let drive = runs.drive(&agent, "run", task.clone(), &cx).await.unwrap_err();
+        let start = runs.start(&agent, "run", task, &cx).await.unwrap_err();
+        for error in [drive, start] {
+            assert_eq!(error.stage(), Stage::Journal);
+            let error = runs_error(&error);
+            assert!(matches!(error, RunsError::Journal(JournalError::OtherTask { .. })), "{error}");
+        }
+    }
+    assert_eq!(world.counts(), [0; 4]);
+}
+
+#[tokio::test]
+async fn what_the_database_cannot_hold_is_refused_before_anything_happens() {
+    let Some(database) = database().await else { return };
+    let (runs, world) = (database.runs().await, World::default());
+    let (agent, long) = (world.small(), "i".repeat(1_001));
+    for id in ["", "a\0b", &long] {
+        let error = runs.drive(&agent, id, TASK, &world.cx()).await.unwrap_err();
+        assert!(matches!(runs_error(&error), RunsError::Text { what: "id", .. }), "{error:#}");
+    }
+    let cx = world.cx().with_run("run", [("tenant", "a\0b")]);
+    let error = runs.drive(&agent, "run", TASK, &cx).await.unwrap_err();
+    assert!(matches!(runs_error(&error), RunsError::Text { what: "metadata", .. }), "{error:#}");
+    assert_eq!(world.counts(), [0; 4]);
+    assert!(runs.runs().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn any_other_text_is_kept_as_it_is() {
+    let Some(database) = database().await else { return };
+    let runs = database.runs().await;
+    let odd = "NUL \0, \u{2028}, \"\\ 'quoted', 😀, %s $1";
+    let ids = ["Run", "run", "../etc/passwd", "😀", &"i".repeat(1_000), "'; DROP TABLE runs"];
+    for id in ids {
+        let said = [calls([("a\0b", "look", odd)]), Reply::text(odd)];
+        let world = World::default();
+        let agent = ToolOrchestrator::new(world.model(said), [world.look()]).unwrap();
+        let finished = runs.drive(&agent, id, odd, &world.cx()).await.unwrap();
+        assert_eq!(finished.answer, odd);
+        assert_eq!(runs.drive(&agent, id, odd, &world.cx()).await.unwrap(), finished);
+        assert_eq!(runs.finished(id).await.unwrap(), Some(finished));
+        assert_eq!(world.counts(), [2, 1, 0, 0]);
+    }
+    assert_eq!(runs.runs().await.unwrap().len(), ids.len());
+}
+
+/// Add two numbers.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+struct Add {
+    a: i64,
+    b: i64,
+}
+
+impl Signature for Add {
+    type Output = i64;
+}
+
+/// Say two numbers.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+struct Name {
+    a: i64,
+    b: i64,
+}
+
+impl Signature for Name {
+    type Output = String;
+}
+
+#[tokio::test]
+async fn a_typed_run_has_its_output_again_and_typed_workers_drive_it() {
+    let Some(database) = database().await else { return };
+    let (runs, cx) = (database.runs().await, Context::default());
+    let sum = || Ok(Reply::calls([ToolCall::new("1", "finish", r#"{"result": 5}"#)]));
+    let add = Add { a: 2, b: 3 };
+    let agent = ReAct::<Add>::new(Scripted::new(move |_| sum()), []).unwrap();
+    assert_eq!(runs.drive_typed(&agent, "sum", add.clone(), &cx).await.unwrap().answer, 5);
+    assert_eq!(runs.drive_typed(&agent, "sum", add.clone(), &cx).await.unwrap().answer, 5);
+
+    let name = ReAct::<Name>::new(Scripted::replies([]), []).unwrap();
+    let error = runs.drive_typed(&name, "sum", Name { a: 2, b: 3 }, &cx).await.unwrap_err();
+    let is_other =
+        |error: &RunsError| matches!(error, RunsError::Journal(JournalError::OtherTask { .. }));
+    assert!(is_other(runs_error(&error)), "{error:#}");
+    let plain = ToolOrchestrator::new(Scripted::replies([]), []).unwrap();
+    let task = serde_json::to_string(&add).unwrap();
+    let error = runs.drive(&plain, "sum", task, &cx).await.unwrap_err();
+    assert!(is_other(runs_error(&error)), "{error:#}");
+
+    runs.start_typed(&agent, "queued", add, &cx).await.unwrap();
+    let cancellation = Cancellation::default();
+    let worker = cx.clone().with_cancellation(cancellation.clone());
+    let ends = async {
+        until("the end", async || runs.finished::<i64>("queued").await.unwrap().is_some()).await;
+        cancellation.cancel();
+    };
+    tokio::join!(ends, runs.work_typed(&agent, 2, &worker));
+    assert_eq!(runs.finished::<i64>("queued").await.unwrap().unwrap().answer, 5);
+    let error = runs.finished::<Vec<String>>("queued").await.unwrap_err();
+    assert!(matches!(error, RunsError::Journal(JournalError::Json { .. })), "{error}");
+}
+
+/// Returns what a drive from these records has to do, if `all` are the records of the whole run.
+fn left(records: &[Record], all: &[Record]) -> Counts {
+    use toolwright_orchestrator::perform::OutcomeKind;
+    let has = |wanted: &str, ended: bool| {
+        records.iter().any(|record| match record {
+            Record::Ended { key, .. } => ended && key == wanted,
+            Record::Begun { key, .. } => !ended && key == wanted,
+            _ => false,
+        })
+    };
+    let mut counts = [0; 4];
+    for record in all {
+        let Record::Ended { key, outcome, .. } = record else { continue };
+        if has(key, true) {
+            continue;
+        }
+        match &outcome.kind {
+            OutcomeKind::Reply(_) => counts[0] += 1,
+            OutcomeKind::Called { result, .. } if result.name == "look" => counts[1] += 1,
+            OutcomeKind::Called { result, .. } if result.name == "tidy" => {
+                counts[2] += 1;
+                counts[3] += usize::from(has(key, false));
+            }
+            _ => {}
+        }
+    }
+    counts
+}
+
+#[tokio::test]
+async fn a_run_goes_on_after_each_of_its_records() {
+    let Some(database) = database().await else { return };
+    let (runs, world) = (database.runs().await, World::default());
+    let finished = runs.drive(&world.house(), "run", TASK, &world.cx()).await.unwrap();
+    let all = runs.records("run").await.unwrap();
+    // The first record is the start, and the last one the end.
+    for records in (1..all.len() + 2).rev() {
+        database.cut(records).await;
+        let kept = runs.records("run").await.unwrap();
+        let world = World::default();
+        let again = runs.drive(&world.house(), "run", TASK, &world.cx()).await.unwrap();
+        assert_eq!((&again.answer, &again.history), (&finished.answer, &finished.history));
+        assert_eq!(world.counts(), left(&kept, &all), "after {records} records");
+        database.cut(records).await;
+    }
+}
+
+#[tokio::test]
+async fn a_refused_task_has_failed_and_a_worker_leaves_it_alone() {
+    let Some(database) = database().await else { return };
+    let runs = database.runs().await;
+    let refused = || Ok(Reply::text("No.").with_finish(Finish::Refused));
+    let agent = ToolOrchestrator::new(Scripted::new(move |_| refused()), []).unwrap();
+    for _ in 0..2 {
+        let error = runs.drive(&agent, "run", TASK, &Context::default()).await.unwrap_err();
+        assert!(error.downcast_ref::<Unfinished>().is_some(), "{error:#}");
+        let run = runs.run("run").await.unwrap();
+        // The start, the reply and the failure, once.
+        assert_eq!((run.status, run.records, run.worker), (RunStatus::Failed, 3, None));
+        assert!(run.error.is_some());
+    }
+    let cancellation = Cancellation::default();
+    let cx = Context::default().with_cancellation(cancellation.clone());
+    let ends = async {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        cancellation.cancel();
+    };
+    tokio::join!(ends, runs.work(&agent, 1, &cx));
+    assert_eq!(runs.run("run").await.unwrap().records, 3);
+}
+
+#[tokio::test]
+async fn a_result_over_the_limit_is_not_written_and_the_model_reads_why() {
+    let Some(database) = database().await else { return };
+    let runs = database.runs().await.with_max_result_bytes(1_000);
+    let long = tool("look", Effect::Read, async |_| Ok("x".repeat(2_000)));
+    let model = Scripted::replies([calls([("a", "look", "here")]), Reply::text("Done.")]);
+    let agent = ToolOrchestrator::new(model, [long]).unwrap();
+    let finished = runs.drive(&agent, "run", TASK, &Context::default()).await.unwrap();
+    let Message::Tool(result) = &*finished.history[2] else { panic!("{:?}", finished.history) };
+    assert!(result.text.contains("keeps at most 1000 bytes"), "{}", result.text);
+    assert!(runs.run("run").await.unwrap().bytes < 6_000);
+}
+
+#[tokio::test]
+async fn a_recorded_call_of_a_tool_that_is_gone_ends_the_drive() {
+    let Some(database) = database().await else { return };
+    let (runs, world) = (database.runs().await, World::default());
+    runs.drive(&world.small(), "run", TASK, &world.cx()).await.unwrap();
+    // The start, the reply, and the result of the read.
+    database.cut(3).await;
+    let world = World::default();
+    let said = [Reply::text("Nothing to do.")];
+    let agent = ToolOrchestrator::new(world.model(said), [world.tidy()]).unwrap();
+    let error = runs.drive(&agent, "run", TASK, &world.cx()).await.unwrap_err();
+    let found = runs_error(&error);
+    assert!(matches!(found, RunsError::Journal(JournalError::OtherAgent { .. })), "{error:#}");
+    assert_eq!(world.counts(), [0; 4]);
+    // The agent of before goes on.
+    let finished = runs.drive(&world.small(), "run", TASK, &world.cx()).await.unwrap();
+    assert_eq!((finished.answer.as_str(), world.counts()), ("Done.", [2, 0, 1, 0]));
+}
+
+#[tokio::test]
+async fn a_record_that_something_else_wrote_is_an_error_and_no_run_is_lost_by_it() {
+    let Some(database) = database().await else { return };
+    let (runs, world) = (database.runs().await, World::default());
+    for id in ["run", "another"] {
+        runs.start(&world.small(), id, TASK, &world.cx()).await.unwrap();
+    }
+    let damage = "UPDATE toolwright_records SET record = left(record, 40) WHERE run =
+        (SELECT number FROM toolwright_runs WHERE id = 'run')";
+    database.execute(damage).await;
+    let error = runs.drive(&world.small(), "run", TASK, &world.cx()).await.unwrap_err();
+    let found = runs_error(&error);
+    assert!(matches!(found, RunsError::Damaged { nth: 0, .. }), "{error:#}");
+    let (cancellation, agent) = (Cancellation::default(), world.small());
+    let cx = world.cx().with_cancellation(cancellation.clone());
+    let ends = async {
+        let finished = async || runs.finished::<String>("another").await.unwrap().is_some();
+        until("the other run", finished).await;
+        until("the error", async || runs.run("run").await.unwrap().error.is_some()).await;
+        cancellation.cancel();
+    };
+    tokio::join!(ends, runs.work(&agent, 1, &cx));
+    assert_eq!(runs.run("run").await.unwrap().status, RunStatus::Open);
+}
+
+#[tokio::test]
+async fn an_unreachable_server_and_other_tables_are_clear_errors() {
+    let Some(database) = database().await else { return };
+    let error = toolwright_postgres::Runs::connect("nonsense:secret", "agent").await.unwrap_err();
+    assert!(matches!(error, RunsError::Text { .. }), "{error}");
+    assert!(!format!("{error} {error:?}").contains("secret"));
+    let nowhere = "postgres://user:secret@127.0.0.1:1/none";
+    let error = toolwright_postgres::Runs::connect(nowhere, "agent").await.unwrap_err();
+    assert!(matches!(error, RunsError::Connection { .. }), "{error}");
+    assert!(!format!("{error} {error:?}").contains("secret"));
+    // It says why.
+    assert!(error.to_string().contains("refused"), "{error}");
+
+    let runs = database.runs().await;
+    database.execute("UPDATE toolwright_runs_version SET version = 2").await;
+    let error = toolwright_postgres::Runs::connect(&database.url, "agent").await.unwrap_err();
+    assert!(matches!(error, RunsError::Version { found: 2, known: 1 }), "{error}");
+    // An error of a statement has no values of it.
+    database.execute("ALTER TABLE toolwright_runs DROP COLUMN losses").await;
+    let world = World::default();
+    let error = runs.drive(&world.small(), "my secret", TASK, &world.cx()).await.unwrap_err();
+    assert_eq!(error.stage(), Stage::Journal);
+    assert_eq!(world.counts()[1..], [0; 3]);
+    assert!(matches!(runs_error(&error), RunsError::Database { .. }), "{error:#}");
+}

@@ -1,0 +1,216 @@
+//! Lists, decisions and deletion.
+
+use std::time::Duration;
+
+use toolwright_journal::JournalError;
+use toolwright_module::approval::Decision;
+use toolwright_module::error::Stage;
+use toolwright_module::event::Ending;
+use toolwright_module::{Cancellation, Context, Effect, Reply};
+use toolwright_orchestrator::{ApprovalPolicy, AwaitsApproval, ToolOrchestrator};
+use toolwright_postgres::{RunStatus, Runs, RunsError};
+
+use crate::support::{TASK, World, calls, database, until};
+
+/// Returns an agent whose write waits for a person.
+fn asks(world: &World, effect: Effect) -> ToolOrchestrator {
+    let writes = world.tidy().with_effect(effect);
+    world
+        .agent([world.look(), writes])
+        .with_approval(ApprovalPolicy::from_effect(Effect::Write))
+        .unwrap()
+}
+
+fn tenant(name: &str) -> Context {
+    Context::default().with_run("", [("tenant", name)])
+}
+
+#[tokio::test]
+async fn runs_are_listed_with_their_state_and_found_by_their_metadata() {
+    let Some(database) = database().await else { return };
+    let (runs, world) = (database.runs().await, World::default());
+    runs.drive(&world.small(), "first", TASK, &tenant("acme")).await.unwrap();
+    runs.start(&world.small(), "second", TASK, &tenant("Ümläut 😀")).await.unwrap();
+    let error = runs.drive(&asks(&world, Effect::Write), "third", TASK, &tenant("acme")).await;
+    assert!(error.unwrap_err().downcast_ref::<AwaitsApproval>().is_some());
+    let listed = runs.runs().await.unwrap();
+    let states: Vec<_> = listed.iter().map(|run| (run.id.as_str(), run.status)).collect();
+    let expected = [
+        ("first", RunStatus::Finished),
+        ("second", RunStatus::Open),
+        ("third", RunStatus::Waiting),
+    ];
+    assert_eq!(states, expected);
+    assert_eq!(listed[0].ending, Some(Ending::Answered));
+    assert_eq!(listed[2].waiting[0].call.name, "tidy");
+    assert!(listed.iter().all(|run| run.started <= run.changed && run.worker.is_none()));
+    assert_eq!(runs.waiting().await.unwrap(), &listed[2..]);
+    let acme = runs.runs_with("tenant", "acme").await.unwrap();
+    assert_eq!(acme, [listed[0].clone(), listed[2].clone()]);
+    assert_eq!(runs.runs_with("tenant", "Ümläut 😀").await.unwrap(), &listed[1..2]);
+    assert!(runs.runs_with("acme", "tenant").await.unwrap().is_empty());
+    assert!(runs.runs_with("tenant", "a\0").await.unwrap().is_empty());
+    assert!(matches!(runs.run("fourth").await, Err(RunsError::NoSuchRun { .. })));
+    // The metadata are in the context of each drive.
+    assert_eq!(listed[0].metadata["tenant"], "acme");
+}
+
+#[tokio::test]
+async fn a_decision_lets_a_worker_go_on() {
+    let Some(database) = database().await else { return };
+    let (runs, world) = (database.runs().await, World::default());
+    let agent = asks(&world, Effect::Write);
+    runs.start(&agent, "run", TASK, &Context::default()).await.unwrap();
+    let cancellation = Cancellation::default();
+    let cx = Context::default().with_cancellation(cancellation.clone());
+    let person = async {
+        let waits = async || {
+            let run = runs.run("run").await.unwrap();
+            run.status == RunStatus::Waiting && run.worker.is_none()
+        };
+        until("the question", waits).await;
+        // A worker leaves it alone.
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        assert_eq!(world.counts(), [2, 1, 0, 0]);
+        let elsewhere = Runs::connect(&database.url, "agent").await.unwrap();
+        let waiting = &elsewhere.waiting().await.unwrap()[0].waiting[0];
+        elsewhere.decide("run", waiting, Decision::Approve).await.unwrap();
+        let finished = async || runs.finished::<String>("run").await.unwrap().is_some();
+        until("the end", finished).await;
+        let error = elsewhere.decide("run", waiting, Decision::Approve).await.unwrap_err();
+        let is_not_waiting = matches!(error, RunsError::Journal(JournalError::NotWaiting { .. }));
+        assert!(is_not_waiting, "{error}");
+        cancellation.cancel();
+    };
+    tokio::join!(person, runs.work(&agent, 4, &cx));
+    assert_eq!(world.counts(), [3, 1, 1, 0]);
+    assert!(runs.waiting().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_decision_can_be_replaced_until_the_run_is_driven() {
+    let Some(database) = database().await else { return };
+    let (runs, world) = (database.runs().await, World::default());
+    let (agent, cx) = (asks(&world, Effect::Write), Context::default());
+    let error = runs.drive(&agent, "run", TASK, &cx).await.unwrap_err();
+    assert_eq!(error.stage(), Stage::Approval);
+    let waiting = runs.run("run").await.unwrap().waiting;
+    runs.decide("run", &waiting[0], Decision::Approve).await.unwrap();
+    runs.decide("run", &waiting[0], Decision::deny("Not today.")).await.unwrap();
+    let finished = runs.drive(&agent, "run", TASK, &cx).await.unwrap();
+    assert_eq!((finished.answer.as_str(), world.counts()), ("Done.", [3, 1, 0, 0]));
+    let denied = serde_json::to_string(&finished.history).unwrap();
+    assert!(denied.contains("Not today."), "{denied}");
+}
+
+#[tokio::test]
+async fn a_call_with_a_very_long_id_can_wait() {
+    let Some(database) = database().await else { return };
+    let (runs, world) = (database.runs().await, World::default());
+    // Nothing that a database could make shorter.
+    let id: String =
+        (0..20_000_u32).map(|n| format!("{:x}\0", n.wrapping_mul(2_654_435_761))).collect();
+    let said = [calls([(&id, "tidy", "the hall")]), Reply::text("Done.")];
+    let agent = ToolOrchestrator::new(world.model(said), [world.tidy()])
+        .unwrap()
+        .with_approval(ApprovalPolicy::from_effect(Effect::Write))
+        .unwrap();
+    let cx = Context::default();
+    runs.drive(&agent, "run", TASK, &cx).await.unwrap_err();
+    let waiting = runs.run("run").await.unwrap().waiting;
+    runs.decide("run", &waiting[0], Decision::Approve).await.unwrap();
+    assert!(runs.waiting().await.unwrap().is_empty());
+    assert_eq!(runs.drive(&agent, "run", TASK, &cx).await.unwrap().answer, "Done.");
+}
+
+#[tokio::test]
+async fn a_decision_that_does_not_suit_is_refused() {
+    let Some(database) = database().await else { return };
+    let (runs, world) = (database.runs().await, World::default());
+    let agent = world.agent([world.look(), world.tidy().with_effect(Effect::Irreversible)]);
+    let cx = Context::default().with_approver(async |_| Ok(Decision::Approve));
+    runs.drive(&agent, "run", TASK, &cx).await.unwrap();
+    let kept = database.number(
+        "SELECT nth::bigint FROM toolwright_records WHERE record LIKE '{\"part\":{\"begun\"%'",
+    );
+    // The worker died in the call.
+    database.cut(usize::try_from(kept.await).unwrap() + 1).await;
+    let error = runs.drive(&agent, "run", TASK, &Context::default()).await.unwrap_err();
+    assert_eq!(error.stage(), Stage::Approval, "{error:#}");
+    let waiting = runs.run("run").await.unwrap().waiting;
+    assert!(waiting[0].unknown);
+    let error = runs.decide("run", &waiting[0], Decision::Approve).await.unwrap_err();
+    assert!(matches!(error, RunsError::Journal(JournalError::Decision { .. })), "{error}");
+    let mut other = waiting[0].clone();
+    other.call.arguments = r#"{"place": "elsewhere"}"#.into();
+    let error = runs.decide("run", &other, Decision::CallAgain).await.unwrap_err();
+    assert!(matches!(error, RunsError::Journal(JournalError::NotWaiting { .. })), "{error}");
+    let error = runs.decide("another", &other, Decision::CallAgain).await.unwrap_err();
+    assert!(matches!(error, RunsError::NoSuchRun { .. }), "{error}");
+    let happened = Decision::Happened { result: "It was tidied.".into() };
+    runs.decide("run", &waiting[0], happened).await.unwrap();
+    let finished = runs.drive(&agent, "run", TASK, &Context::default()).await.unwrap();
+    assert_eq!((finished.answer.as_str(), world.counts()[2]), ("Done.", 1));
+}
+
+#[tokio::test]
+async fn a_run_that_is_driven_is_not_decided_on_or_deleted() {
+    let Some(database) = database().await else { return };
+    let (runs, world) = (database.runs().await.with_worker("machine 7"), World::default());
+    let agent = asks(&world, Effect::Write);
+    // The approver takes its time.
+    let cx = Context::default().with_approver(async |_| {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        Ok(Decision::Approve)
+    });
+    let drive = runs.drive(&agent, "run", TASK, &cx);
+    let looks = async {
+        let waits = async || match runs.run("run").await {
+            Ok(run) => run.status == RunStatus::Waiting,
+            Err(_) => false,
+        };
+        until("the question", waits).await;
+        let run = runs.run("run").await.unwrap();
+        assert_eq!(run.worker.as_deref(), Some("machine 7"));
+        let decided = runs.decide("run", &run.waiting[0], Decision::Approve).await;
+        let again = runs.drive(&agent, "run", TASK, &Context::default()).await.unwrap_err();
+        let again = again.downcast_ref::<RunsError>().unwrap();
+        for error in [&decided.unwrap_err(), &runs.delete("run").await.unwrap_err(), again] {
+            assert!(error.to_string().contains("machine 7"), "{error}");
+            assert!(matches!(error, RunsError::Locked { .. }), "{error}");
+        }
+        assert!(runs.delete_ended(Duration::ZERO).await.unwrap().is_empty());
+    };
+    tokio::select! {
+        _ = drive => panic!("it ended"),
+        () = looks => {}
+    }
+    // If the worker is dead, a decision is possible, and what it would still write is not kept.
+    database.end_leases().await;
+    let waiting = runs.run("run").await.unwrap().waiting;
+    runs.decide("run", &waiting[0], Decision::Approve).await.unwrap();
+    runs.drive(&agent, "run", TASK, &Context::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn ended_runs_are_deleted_by_age() {
+    let Some(database) = database().await else { return };
+    let (runs, world) = (database.runs().await, World::default());
+    let said = [calls([("a", "look", "here")]), Reply::text("Done.")];
+    let agent = ToolOrchestrator::new(world.model(said), [world.look()]).unwrap();
+    for id in ["old", "new"] {
+        runs.drive(&agent, id, TASK, &world.cx()).await.unwrap();
+    }
+    runs.start(&agent, "open", TASK, &world.cx()).await.unwrap();
+    let old = "UPDATE toolwright_runs SET changed = changed - interval '2 hours'
+        WHERE id IN ('old', 'open')";
+    database.execute(old).await;
+    let deleted = runs.delete_ended(Duration::from_secs(3_600)).await.unwrap();
+    assert_eq!(deleted, ["old"]);
+    runs.delete("open").await.unwrap();
+    assert!(matches!(runs.delete("open").await, Err(RunsError::NoSuchRun { .. })));
+    let left = runs.runs().await.unwrap();
+    assert_eq!(left.iter().map(|run| &*run.id).collect::<Vec<_>>(), ["new"]);
+    let records = database.number("SELECT count(*) FROM toolwright_records").await;
+    assert_eq!(usize::try_from(records).unwrap(), left[0].records);
+}
