@@ -2,7 +2,7 @@
 //! or fails. A line for each step goes to the file `LOG`.
 //!
 //! Arguments: the id of the executor, the version of the program, and `start ID`, `fail ID` or
-//! `wait SECONDS`. `run.sh` plays the cases of ADR 0022.
+//! `wait SECONDS`. `run.sh` plays the cases of ADR 0023.
 
 use std::fmt;
 use std::io::Write;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tests/dbos/run.sh   The cases of ADR 0022. DBOS_DATABASE_URL names an empty database.
+# tests/dbos/run.sh   The cases of ADR 0023. DBOS_DATABASE_URL names an empty database.
 set -uo pipefail
 cd "$(dirname "$0")"
 cargo build --target-dir "${TARGET:-../../../../target/dbos}" || exit 1
