@@ -14,8 +14,9 @@ fn text(path: &str) -> String {
 }
 
 /// The folders with sources of ours.
-const FOLDERS: [&str; 9] = [
+const FOLDERS: [&str; 11] = [
     "http",
+    "macros",
     "signature",
     "module",
     "group",
@@ -23,6 +24,7 @@ const FOLDERS: [&str; 9] = [
     "durable",
     "providers",
     "toolsets",
+    "toolwright",
     "examples",
 ];
 
