@@ -1,4 +1,4 @@
-//! The tool `text_summarize_text`.
+//! [`Summary`], the output of `text_summarize_text`.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -6,19 +6,9 @@ use std::fmt::Write as _;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_module::{Context, Effect, Module, Result};
-use toolwright_signature::Signature;
+use toolwright_module::Result;
 
 use crate::limited_call::LimitedCall;
-use crate::limits::TextLimits;
-use crate::text::Text;
-
-/// Summarize a text in numbers: lines, words, characters, average lengths and the most frequent words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct TextSummarizeText {
-    /// Text to summarize.
-    pub text: String,
-}
 
 /// Statistics of a text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -46,66 +36,19 @@ pub struct Frequency {
     pub count: usize,
 }
 
-impl Signature for TextSummarizeText {
-    type Output = Summary;
-
-    fn render(summary: &Summary) -> Result<String, toolwright_signature::ContractError> {
-        let Summary { lines, words, characters, .. } = summary;
-        let average = |length: f64, of: usize| match of {
-            0 => "0".to_owned(),
-            // `{:?}` writes at least one decimal: 13.0.
-            _ => format!("{length:?}"),
-        };
-        let mut text = format!(
-            "Text Summary:\n  Lines: {lines}\n  Words: {words}\n  Characters: {characters}\n  Average line length: {}\n  Average word length: {}",
-            average(summary.average_line_length, *lines),
-            average(summary.average_word_length, *words),
-        );
-        if !summary.most_frequent_words.is_empty() {
-            text += "\n  Most frequent words:";
-        }
-        for Frequency { word, count } in &summary.most_frequent_words {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "\n    {word}: {count}");
-        }
-        Ok(text)
-    }
-}
-
-/// The module of [`TextSummarizeText`]. Summarizes a text in numbers.
-///
-/// Words are counted in lower case and without the characters that `\W` matches: `Café,` and
-/// `café` are the same word, and `don't` becomes `dont`. Text is not normalized: a letter with a
-/// combining mark is two characters, and differs from the precomposed letter.
-#[derive(Debug, Clone)]
-pub struct TextSummarizeTextModule {
-    limits: TextLimits,
-}
-
-impl TextSummarizeTextModule {
-    /// Creates the module with the limits of `text`.
-    #[must_use]
-    pub fn new(text: &Text) -> Self {
-        Self { limits: text.limits() }
-    }
-}
-
 /// Number of words in the list of frequent words.
 const MAX_FREQUENT: usize = 5;
 
 /// Minimum number of characters of a frequent word.
 const MIN_CHARACTERS: usize = 3;
 
-impl Module for TextSummarizeTextModule {
-    type Signature = TextSummarizeText;
-
-    async fn call(&self, input: TextSummarizeText, cx: &Context) -> Result<Summary> {
-        let text = input.text;
-        let call = LimitedCall::start(&text, self.limits, cx)?;
+impl Summary {
+    /// Returns the statistics of a text.
+    pub(crate) fn of(text: &str, call: &LimitedCall<'_>) -> Result<Self> {
         let (mut lines, mut words, mut characters, mut in_words) = (0, 0, 0, 0);
         // The count of each word, and the position of its first occurrence.
         let mut frequencies: HashMap<String, (usize, usize)> = HashMap::new();
-        call.lines(&text, |line| {
+        call.lines(text, |line| {
             lines += 1;
             characters += line.chars().count();
             for word in line.split_whitespace() {
@@ -128,7 +71,7 @@ impl Module for TextSummarizeTextModule {
         call.check_output(bytes, "send text with shorter words")?;
         call.check()?;
         let most = most.into_iter().map(|(word, (count, _))| Frequency { word, count });
-        Ok(Summary {
+        Ok(Self {
             lines,
             words,
             characters,
@@ -138,8 +81,27 @@ impl Module for TextSummarizeTextModule {
         })
     }
 
-    fn effect(&self) -> Effect {
-        Effect::Read
+    /// Returns the text for the model.
+    pub(crate) fn text(&self) -> String {
+        let Self { lines, words, characters, .. } = self;
+        let average = |length: f64, of: usize| match of {
+            0 => "0".to_owned(),
+            // `{:?}` writes at least one decimal: 13.0.
+            _ => format!("{length:?}"),
+        };
+        let mut text = format!(
+            "Text Summary:\n  Lines: {lines}\n  Words: {words}\n  Characters: {characters}\n  Average line length: {}\n  Average word length: {}",
+            average(self.average_line_length, *lines),
+            average(self.average_word_length, *words),
+        );
+        if !self.most_frequent_words.is_empty() {
+            text += "\n  Most frequent words:";
+        }
+        for Frequency { word, count } in &self.most_frequent_words {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\n    {word}: {count}");
+        }
+        text
     }
 }
 
