@@ -72,6 +72,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "toolwright-examples",
         &[
+            "toolwright",
             "toolwright-anthropic",
             "toolwright-gemini",
             "toolwright-github",
