@@ -1,32 +1,17 @@
-//! An agent with one tool.
-
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use toolwright_module::{Context, Signature, Tool, from_fn};
-use toolwright_openai::OpenAi;
-use toolwright_orchestrator::ToolOrchestrator;
+use toolwright::{openai::OpenAi, prelude::*};
 
 /// Say how the weather will be.
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct GetWeather {
+#[tool]
+fn get_weather(
     /// City name, in English.
-    city: String,
-    /// Days from today.
-    days: u8,
-}
-
-impl Signature for GetWeather {
-    type Output = String;
+    city: &str,
+) -> String {
+    format!("Rain in {city}.")
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> toolwright_module::Result<()> {
-    let get_weather = from_fn(async |GetWeather { city, days }: GetWeather| {
-        Ok(format!("Rain in {city} in {days} days."))
-    });
-    let tools = [Tool::new(get_weather)?];
-    let agent = ToolOrchestrator::new(OpenAi::from_env("gpt-4.1-mini")?, tools)?;
-    let finished = agent.run("Do I need an umbrella in Oslo?", &Context::default()).await?;
-    println!("{}", finished.answer);
+async fn main() -> Result<()> {
+    let agent = Agent::new(OpenAi::from_env("gpt-4.1-mini")?, [GetWeather::tool()?])?;
+    println!("{}", agent.run("Does it rain in Oslo?", &Context::default()).await?.answer);
     Ok(())
 }

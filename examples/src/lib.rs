@@ -1,6 +1,8 @@
 //! Code that the example programs share: choosing a model and tools, reading the user's input and
 //! showing a run.
 
+#![warn(missing_docs)]
+
 mod approve;
 mod assistant;
 mod choose;
@@ -65,6 +67,8 @@ mod pages {
     mod surviving_a_crash {}
     #[doc = include_str!("../../docs/testing.md")]
     mod testing {}
+    #[doc = include_str!("../../docs/tools.md")]
+    mod tools {}
     #[doc = include_str!("../../docs/toolsets.md")]
     mod toolsets {}
 }

@@ -11,9 +11,7 @@ use crate::search::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolwright_memory::{
-    Memory, MemoryRetrieve, MemoryRetrieveModule, MemoryStore, MemoryStoreModule,
-};
+use toolwright_memory::{Memory, MemoryRetrieve, MemoryStore};
 use toolwright_module::testing::{Recording, Replay, SchemaDriven, Scripted};
 use toolwright_module::{
     ChainOfThought, Context, Message, Module, Predict, Reply, Request, Result, Signature, Tool,
@@ -241,7 +239,7 @@ async fn the_hybrid_looks_up_what_its_model_added_to_the_query() {
 async fn react_answers_a_signature_with_memory_tools() {
     let memory = Memory::default();
     let (key, value) = ("color".to_owned(), "blue".to_owned());
-    MemoryStoreModule::new(&memory)
+    MemoryStore::module(&memory)
         .call(MemoryStore { key, value, tags: None }, &Context::default())
         .await
         .unwrap();
@@ -295,7 +293,7 @@ async fn the_committed_recording_replays_over_live_tools_to_its_end() {
     // The model's words are old, the memory is not: what it asked for is stored. What it
     // asked for is its own affair, and may be another after the next recording.
     let stored: MemoryStore = serde_json::from_str(&stored).unwrap();
-    let retrieve = MemoryRetrieveModule::new(&memory);
+    let retrieve = MemoryRetrieve::module(&memory);
     let value =
         retrieve.call(MemoryRetrieve { key: stored.key }, &Context::default()).await.unwrap();
     assert_eq!(value, Some(stored.value));
@@ -325,7 +323,7 @@ async fn the_committed_recording_of_a_selector_replays_over_live_tools_to_its_en
     assert_eq!(finished.iterations as usize + 2, exchanges);
     assert_eq!((replay.left(), finished.ending), (0, Ending::Answered));
     assert!(!finished.answer.is_empty() && finished.failures.is_empty());
-    let retrieve = MemoryRetrieveModule::new(&memory);
+    let retrieve = MemoryRetrieve::module(&memory);
     let value =
         retrieve.call(MemoryRetrieve { key: stored.key }, &Context::default()).await.unwrap();
     assert_eq!(value, Some(stored.value));

@@ -11,7 +11,7 @@ use crate::toolset_support::{LONGEST, cities, said};
 use serde_json::json;
 use tempfile::TempDir;
 use toolwright_github::GitHub;
-use toolwright_memory::{Memory, MemoryStore, MemoryStoreModule};
+use toolwright_memory::{Memory, MemoryStore};
 use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::event::EventKind;
@@ -105,7 +105,7 @@ async fn reads_of_several_toolsets_run_side_by_side_in_one_turn() {
 
 async fn remember(world: &World) {
     let (key, value) = ("color".to_owned(), "blue".to_owned());
-    MemoryStoreModule::new(&world.memory)
+    MemoryStore::module(&world.memory)
         .call(MemoryStore { key, value, tags: None }, &Context::default())
         .await
         .unwrap();

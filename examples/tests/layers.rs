@@ -10,9 +10,10 @@ use serde_json::Value;
 /// Which of our crates each of them may depend on.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("toolwright-http", &[]),
+    ("toolwright-macros", &[]),
     ("toolwright-signature", &[]),
-    // The feature `provider` brings the HTTP crate.
-    ("toolwright-module", &["toolwright-http", "toolwright-signature"]),
+    // The feature `provider` brings the HTTP crate, and `macros` the attributes.
+    ("toolwright-module", &["toolwright-http", "toolwright-macros", "toolwright-signature"]),
     ("toolwright-group", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-orchestrator", &["toolwright-module", "toolwright-signature"]),
     (
@@ -58,8 +59,26 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "toolwright",
+        &[
+            "toolwright-anthropic",
+            "toolwright-gemini",
+            "toolwright-github",
+            "toolwright-journal",
+            "toolwright-macros",
+            "toolwright-mcp",
+            "toolwright-memory",
+            "toolwright-module",
+            "toolwright-openai",
+            "toolwright-orchestrator",
+            "toolwright-signature",
+            "toolwright-text",
+        ],
+    ),
+    (
         "toolwright-examples",
         &[
+            "toolwright",
             "toolwright-anthropic",
             "toolwright-gemini",
             "toolwright-github",
@@ -140,7 +159,7 @@ fn every_dependency_points_down_tests_included() {
             let used = dependency["name"].as_str().unwrap();
             assert!(
                 // A crate's tests may turn on features of the crate itself.
-                !used.starts_with("toolwright-") || used == name || allowed.contains(&used),
+                !used.starts_with("toolwright") || used == name || allowed.contains(&used),
                 "`{name}` may not depend on `{used}`",
             );
         }
@@ -180,6 +199,9 @@ fn root_names(manifest: &Path) -> Vec<String> {
         let item = item.split(';').next().unwrap_or_default();
         if let Some(module) = item.strip_prefix("mod ") {
             names.push(module.to_owned());
+        } else if let Some(function) = item.strip_prefix("fn ") {
+            // An attribute.
+            names.extend(function.split('(').next().map(str::to_owned));
         } else if let Some(path) = item.strip_prefix("use ").filter(|path| is_own(path)) {
             let listed = path.rsplit_once("::").map_or(path, |(_, last)| last);
             let listed =
@@ -273,7 +295,7 @@ fn tree(arguments: &[&str]) -> BTreeSet<String> {
     let text = cargo(&[&base, arguments].concat());
     let names = text.lines().filter_map(|line| line.split(' ').next());
     names
-        .filter(|name| !name.is_empty() && !name.starts_with("toolwright-"))
+        .filter(|name| !name.is_empty() && !name.starts_with("toolwright"))
         .map(str::to_owned)
         .collect()
 }

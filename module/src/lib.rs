@@ -10,6 +10,7 @@
 //! | to | use |
 //! |---|---|
 //! | implement a signature in code | `impl` [`Module`], or [`from_fn`] |
+//! | make a tool of a function or of methods | `#[tool]`, `#[toolset]`, with the feature `macros` |
 //! | fulfil it with a model | [`Predict`], [`ChainOfThought`] |
 //! | choose a module at run time | [`AnyModule`] |
 //! | offer a module to a model | [`Tool`] |
@@ -32,6 +33,8 @@
 //! | `error.rs`, `event.rs` | errors for two audiences; what happens in a call |
 //! | `driver.rs`, `provider.rs` | parts for crates that run tools, and for crates that bring a model |
 
+#[doc(hidden)]
+pub mod __private;
 pub mod approval;
 mod arguments;
 pub mod budget;
@@ -79,4 +82,6 @@ pub use module::{AnyModule, FromFn, Module, OutputOf, from_fn, from_fn_with};
 pub use predict::Predict;
 pub use repaired::Repaired;
 pub use tool::{Tool, ToolOutput};
+#[cfg(feature = "macros")]
+pub use toolwright_macros::{module_tool as tool, module_toolset as toolset};
 pub use toolwright_signature::{Contract, Dialect, Policy, Signature};

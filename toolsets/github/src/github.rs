@@ -3,17 +3,8 @@
 use std::time::Duration;
 use std::{env, fmt};
 
-use toolwright_module::Tool;
-
 use crate::client::Client;
 use crate::error::{GitHubError, Result};
-use crate::tools::api_request::GithubApiRequestModule;
-use crate::tools::get_issue::GithubGetIssueModule;
-use crate::tools::get_pr::GithubGetPrModule;
-use crate::tools::list_issues::GithubListIssuesModule;
-use crate::tools::list_prs::GithubListPrsModule;
-use crate::tools::traffic_clones::GithubTrafficClonesModule;
-use crate::tools::traffic_views::GithubTrafficViewsModule;
 
 /// Toolset for GitHub: base URL, token, default repository and limits of seven tools.
 ///
@@ -35,9 +26,14 @@ use crate::tools::traffic_views::GithubTrafficViewsModule;
 /// assert!(!format!("{github:?}").contains("ghp_notARealOne"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// Each tool is also a method, for code. [`tools`](Self::tools) lists the tools, whose effect is
+/// [`Effect::Read`](toolwright_module::Effect::Read). To rename a tool, use `Tool::named`. To
+/// separate the tools of two accounts, use `Tool::prefixed`. To leave tools out, filter the list by
+/// `Tool::name`, or create single tools: `GitHubGetIssue::tool(&github)`.
 #[derive(Clone)]
 pub struct GitHub {
-    client: Client,
+    pub(crate) client: Client,
 }
 
 impl GitHub {
@@ -122,32 +118,6 @@ impl GitHub {
     #[must_use]
     pub fn with_retries(self, retries: u32) -> Self {
         Self { client: self.client.with_retries(retries) }
-    }
-
-    /// Returns the seven tools, whose effect is
-    /// [`Effect::Read`](toolwright_module::Effect::Read).
-    ///
-    /// To rename a tool, use [`Tool::named`]. To separate the tools of two accounts, use
-    /// [`Tool::prefixed`]. To leave tools out, filter the list by [`Tool::name`], or create
-    /// single tools: `Tool::new(GithubGetIssueModule::new(&github))`.
-    ///
-    /// # Errors
-    ///
-    /// The error of [`Tool::new`], which does not occur for these contracts.
-    pub fn tools(&self) -> Result<Vec<Tool>, toolwright_signature::ContractError> {
-        Ok(vec![
-            Tool::new(GithubListIssuesModule::new(self))?,
-            Tool::new(GithubListPrsModule::new(self))?,
-            Tool::new(GithubGetIssueModule::new(self))?,
-            Tool::new(GithubGetPrModule::new(self))?,
-            Tool::new(GithubApiRequestModule::new(self))?,
-            Tool::new(GithubTrafficViewsModule::new(self))?,
-            Tool::new(GithubTrafficClonesModule::new(self))?,
-        ])
-    }
-
-    pub(crate) fn client(&self) -> Client {
-        self.client.clone()
     }
 }
 

@@ -2,24 +2,24 @@
 //! of the REST API.
 //!
 //! [`GitHub`] has the settings, such as the token, and lists the tools. Each tool is a
-//! signature and a module, so code can also call it without a language model. The tools use the
+//! method of it, so code can also call it without a language model. The tools use the
 //! REST API of github.com or of an Enterprise Server. They do not need the `gh` program.
 //!
-//! | tool | signature, output | module |
+//! | tool | method | signature |
 //! |---|---|---|
-//! | `github_list_issues` | [`GithubListIssues`], [`Issues`] | [`GithubListIssuesModule`] |
-//! | `github_list_prs` | [`GithubListPrs`], [`PullRequests`] | [`GithubListPrsModule`] |
-//! | `github_get_issue` | [`GithubGetIssue`], [`Issue`] | [`GithubGetIssueModule`] |
-//! | `github_get_pr` | [`GithubGetPr`], [`PullRequest`] | [`GithubGetPrModule`] |
-//! | `github_api_request` | [`GithubApiRequest`], [`ApiReply`] | [`GithubApiRequestModule`] |
-//! | `github_traffic_views` | [`GithubTrafficViews`], [`Traffic`] | [`GithubTrafficViewsModule`] |
-//! | `github_traffic_clones` | [`GithubTrafficClones`], [`Traffic`] | [`GithubTrafficClonesModule`] |
+//! | `github_list_issues` | [`GitHub::list_issues`] | [`GitHubListIssues`] |
+//! | `github_list_prs` | [`GitHub::list_prs`] | [`GitHubListPrs`] |
+//! | `github_get_issue` | [`GitHub::get_issue`] | [`GitHubGetIssue`] |
+//! | `github_get_pr` | [`GitHub::get_pr`] | [`GitHubGetPr`] |
+//! | `github_api_request` | [`GitHub::api_request`] | [`GitHubApiRequest`] |
+//! | `github_traffic_views` | [`GitHub::traffic_views`] | [`GitHubTrafficViews`] |
+//! | `github_traffic_clones` | [`GitHub::traffic_clones`] | [`GitHubTrafficClones`] |
 //!
 //! The effect of all is [`Effect::Read`](toolwright_module::Effect::Read).
 //!
 //! ```
-//! use toolwright_github::{GitHub, GithubGetIssue, GithubGetIssueModule};
-//! use toolwright_module::{Context, Module};
+//! use toolwright_github::GitHub;
+//! use toolwright_module::Context;
 //!
 //! # // A GitHub with one issue, for this page.
 //! # use std::io::{Read, Write};
@@ -55,9 +55,8 @@
 //!      </untrusted_data>"
 //! );
 //!
-//! // A call from code: types in, types out.
-//! let input = GithubGetIssue { issue_number: 7, repo: None };
-//! let issue = GithubGetIssueModule::new(&github).call(input, &Context::default()).await?;
+//! // A call from code: a method.
+//! let issue = github.get_issue(7, None, &Context::default()).await?;
 //! assert_eq!(issue.labels, ["bug"]);
 //! # Ok::<(), toolwright_module::Error>(()) })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -136,16 +135,14 @@ mod untrusted;
 pub use error::GitHubError;
 pub use failure::CallError;
 pub use github::GitHub;
-pub use tools::api_request::{ApiReply, GithubApiRequest, GithubApiRequestModule};
-pub use tools::get_issue::{GithubGetIssue, GithubGetIssueModule, Issue};
-pub use tools::get_pr::{GithubGetPr, GithubGetPrModule, Mergeable, PullRequest};
-pub use tools::list_issues::{
-    GithubListIssues, GithubListIssuesModule, IssueEntry, IssueState, Issues,
+pub use tools::api_request::ApiReply;
+pub use tools::get_issue::Issue;
+pub use tools::get_pr::{Mergeable, PullRequest};
+pub use tools::list_issues::{IssueEntry, IssueState, Issues};
+pub use tools::list_prs::{PrState, PullRequestEntry, PullRequests};
+pub use tools::{
+    GitHubApiRequest, GitHubGetIssue, GitHubGetPr, GitHubListIssues, GitHubListPrs,
+    GitHubTrafficClones, GitHubTrafficViews,
 };
-pub use tools::list_prs::{
-    GithubListPrs, GithubListPrsModule, PrState, PullRequestEntry, PullRequests,
-};
-pub use tools::traffic_clones::{GithubTrafficClones, GithubTrafficClonesModule};
-pub use tools::traffic_views::{GithubTrafficViews, GithubTrafficViewsModule};
 pub use traffic::{Per, Traffic, TrafficPoint};
 pub use untrusted::Untrusted;

@@ -7,7 +7,21 @@ use serde::{Deserialize, Serialize};
 use toolwright_module::Context;
 
 use crate::client::Client;
-use crate::failure::Failure;
+use crate::failure::{Failure, Prefixes};
+
+/// The texts of `github_traffic_views`.
+pub(crate) const VIEWS: Prefixes = Prefixes {
+    failed: "Failed to fetch traffic views",
+    doing: "Error fetching traffic views",
+    parsing: "Failed to parse traffic data",
+};
+
+/// The texts of `github_traffic_clones`.
+pub(crate) const CLONES: Prefixes = Prefixes {
+    failed: "Failed to fetch traffic clones",
+    doing: "Error fetching traffic clones",
+    parsing: "Failed to parse traffic data",
+};
 
 /// Period of one data point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use toolwright_github::{
-    GitHub, GithubApiRequest, GithubGetIssue, GithubGetPr, GithubListIssues, GithubListPrs,
-    GithubTrafficClones, GithubTrafficViews,
+    GitHub, GitHubApiRequest, GitHubGetIssue, GitHubGetPr, GitHubListIssues, GitHubListPrs,
+    GitHubTrafficClones, GitHubTrafficViews,
 };
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::{Dialect, Effect, Signature, Tool};
@@ -30,13 +30,13 @@ fn the_seven_tools_have_the_names_of_their_signatures_in_order() {
     let names: Vec<_> = tools.iter().map(Tool::name).collect();
     assert_eq!(names, NAMES);
     let names = [
-        GithubListIssues::name(),
-        GithubListPrs::name(),
-        GithubGetIssue::name(),
-        GithubGetPr::name(),
-        GithubApiRequest::name(),
-        GithubTrafficViews::name(),
-        GithubTrafficClones::name(),
+        GitHubListIssues::name(),
+        GitHubListPrs::name(),
+        GitHubGetIssue::name(),
+        GitHubGetPr::name(),
+        GitHubApiRequest::name(),
+        GitHubTrafficViews::name(),
+        GitHubTrafficClones::name(),
     ];
     assert_eq!(names, NAMES);
 }

@@ -5,10 +5,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use toolwright_github::{
-    GitHub, GithubApiRequest, GithubApiRequestModule, GithubGetIssue, GithubGetIssueModule,
-    GithubGetPr, GithubGetPrModule, GithubListIssues, GithubListIssuesModule, GithubListPrs,
-    GithubListPrsModule, GithubTrafficClones, GithubTrafficClonesModule, GithubTrafficViews,
-    GithubTrafficViewsModule, Mergeable, Per,
+    GitHub, GitHubApiRequest, GitHubGetIssue, GitHubGetPr, GitHubListIssues, GitHubListPrs,
+    GitHubTrafficClones, GitHubTrafficViews, Mergeable, Per,
 };
 use toolwright_module::error::Stage;
 use toolwright_module::{Cancellation, Context, Module};
@@ -149,32 +147,32 @@ async fn each_github_module_works_without_a_language_model() -> toolwright_modul
     let server = Server::answering(answers.map(|answer| Answer::json(answer.to_string()))).await;
     let (github, repo) = (server.github(), || Some("a/b".to_owned()));
 
-    let input: GithubListIssues = serde_json::from_value(json!({"repo": "a/b"}))?;
-    let found = GithubListIssuesModule::new(&github).call(input, &Context::default()).await?;
+    let input: GitHubListIssues = serde_json::from_value(json!({"repo": "a/b"}))?;
+    let found = GitHubListIssues::module(&github).call(input, &Context::default()).await?;
     assert_eq!(found.issues[0].labels, ["bug", "help wanted"]);
 
-    let input: GithubListPrs = serde_json::from_value(json!({}))?;
-    let found = GithubListPrsModule::new(&github).call(input, &Context::default()).await?;
+    let input: GitHubListPrs = serde_json::from_value(json!({}))?;
+    let found = GitHubListPrs::module(&github).call(input, &Context::default()).await?;
     assert_eq!(found.pull_requests[0].head, "topic");
 
-    let input = GithubGetIssue { issue_number: 2, repo: repo() };
-    let issue = GithubGetIssueModule::new(&github).call(input, &Context::default()).await?;
+    let input = GitHubGetIssue { issue_number: 2, repo: repo() };
+    let issue = GitHubGetIssue::module(&github).call(input, &Context::default()).await?;
     assert_eq!(issue.body.unwrap(), "It **breaks**.");
 
-    let input = GithubGetPr { pr_number: 3, repo: repo() };
-    let pr = GithubGetPrModule::new(&github).call(input, &Context::default()).await?;
+    let input = GitHubGetPr { pr_number: 3, repo: repo() };
+    let pr = GitHubGetPr::module(&github).call(input, &Context::default()).await?;
     assert_eq!((pr.state.as_str(), pr.mergeable), ("merged", Mergeable::Yes));
 
-    let input: GithubApiRequest = serde_json::from_value(json!({"endpoint": "user"}))?;
-    let reply = GithubApiRequestModule::new(&github).call(input, &Context::default()).await?;
+    let input: GitHubApiRequest = serde_json::from_value(json!({"endpoint": "user"}))?;
+    let reply = GitHubApiRequest::module(&github).call(input, &Context::default()).await?;
     assert_eq!((reply.status, reply.body.as_str()), (200, r#"{"a":1}"#));
 
-    let input = GithubTrafficViews { repo: "a/b".to_owned(), per: Some(Per::Week) };
-    let views = GithubTrafficViewsModule::new(&github).call(input, &Context::default()).await?;
+    let input = GitHubTrafficViews { repo: "a/b".to_owned(), per: Some(Per::Week) };
+    let views = GitHubTrafficViews::module(&github).call(input, &Context::default()).await?;
     assert_eq!(views.count, 1);
 
-    let input = GithubTrafficClones { repo: "a/b".to_owned(), per: None };
-    let clones = GithubTrafficClonesModule::new(&github).call(input, &Context::default()).await?;
+    let input = GitHubTrafficClones { repo: "a/b".to_owned(), per: None };
+    let clones = GitHubTrafficClones::module(&github).call(input, &Context::default()).await?;
     assert_eq!(clones.count, 2);
     Ok(())
 }
@@ -438,8 +436,7 @@ async fn no_output_error_or_debug_text_shows_the_token() {
         Answer::new(200, "content-type: text/html\r\n", format!("<html>{TOKEN}")),
     ])
     .await;
-    let mut shown =
-        format!("{:?} {:#?}", server.github(), GithubListIssuesModule::new(&server.github()));
+    let mut shown = format!("{:?} {:#?}", server.github(), server.github());
     for _ in 0..5 {
         let zen = r#"{"endpoint": "zen"}"#;
         match call(&server.github(), "github_api_request", zen).await {

@@ -22,10 +22,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 use rusqlite::Connection;
 use tokio::runtime::Runtime;
-use toolwright_memory::{
-    Memory, MemoryRetrieve, MemoryRetrieveModule, MemorySearch, MemorySearchModule, MemoryStore,
-    MemoryStoreModule,
-};
+use toolwright_memory::{Memory, MemoryRetrieve, MemorySearch, MemoryStore};
 use toolwright_module::{Context, Module};
 
 const ENTRIES: usize = 100_000;
@@ -54,7 +51,7 @@ fn value(number: usize) -> String {
 }
 
 fn fill(runtime: &Runtime, memory: &Memory, entries: usize) {
-    let store = MemoryStoreModule::new(memory);
+    let store = MemoryStore::module(memory);
     runtime.block_on(async {
         for number in 0..entries {
             let tags = Some(vec!["taste".to_owned()]);
@@ -67,7 +64,7 @@ fn fill(runtime: &Runtime, memory: &Memory, entries: usize) {
 fn reading(runtime: &Runtime) {
     let memory = Memory::default();
     fill(runtime, &memory, ENTRIES);
-    let retrieve = MemoryRetrieveModule::new(&memory);
+    let retrieve = MemoryRetrieve::module(&memory);
     let plain: HashMap<_, _> = (0..ENTRIES).map(|number| (key(number), value(number))).collect();
     let plain = Mutex::new(plain);
     let counting = (0..ENTRIES).map(|number| (key(number), (value(number), 0_u64, Timestamp::MIN)));
@@ -126,7 +123,7 @@ fn searching(runtime: &Runtime, file: &Path) {
         filling.execute(sql, [key(number), value(number)]).unwrap();
     }
     filling.commit().unwrap();
-    let search = MemorySearchModule::new(&memory);
+    let search = MemorySearch::module(&memory);
     for (what, word) in [("a rare word", "entry 77777:"), ("no word", "xyzzy")] {
         let by_tool = || {
             let (in_keys, in_values) = (true, true);

@@ -1,6 +1,6 @@
 //! Nine tools over one memory, in which an agent stores and finds entries.
 //!
-//! [`Memory`] holds the entries and lists the tools. Each tool is a signature with a module, so
+//! [`Memory`] holds the entries and lists the tools. Each tool is a method of it, so
 //! code can also call it directly, without a language model. Clones of a [`Memory`] share their
 //! entries; separate memories share nothing.
 //!
@@ -14,21 +14,21 @@
 //! All stores behave the same and pass the same test suite. [`MemoryLimits`] bound what a model can
 //! store and find.
 //!
-//! | tool | signature, output | module | effect |
+//! | tool | method | signature | effect |
 //! |---|---|---|---|
-//! | `memory_store` | [`MemoryStore`], [`Stored`] | [`MemoryStoreModule`] | idempotent |
-//! | `memory_retrieve` | [`MemoryRetrieve`], `Option<String>` | [`MemoryRetrieveModule`] | read |
-//! | `memory_search` | [`MemorySearch`], [`Vec<Found>`](Found) | [`MemorySearchModule`] | read |
-//! | `memory_list` | [`MemoryList`], `Vec<String>` | [`MemoryListModule`] | read |
-//! | `memory_update` | [`MemoryUpdate`], [`Updated`] | [`MemoryUpdateModule`] | idempotent |
-//! | `memory_delete` | [`MemoryDelete`], [`Deleted`] | [`MemoryDeleteModule`] | irreversible |
-//! | `memory_clear` | [`MemoryClear`], [`Cleared`] | [`MemoryClearModule`] | irreversible |
-//! | `memory_count` | [`MemoryCount`], `usize` | [`MemoryCountModule`] | read |
-//! | `memory_get_metadata` | [`MemoryGetMetadata`], [`Option<Metadata>`](Metadata) | [`MemoryGetMetadataModule`] | read |
+//! | `memory_store` | [`Memory::store`] | [`MemoryStore`] | idempotent |
+//! | `memory_retrieve` | [`Memory::retrieve`] | [`MemoryRetrieve`] | read |
+//! | `memory_search` | [`Memory::search`] | [`MemorySearch`] | read |
+//! | `memory_list` | [`Memory::list`] | [`MemoryList`] | read |
+//! | `memory_update` | [`Memory::update`] | [`MemoryUpdate`] | idempotent |
+//! | `memory_delete` | [`Memory::delete`] | [`MemoryDelete`] | irreversible |
+//! | `memory_clear` | [`Memory::clear`] | [`MemoryClear`] | irreversible |
+//! | `memory_count` | [`Memory::count`] | [`MemoryCount`] | read |
+//! | `memory_get_metadata` | [`Memory::get_metadata`] | [`MemoryGetMetadata`] | read |
 //!
 //! ```
-//! use toolwright_memory::{Memory, MemoryRetrieve, MemoryRetrieveModule};
-//! use toolwright_module::{Context, Module};
+//! use toolwright_memory::Memory;
+//! use toolwright_module::Context;
 //!
 //! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 //! let memory = Memory::default();
@@ -40,10 +40,8 @@
 //! let output = store.call(arguments, &Context::default()).await?;
 //! assert_eq!(output.text(), "Stored memory 'color' successfully");
 //!
-//! // From code: types in, types out, the same entries.
-//! let retrieve = MemoryRetrieveModule::new(&memory);
-//! let key = "color".to_owned();
-//! assert_eq!(retrieve.call(MemoryRetrieve { key }, &Context::default()).await?.as_deref(), Some("blue"));
+//! // From code: a method, on the same entries.
+//! assert_eq!(memory.retrieve("color").await?.as_deref(), Some("blue"));
 //! # Ok::<(), toolwright_module::Error>(()) })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -60,12 +58,7 @@ pub use limits::MemoryLimits;
 pub use memory::Memory;
 pub use search::Search;
 pub use store::{Entry, Held, Store};
-pub use tools::clear::{Cleared, MemoryClear, MemoryClearModule};
-pub use tools::count::{MemoryCount, MemoryCountModule};
-pub use tools::delete::{Deleted, MemoryDelete, MemoryDeleteModule};
-pub use tools::get_metadata::{MemoryGetMetadata, MemoryGetMetadataModule, Metadata};
-pub use tools::list::{MemoryList, MemoryListModule};
-pub use tools::retrieve::{MemoryRetrieve, MemoryRetrieveModule};
-pub use tools::search::{Found, MemorySearch, MemorySearchModule};
-pub use tools::store::{MemoryStore, MemoryStoreModule, Stored};
-pub use tools::update::{MemoryUpdate, MemoryUpdateModule, Updated};
+pub use tools::{
+    Cleared, Deleted, Found, MemoryClear, MemoryCount, MemoryDelete, MemoryGetMetadata, MemoryList,
+    MemoryRetrieve, MemorySearch, MemoryStore, MemoryUpdate, Metadata, Stored, Updated,
+};

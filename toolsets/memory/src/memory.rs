@@ -3,20 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use toolwright_module::Tool;
-
 use crate::limits::MemoryLimits;
 use crate::store::Store;
 use crate::store::in_process::InProcess;
-use crate::tools::clear::MemoryClearModule;
-use crate::tools::count::MemoryCountModule;
-use crate::tools::delete::MemoryDeleteModule;
-use crate::tools::get_metadata::MemoryGetMetadataModule;
-use crate::tools::list::MemoryListModule;
-use crate::tools::retrieve::MemoryRetrieveModule;
-use crate::tools::search::MemorySearchModule;
-use crate::tools::store::MemoryStoreModule;
-use crate::tools::update::MemoryUpdateModule;
 
 /// A memory: entries with keys, and the nine tools that work on them.
 ///
@@ -34,10 +23,15 @@ use crate::tools::update::MemoryUpdateModule;
 /// assert_eq!(names.len(), 9);
 /// # Ok::<(), toolwright_signature::ContractError>(())
 /// ```
+///
+/// Each tool is also a method, for code. [`tools`](Self::tools) lists the tools, which all work on
+/// this memory's entries. To rename a tool, use `Tool::named`; to distinguish the tools of two
+/// memories, use `Tool::prefixed`. To select some tools, filter the list by `Tool::name`, or create
+/// them one by one: `MemoryStore::tool(&memory)`.
 #[derive(Clone)]
 pub struct Memory {
-    store: Arc<dyn Store>,
-    limits: MemoryLimits,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) limits: MemoryLimits,
 }
 
 impl Default for Memory {
@@ -65,24 +59,19 @@ impl Memory {
     /// names end in `-wal` and `-shm`, belong to it.
     ///
     /// ```
-    /// use toolwright_memory::{Memory, MemoryRetrieve, MemoryRetrieveModule};
-    /// use toolwright_memory::{MemoryStore, MemoryStoreModule};
-    /// use toolwright_module::{Context, Module};
+    /// use toolwright_memory::Memory;
     ///
     /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
     /// # let folder = std::env::temp_dir().join(format!("memory-{}", std::process::id()));
     /// # std::fs::create_dir_all(&folder)?;
     /// # let file = folder.join("memory.db");
     /// let memory = Memory::open(&file).await?;
-    /// let (key, value) = ("color".to_owned(), "blue".to_owned());
-    /// MemoryStoreModule::new(&memory).call(MemoryStore { key, value, tags: None }, &Context::default()).await?;
+    /// memory.store("color", "blue", None).await?;
     /// drop(memory);
     ///
     /// // Later, in another process.
     /// let memory = Memory::open(&file).await?;
-    /// let key = "color".to_owned();
-    /// let value = MemoryRetrieveModule::new(&memory).call(MemoryRetrieve { key }, &Context::default()).await?;
-    /// assert_eq!(value.as_deref(), Some("blue"));
+    /// assert_eq!(memory.retrieve("color").await?.as_deref(), Some("blue"));
     /// # drop(memory);
     /// # std::fs::remove_dir_all(&folder)?;
     /// # Ok::<(), toolwright_module::Error>(()) })?;
@@ -166,14 +155,11 @@ impl Memory {
     /// Sets the limits. Default: [`MemoryLimits::default`]. The entries stay the same.
     ///
     /// ```
-    /// use toolwright_memory::{MemoryLimits, Memory, MemoryStore, MemoryStoreModule};
-    /// use toolwright_module::{Context, Module};
+    /// use toolwright_memory::{Memory, MemoryLimits};
     ///
     /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
     /// let memory = Memory::default().with_limits(MemoryLimits::default().with_value_bytes(10));
-    /// let (key, value) = ("color".to_owned(), "a bluish green".to_owned());
-    /// let input = MemoryStore { key, value, tags: None };
-    /// let error = MemoryStoreModule::new(&memory).call(input, &Context::default()).await.unwrap_err();
+    /// let error = memory.store("color", "a bluish green", None).await.unwrap_err();
     /// assert_eq!(
     ///     error.for_model(),
     ///     "`value` has 14 bytes and the maximum is 10; shorten it, or store it in parts under \
@@ -186,37 +172,6 @@ impl Memory {
     pub fn with_limits(mut self, limits: MemoryLimits) -> Self {
         self.limits = limits;
         self
-    }
-
-    /// Returns the nine tools, which all work on this memory's entries.
-    ///
-    /// To rename a tool, use [`Tool::named`]; to distinguish the tools of two memories, use
-    /// [`Tool::prefixed`]. To select some tools, filter the list by [`Tool::name`], or create them
-    /// one by one: `Tool::new(MemoryStoreModule::new(&memory))`.
-    ///
-    /// # Errors
-    ///
-    /// The error of [`Tool::new`], which does not occur for these contracts.
-    pub fn tools(&self) -> Result<Vec<Tool>, toolwright_signature::ContractError> {
-        Ok(vec![
-            Tool::new(MemoryStoreModule::new(self))?,
-            Tool::new(MemoryRetrieveModule::new(self))?,
-            Tool::new(MemorySearchModule::new(self))?,
-            Tool::new(MemoryListModule::new(self))?,
-            Tool::new(MemoryUpdateModule::new(self))?,
-            Tool::new(MemoryDeleteModule::new(self))?,
-            Tool::new(MemoryClearModule::new(self))?,
-            Tool::new(MemoryCountModule::new(self))?,
-            Tool::new(MemoryGetMetadataModule::new(self))?,
-        ])
-    }
-
-    pub(crate) fn store(&self) -> &dyn Store {
-        &*self.store
-    }
-
-    pub(crate) fn limits(&self) -> MemoryLimits {
-        self.limits
     }
 }
 

@@ -10,7 +10,7 @@ use toolwright_module::error::Stage;
 use toolwright_module::{Error, Result};
 
 use crate::limits::MemoryLimits;
-use crate::tools::search::{Found, MemorySearch};
+use crate::tools::Found;
 
 /// A running search: a [`Store`](crate::Store) passes it the entries, and it keeps those that
 /// match.
@@ -21,10 +21,10 @@ use crate::tools::search::{Found, MemorySearch};
 /// an async runtime.
 ///
 /// ```
-/// use toolwright_memory::{Found, MemoryLimits, MemorySearch, Search};
+/// use toolwright_memory::{Found, MemoryLimits, Search};
 ///
-/// let input = MemorySearch { pattern: "^b".to_owned(), in_keys: true, in_values: true };
-/// let mut search = Search::new(&input, &MemoryLimits::default())?;
+/// let (in_keys, in_values) = (true, true);
+/// let mut search = Search::new("^b", in_keys, in_values, &MemoryLimits::default())?;
 /// for (key, value) in [("color", "blue"), ("size", "9")] {
 ///     if search.show(key, value).is_break() {
 ///         break;
@@ -51,11 +51,16 @@ impl Search {
     /// # Errors
     ///
     /// A text for the model if the pattern is not a valid regular expression or is too large.
-    pub fn new(input: &MemorySearch, limits: &MemoryLimits) -> Result<Self> {
+    pub fn new(
+        pattern: &str,
+        in_keys: bool,
+        in_values: bool,
+        limits: &MemoryLimits,
+    ) -> Result<Self> {
         Ok(Self {
-            pattern: compile(&input.pattern)?,
-            in_keys: input.in_keys,
-            in_values: input.in_values,
+            pattern: compile(pattern)?,
+            in_keys,
+            in_values,
             found: Vec::new(),
             found_bytes: 0,
             limits: *limits,
@@ -172,8 +177,7 @@ mod tests {
 
     #[test]
     fn a_search_ends_when_its_guard_is_dropped() {
-        let input = MemorySearch { pattern: String::new(), in_keys: true, in_values: true };
-        let mut search = Search::new(&input, &MemoryLimits::default()).unwrap();
+        let mut search = Search::new("", true, true, &MemoryLimits::default()).unwrap();
         let guard = search.guard();
         assert!(search.show("key", "value").is_continue());
         drop(guard);
@@ -183,8 +187,8 @@ mod tests {
     /// A store that ignores `Break` does not change the result.
     #[test]
     fn entries_after_the_limit_are_not_kept() {
-        let input = MemorySearch { pattern: String::new(), in_keys: true, in_values: true };
-        let mut search = Search::new(&input, &MemoryLimits::default().with_found_bytes(3)).unwrap();
+        let mut search =
+            Search::new("", true, true, &MemoryLimits::default().with_found_bytes(3)).unwrap();
         for value in ["ab", "cd", "", "ef"] {
             let _ = search.show("", value);
         }

@@ -11,7 +11,7 @@ use toolwright_module::model::BoxFuture;
 
 use crate::limits::MemoryLimits;
 use crate::search::Search;
-use crate::tools::get_metadata::Metadata;
+use crate::tools::Metadata;
 
 /// The storage of a [`Memory`](crate::Memory): one method for each tool.
 ///

@@ -4,11 +4,7 @@ use std::sync::Barrier;
 use std::thread;
 
 use crate::support::{metadata, retrieve, store, text, wait};
-use toolwright_memory::{
-    Memory, MemoryClear, MemoryClearModule, MemoryDelete, MemoryDeleteModule, MemorySearch,
-    MemorySearchModule, MemoryStore, MemoryStoreModule,
-};
-use toolwright_module::{Context, Module};
+use toolwright_memory::Memory;
 
 const THREADS: usize = 64;
 const ROUNDS: usize = 100;
@@ -34,14 +30,12 @@ fn race<T: Send>(work: impl Fn(usize) -> T + Sync) -> Vec<T> {
 fn accesses_from_many_threads_are_counted_exactly() {
     let memory = Memory::default();
     wait(store(&memory, "shared", "value", &[]));
-    let search = MemorySearchModule::new(&memory);
-    let everything = MemorySearch { pattern: String::new(), in_keys: true, in_values: true };
     race(|_| {
         wait(async {
             for _ in 0..ROUNDS {
                 assert_eq!(retrieve(&memory, "shared").await.as_deref(), Some("value"));
                 metadata(&memory, "shared").await;
-                search.call(everything.clone(), &Context::default()).await.unwrap();
+                memory.search("", true, true).await.unwrap();
             }
         });
     });
@@ -70,17 +64,10 @@ fn only_one_of_many_threads_stores_first_and_only_one_deletes() {
     let memory = Memory::default();
     let key = || "contended".to_owned();
     for _ in 0..ROUNDS {
-        let first = race(|thread| {
-            let input = MemoryStore { key: key(), value: thread.to_string(), tags: None };
-            !wait(MemoryStoreModule::new(&memory).call(input, &Context::default()))
-                .unwrap()
-                .replaced
-        });
+        let first =
+            race(|thread| !wait(memory.store(&key(), &thread.to_string(), None)).unwrap().replaced);
         assert_eq!(first.into_iter().filter(|first| *first).count(), 1);
-        let deleted = race(|_| {
-            let input = MemoryDelete { key: key() };
-            wait(MemoryDeleteModule::new(&memory).call(input, &Context::default())).unwrap().found
-        });
+        let deleted = race(|_| wait(memory.delete(&key())).unwrap().found);
         assert_eq!(deleted.into_iter().filter(|found| *found).count(), 1);
     }
 }
@@ -95,8 +82,7 @@ fn clear_is_atomic() {
             for round in 0..ROUNDS {
                 store(&memory, &format!("{thread}-{round}"), "", &[]).await;
                 if thread % 8 == 0 {
-                    let clear = MemoryClearModule::new(&memory);
-                    removed += clear.call(MemoryClear, &Context::default()).await.unwrap().removed;
+                    removed += memory.clear().await.unwrap().removed;
                 }
             }
             removed

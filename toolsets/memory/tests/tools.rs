@@ -6,11 +6,8 @@ use crate::support::{call, metadata, retrieve, store, text};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use toolwright_memory::{
-    Cleared, Deleted, Found, Memory, MemoryClear, MemoryClearModule, MemoryCount,
-    MemoryCountModule, MemoryDelete, MemoryDeleteModule, MemoryGetMetadata,
-    MemoryGetMetadataModule, MemoryList, MemoryListModule, MemoryRetrieve, MemoryRetrieveModule,
-    MemorySearch, MemorySearchModule, MemoryStore, MemoryStoreModule, MemoryUpdate,
-    MemoryUpdateModule, Metadata, Stored, Updated,
+    Cleared, Deleted, Found, Memory, MemoryClear, MemoryCount, MemoryDelete, MemoryGetMetadata,
+    MemoryList, MemoryRetrieve, MemorySearch, MemoryStore, MemoryUpdate, Metadata, Stored, Updated,
 };
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::{Context, Module};
@@ -323,39 +320,39 @@ async fn each_memory_module_works_without_a_language_model() -> toolwright_modul
     let key = "color".to_owned();
 
     let input = MemoryStore { key: key.clone(), value: "blue".to_owned(), tags: None };
-    let stored = MemoryStoreModule::new(&memory).call(input, &Context::default()).await?;
+    let stored = MemoryStore::module(&memory).call(input, &Context::default()).await?;
     let replaced = false;
     assert_eq!(stored, Stored { key: key.clone(), replaced });
 
     let input = MemoryRetrieve { key: key.clone() };
-    let value = MemoryRetrieveModule::new(&memory).call(input, &Context::default()).await?;
+    let value = MemoryRetrieve::module(&memory).call(input, &Context::default()).await?;
     assert_eq!(value.as_deref(), Some("blue"));
 
     let input = MemorySearch { pattern: "lor".to_owned(), in_keys: true, in_values: false };
-    let found = MemorySearchModule::new(&memory).call(input, &Context::default()).await?;
+    let found = MemorySearch::module(&memory).call(input, &Context::default()).await?;
     let value = "blue".to_owned();
     assert_eq!(found, [Found { key: key.clone(), value }]);
 
-    let keys = MemoryListModule::new(&memory).call(MemoryList, &Context::default()).await?;
+    let keys = MemoryList::module(&memory).call(MemoryList, &Context::default()).await?;
     assert_eq!(keys, ["color"]);
 
     let input = MemoryUpdate { key: key.clone(), value: "green".to_owned() };
-    let updated = MemoryUpdateModule::new(&memory).call(input, &Context::default()).await?;
+    let updated = MemoryUpdate::module(&memory).call(input, &Context::default()).await?;
     let found = true;
     assert_eq!(updated, Updated { key: key.clone(), found });
 
     let input = MemoryGetMetadata { key: key.clone() };
-    let known = MemoryGetMetadataModule::new(&memory).call(input, &Context::default()).await?;
+    let known = MemoryGetMetadata::module(&memory).call(input, &Context::default()).await?;
     assert_eq!(known.unwrap().access_count, 1);
 
-    let count = MemoryCountModule::new(&memory).call(MemoryCount, &Context::default()).await?;
+    let count = MemoryCount::module(&memory).call(MemoryCount, &Context::default()).await?;
     assert_eq!(count, 1);
 
     let input = MemoryDelete { key: key.clone() };
-    let deleted = MemoryDeleteModule::new(&memory).call(input, &Context::default()).await?;
+    let deleted = MemoryDelete::module(&memory).call(input, &Context::default()).await?;
     assert_eq!(deleted, Deleted { key, found });
 
-    let cleared = MemoryClearModule::new(&memory).call(MemoryClear, &Context::default()).await?;
+    let cleared = MemoryClear::module(&memory).call(MemoryClear, &Context::default()).await?;
     assert_eq!(cleared, Cleared { removed: 0 });
     Ok(())
 }
@@ -406,6 +403,6 @@ async fn storage_search_and_metadata_work_together() {
 async fn debug_output_hides_the_entries() {
     let memory = Memory::default();
     store(&memory, "secret", "hunter2", &[]).await;
-    let shown = format!("{memory:?} {:?}", MemoryStoreModule::new(&memory));
+    let shown = format!("{memory:?}");
     assert!(!shown.contains("hunter2") && !shown.contains("secret"), "{shown}");
 }

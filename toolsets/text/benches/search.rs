@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 use cpu_time::ProcessTime;
 use serde_json::json;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use toolwright_module::{Context, Module, Tool};
-use toolwright_text::{Text, TextGrep, TextGrepModule, TextLimits, TextRg, TextRgModule};
+use toolwright_module::{Context, Module};
+use toolwright_text::{Text, TextGrep, TextLimits, TextRg};
 
 #[global_allocator]
 static ALLOCATIONS: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -119,7 +119,7 @@ fn main() {
     for count_only in [true, false] {
         println!("{}", if count_only { "counted" } else { "lines" });
         for (name, pattern, ignore_case) in SEARCHES {
-            let grep = TextGrepModule::new(&tools);
+            let grep = TextGrep::module(&tools);
             let ours = best(|| {
                 let pattern = pattern.to_owned();
                 let input = TextGrep { text: text.clone(), pattern, ignore_case, count_only };
@@ -175,7 +175,7 @@ fn main() {
     }
 
     // Lines around each match: the other tool, for its memory.
-    let rg = TextRgModule::new(&tools);
+    let rg = TextRg::module(&tools);
     let input = TextRg { text: text.clone(), pattern: "needle".to_owned(), context: 3 };
     let region = Region::new(ALLOCATIONS);
     let found = runtime.block_on(rg.call(input, &Context::default())).unwrap();
@@ -186,7 +186,7 @@ fn main() {
     );
 
     // As a model calls it, the arguments are read from JSON first, which copies the text.
-    let tool = Tool::new(TextGrepModule::new(&tools)).unwrap();
+    let tool = TextGrep::tool(&tools).unwrap();
     let arguments = json!({"text": text, "pattern": "needle", "ignore_case": false}).to_string();
     let (region, wall) = (Region::new(ALLOCATIONS), Instant::now());
     let output = runtime.block_on(tool.call(&arguments, &Context::default())).unwrap();

@@ -1,42 +1,36 @@
 //! Eight tools for text: search, count, extract, filter, sort and summarize a text argument.
 //!
-//! [`Text`] holds the [`TextLimits`] and lists the tools. Each tool is a signature with a module, so
+//! [`Text`] holds the [`TextLimits`] and lists the tools. Each tool is a method of it, so
 //! code can also call it directly, without a language model. All tools are read-only. They start
 //! no process and open no file, so a pattern cannot be used to run a command.
 //!
-//! | tool | signature, output | module |
+//! | tool | method | signature |
 //! |---|---|---|
-//! | `text_grep` | [`TextGrep`], [`Matches`] | [`TextGrepModule`] |
-//! | `text_wc` | [`TextWc`], [`Counts`] | [`TextWcModule`] |
-//! | `text_rg` | [`TextRg`], [`Matches`] | [`TextRgModule`] |
-//! | `text_extract_lines` | [`TextExtractLines`], `String` | [`TextExtractLinesModule`] |
-//! | `text_filter_lines` | [`TextFilterLines`], `String` | [`TextFilterLinesModule`] |
-//! | `text_unique_lines` | [`TextUniqueLines`], `String` | [`TextUniqueLinesModule`] |
-//! | `text_sort_lines` | [`TextSortLines`], `String` | [`TextSortLinesModule`] |
-//! | `text_summarize_text` | [`TextSummarizeText`], [`Summary`] | [`TextSummarizeTextModule`] |
+//! | `text_grep` | [`Text::grep`] | [`TextGrep`] |
+//! | `text_wc` | [`Text::wc`] | [`TextWc`] |
+//! | `text_rg` | [`Text::rg`] | [`TextRg`] |
+//! | `text_extract_lines` | [`Text::extract_lines`] | [`TextExtractLines`] |
+//! | `text_filter_lines` | [`Text::filter_lines`] | [`TextFilterLines`] |
+//! | `text_unique_lines` | [`Text::unique_lines`] | [`TextUniqueLines`] |
+//! | `text_sort_lines` | [`Text::sort_lines`] | [`TextSortLines`] |
+//! | `text_summarize_text` | [`Text::summarize_text`] | [`TextSummarizeText`] |
 //!
 //! ```
-//! use toolwright_module::{Context, Module};
-//! use toolwright_text::{Text, TextGrep, TextGrepModule};
+//! use toolwright_module::Context;
+//! use toolwright_text::Text;
 //!
 //! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-//! let text = Text::default();
+//! let (text, cx) = (Text::default(), Context::default());
 //!
 //! // As a model calls it: JSON in, text out.
 //! let tools = text.tools()?;
 //! let wc = tools.iter().find(|tool| tool.name() == "text_wc").unwrap();
-//! let output = wc.call(r#"{"text": "Hello world\n!"}"#, &Context::default()).await?;
+//! let output = wc.call(r#"{"text": "Hello world\n!"}"#, &cx).await?;
 //! assert_eq!(output.text(), "Lines: 2, Words: 3, Characters: 13");
 //!
-//! // From code: types in, types out.
-//! let grep = TextGrepModule::new(&text);
-//! let input = TextGrep {
-//!     text: "apple\nBanana\n".to_owned(),
-//!     pattern: "^b".to_owned(),
-//!     ignore_case: true,
-//!     count_only: false,
-//! };
-//! let found = grep.call(input, &Context::default()).await?;
+//! // From code: a method.
+//! let (ignore_case, count_only) = (true, false);
+//! let found = text.grep("apple\nBanana\n", "^b", ignore_case, count_only, &cx)?;
 //! assert_eq!(found.lines.as_deref(), Some("Banana\n"));
 //! # Ok::<(), toolwright_module::Error>(()) })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -90,22 +84,22 @@
 //! | `wc` | counts newlines | counts lines, including a last one without a line end |
 //! | `wc` | a word has a printable character, and a no-break space may join words | words are separated by Unicode white space |
 
+mod groups;
 mod interruptible_search;
 mod limited_call;
 mod limits;
+mod number;
 mod pattern;
 mod search_output;
+mod summary;
 mod text;
 mod tools;
 
 pub use limits::TextLimits;
 pub use search_output::Matches;
+pub use summary::{Frequency, Summary};
 pub use text::Text;
-pub use tools::extract_lines::{TextExtractLines, TextExtractLinesModule};
-pub use tools::filter_lines::{TextFilterLines, TextFilterLinesModule};
-pub use tools::grep::{TextGrep, TextGrepModule};
-pub use tools::rg::{TextRg, TextRgModule};
-pub use tools::sort_lines::{TextSortLines, TextSortLinesModule};
-pub use tools::summarize_text::{Frequency, Summary, TextSummarizeText, TextSummarizeTextModule};
-pub use tools::unique_lines::{TextUniqueLines, TextUniqueLinesModule};
-pub use tools::wc::{Counts, TextWc, TextWcModule};
+pub use tools::{
+    Counts, TextExtractLines, TextFilterLines, TextGrep, TextRg, TextSortLines, TextSummarizeText,
+    TextUniqueLines, TextWc,
+};

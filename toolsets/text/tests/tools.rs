@@ -7,10 +7,8 @@ use serde_json::json;
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::{Cancellation, Context, Module};
 use toolwright_text::{
-    Counts, Frequency, Matches, Summary, Text, TextExtractLines, TextExtractLinesModule,
-    TextFilterLines, TextFilterLinesModule, TextGrep, TextGrepModule, TextLimits, TextRg,
-    TextRgModule, TextSortLines, TextSortLinesModule, TextSummarizeText, TextSummarizeTextModule,
-    TextUniqueLines, TextUniqueLinesModule, TextWc, TextWcModule,
+    Counts, Frequency, Matches, Summary, Text, TextExtractLines, TextFilterLines, TextGrep,
+    TextLimits, TextRg, TextSortLines, TextSummarizeText, TextUniqueLines, TextWc,
 };
 
 const FRUIT: &str = "apple\nBanana\ncherry\nbanana split\n";
@@ -390,45 +388,44 @@ fn each_text_module_works_without_a_language_model() {
     let pattern = || "A".to_owned();
 
     let input = TextGrep { text: text(), pattern: pattern(), ignore_case: true, count_only: false };
-    let found = wait(TextGrepModule::new(&tools).call(input, &Context::default())).unwrap();
+    let found = wait(TextGrep::module(&tools).call(input, &Context::default())).unwrap();
     let lines = Some("a 10\na 10\n".to_owned());
     assert_eq!(found, Matches { pattern: pattern(), count: 2, lines });
 
     let input = TextWc { text: text(), lines_only: false, words_only: true, chars_only: false };
-    let counts = wait(TextWcModule::new(&tools).call(input, &Context::default())).unwrap();
+    let counts = wait(TextWc::module(&tools).call(input, &Context::default())).unwrap();
     assert_eq!(counts, Counts { lines: None, words: Some(6), characters: None });
 
     let input = TextRg { text: text(), pattern: "b".to_owned(), context: 1 };
-    let found = wait(TextRgModule::new(&tools).call(input, &Context::default())).unwrap();
+    let found = wait(TextRg::module(&tools).call(input, &Context::default())).unwrap();
     assert_eq!((found.count, found.lines.as_deref()), (1, Some("b 2\na 10\n")));
 
     let input = TextExtractLines { text: text(), start_line: 2, end_line: None };
     assert_eq!(
-        wait(TextExtractLinesModule::new(&tools).call(input, &Context::default())).unwrap(),
+        wait(TextExtractLines::module(&tools).call(input, &Context::default())).unwrap(),
         "a 10\n"
     );
 
     let input = TextFilterLines { text: text(), pattern: pattern(), invert: true };
     assert_eq!(
-        wait(TextFilterLinesModule::new(&tools).call(input, &Context::default())).unwrap(),
+        wait(TextFilterLines::module(&tools).call(input, &Context::default())).unwrap(),
         "b 2\n"
     );
 
     let input = TextUniqueLines { text: text(), preserve_order: true };
     assert_eq!(
-        wait(TextUniqueLinesModule::new(&tools).call(input, &Context::default())).unwrap(),
+        wait(TextUniqueLines::module(&tools).call(input, &Context::default())).unwrap(),
         "b 2\na 10\n"
     );
 
     let input = TextSortLines { text: text(), reverse: false, numeric: false };
     assert_eq!(
-        wait(TextSortLinesModule::new(&tools).call(input, &Context::default())).unwrap(),
+        wait(TextSortLines::module(&tools).call(input, &Context::default())).unwrap(),
         "a 10\na 10\nb 2\n"
     );
 
     let input = TextSummarizeText { text: "abc abc".to_owned() };
-    let summary =
-        wait(TextSummarizeTextModule::new(&tools).call(input, &Context::default())).unwrap();
+    let summary = wait(TextSummarizeText::module(&tools).call(input, &Context::default())).unwrap();
     let expected = Summary {
         lines: 1,
         words: 2,

@@ -11,7 +11,7 @@ use super::{Entry, Held, Store};
 use crate::blocking::run_blocking;
 use crate::limits::MemoryLimits;
 use crate::search::Search;
-use crate::tools::get_metadata::Metadata;
+use crate::tools::Metadata;
 
 /// A store in the process.
 ///

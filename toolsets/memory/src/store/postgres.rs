@@ -17,7 +17,7 @@ use super::{Entry, Held, Store};
 use crate::blocking::run_blocking;
 use crate::limits::MemoryLimits;
 use crate::search::Search;
-use crate::tools::get_metadata::Metadata;
+use crate::tools::Metadata;
 
 /// The version of the tables below.
 const VERSION: i32 = 1;

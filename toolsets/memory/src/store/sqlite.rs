@@ -20,7 +20,7 @@ use super::{Entry, Held, Store};
 use crate::blocking::run_blocking;
 use crate::limits::MemoryLimits;
 use crate::search::Search;
-use crate::tools::get_metadata::Metadata;
+use crate::tools::Metadata;
 
 /// The `application_id` in the file's header that marks a memory: `TWme`.
 const APPLICATION: i32 = 0x5457_6d65;

@@ -4,13 +4,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
-use toolwright_memory::{
-    Memory, MemoryClear, MemoryClearModule, MemoryDelete, MemoryDeleteModule, MemoryLimits,
-    MemoryList, MemoryListModule, MemorySearch, MemorySearchModule, MemoryStore, MemoryStoreModule,
-    MemoryUpdate, MemoryUpdateModule, Metadata,
-};
+use toolwright_memory::{Memory, MemoryLimits, MemorySearch, Metadata};
 use toolwright_module::error::{Audience, Stage};
-use toolwright_module::{Context, Module};
 
 use crate::support::{call, metadata, retrieve, store, text};
 
@@ -35,32 +30,29 @@ pub(crate) fn pass(runtime: &Runtime, fresh: impl Fn() -> Memory) {
 }
 
 async fn keys(memory: &Memory) -> Vec<String> {
-    MemoryListModule::new(memory).call(MemoryList, &Context::default()).await.unwrap()
+    memory.list().await.unwrap()
 }
 
 async fn found(memory: &Memory, arguments: Value) -> Vec<String> {
     let input: MemorySearch = serde_json::from_value(arguments).unwrap();
-    let found = MemorySearchModule::new(memory).call(input, &Context::default()).await.unwrap();
+    let found = memory.search(&input.pattern, input.in_keys, input.in_values).await.unwrap();
     found.into_iter().map(|one| one.key).collect()
 }
 
 async fn update(memory: &Memory, key: &str, value: &str) -> toolwright_module::Result<bool> {
-    let input = MemoryUpdate { key: key.to_owned(), value: value.to_owned() };
-    Ok(MemoryUpdateModule::new(memory).call(input, &Context::default()).await?.found)
+    Ok(memory.update(key, value).await?.found)
 }
 
 async fn delete(memory: &Memory, key: &str) -> bool {
-    let input = MemoryDelete { key: key.to_owned() };
-    MemoryDeleteModule::new(memory).call(input, &Context::default()).await.unwrap().found
+    memory.delete(key).await.unwrap().found
 }
 
 async fn clear(memory: &Memory) -> usize {
-    MemoryClearModule::new(memory).call(MemoryClear, &Context::default()).await.unwrap().removed
+    memory.clear().await.unwrap().removed
 }
 
 async fn try_store(memory: &Memory, key: &str, value: &str) -> toolwright_module::Result<bool> {
-    let input = MemoryStore { key: key.to_owned(), value: value.to_owned(), tags: None };
-    Ok(MemoryStoreModule::new(memory).call(input, &Context::default()).await?.replaced)
+    Ok(memory.store(key, value, None).await?.replaced)
 }
 
 async fn storing_replaces_everything_but_the_order(memory: &Memory) {
@@ -292,8 +284,7 @@ async fn oversized_fields_are_rejected(memory: &Memory) {
     assert_eq!(metadata(memory, &key).await, None);
     assert_eq!(retrieve(memory, "kept").await.as_deref(), Some("long enough"));
     let tags: Vec<String> = (0..MemoryLimits::TAGS).map(|tag| tag.to_string()).collect();
-    let input = MemoryStore { key: "k".into(), value: "abc".into(), tags: Some(tags.clone()) };
-    MemoryStoreModule::new(&small).call(input, &Context::default()).await.unwrap();
+    small.store("k", "abc", Some(tags.clone())).await.unwrap();
     assert_eq!(metadata(memory, "k").await.unwrap().tags, tags);
 }
 
@@ -469,9 +460,8 @@ pub(crate) async fn a_search_does_not_block_other_calls(memory: &Memory) {
     let pattern = "a[ab]{200}[c-z]".to_owned();
     store(memory, "large", &value.collect::<String>(), &[]).await;
     store(memory, "small", "b", &[]).await;
-    let search = MemorySearchModule::new(memory);
-    let input = MemorySearch { pattern, in_keys: false, in_values: true };
-    let searching = tokio::spawn(async move { search.call(input, &Context::default()).await });
+    let searched = memory.clone();
+    let searching = tokio::spawn(async move { searched.search(&pattern, false, true).await });
     tokio::task::yield_now().await;
     assert_eq!(retrieve(memory, "large").await.map(|value| value.len()), Some(1 << 17));
     assert!(update(memory, "small", "changed").await.unwrap());

@@ -1,10 +1,7 @@
 //! Helpers of the tests: calling a tool, and reading its output.
 
-use toolwright_memory::{
-    Memory, MemoryGetMetadata, MemoryGetMetadataModule, MemoryRetrieve, MemoryRetrieveModule,
-    MemoryStore, MemoryStoreModule, Metadata,
-};
-use toolwright_module::{Context, Module, Result, Tool, ToolOutput};
+use toolwright_memory::{Memory, Metadata};
+use toolwright_module::{Context, Result, Tool, ToolOutput};
 
 /// Runs `work` on this thread.
 pub(crate) fn wait<T>(work: impl Future<Output = T>) -> T {
@@ -28,22 +25,14 @@ pub(crate) fn tool(memory: &Memory, name: &str) -> Tool {
 }
 
 pub(crate) async fn store(memory: &Memory, key: &str, value: &str, tags: &[&str]) {
-    let input = MemoryStore {
-        key: key.to_owned(),
-        value: value.to_owned(),
-        tags: Some(tags.iter().map(|&tag| tag.to_owned()).collect()),
-    };
-    MemoryStoreModule::new(memory).call(input, &Context::default()).await.unwrap();
+    let tags = tags.iter().map(|&tag| tag.to_owned()).collect();
+    memory.store(key, value, Some(tags)).await.unwrap();
 }
 
 pub(crate) async fn retrieve(memory: &Memory, key: &str) -> Option<String> {
-    let key = key.to_owned();
-    let input = MemoryRetrieve { key };
-    MemoryRetrieveModule::new(memory).call(input, &Context::default()).await.unwrap()
+    memory.retrieve(key).await.unwrap()
 }
 
 pub(crate) async fn metadata(memory: &Memory, key: &str) -> Option<Metadata> {
-    let key = key.to_owned();
-    let input = MemoryGetMetadata { key };
-    MemoryGetMetadataModule::new(memory).call(input, &Context::default()).await.unwrap()
+    memory.get_metadata(key).await.unwrap()
 }

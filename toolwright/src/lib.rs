@@ -1,0 +1,85 @@
+//! Agents and typed tools for programs that use language models.
+//!
+//! This crate is one line in `Cargo.toml`. It contains no code of its own: each feature brings one
+//! crate of Toolwright under a short name.
+//!
+#![cfg_attr(feature = "macros", doc = "```")]
+#![cfg_attr(not(feature = "macros"), doc = "```text")]
+//! use toolwright::{prelude::*, testing::SchemaDriven};
+//!
+//! /// Say how the weather is.
+//! #[tool]
+//! async fn get_weather(
+//!     /// City name, in English.
+//!     city: String,
+//! ) -> String {
+//!     format!("Rain in {city}.")
+//! }
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<()> {
+//!     let agent = Agent::new(SchemaDriven::default(), [GetWeather::tool()?])?;
+//!     println!("{}", agent.run("How is the weather?", &Context::default()).await?.answer);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! `SchemaDriven` is a model for tests. With the feature `openai`, the model is
+//! `toolwright::openai::OpenAi`.
+//!
+//! | module | content | feature |
+//! |---|---|---|
+//! | [`prelude`] | the ten names that most programs use | |
+//! | [`agent`] | the loop, its limits, stored runs, typed runs | |
+//! | [`module`](mod@module) | modules, tools, predictors, contexts, hooks, messages, models | |
+//! | [`signature`] | contracts, and how their schemas and texts are read and written | |
+//! | `openai`, `anthropic`, `gemini` | models | of the same name |
+//! | `memory`, `text`, `github` | toolsets | of the same name; `memory-sqlite`, `memory-postgres` |
+//! | `mcp` | tools of other programs, and tools for them | `mcp` |
+//! | `journal` | runs that survive a crash | `journal` |
+//! | `testing` | models for tests | `testing` |
+//!
+//! The features `rustls` (default) and `native-tls` choose the TLS library. The feature `macros`
+//! (default) brings the attributes [`macro@tool`], [`macro@toolset`] and [`macro@data`]. The feature `tokio` brings
+//! the crate `tokio`, so that `#[tokio::main(crate = "toolwright::tokio")]` needs no other
+//! dependency.
+
+#[cfg(feature = "tokio")]
+pub use tokio;
+#[cfg(feature = "anthropic")]
+pub use toolwright_anthropic as anthropic;
+#[cfg(feature = "gemini")]
+pub use toolwright_gemini as gemini;
+#[cfg(feature = "github")]
+pub use toolwright_github as github;
+#[cfg(feature = "journal")]
+pub use toolwright_journal as journal;
+#[cfg(feature = "macros")]
+pub use toolwright_macros::{data, tool, toolset};
+#[cfg(feature = "mcp")]
+pub use toolwright_mcp as mcp;
+#[cfg(feature = "memory")]
+pub use toolwright_memory as memory;
+pub use toolwright_module as module;
+#[doc(hidden)]
+pub use toolwright_module::__private;
+#[cfg(feature = "testing")]
+pub use toolwright_module::testing;
+pub use toolwright_module::{Context, Effect, Error, Module, Predict, Result, Signature, Tool};
+#[cfg(feature = "openai")]
+pub use toolwright_openai as openai;
+pub use toolwright_orchestrator as agent;
+pub use toolwright_orchestrator::ToolOrchestrator as Agent;
+pub use toolwright_signature as signature;
+#[cfg(feature = "text")]
+pub use toolwright_text as text;
+
+/// The names that most programs use, for `use toolwright::prelude::*`.
+///
+/// There are ten at most, and none of them is ambiguous beside the standard library: [`Result`] is
+/// `Result<T, E = Error>`, so `Result<T, E>` means what it always does.
+pub mod prelude {
+    pub use crate::{Agent, Context, Error, Module, Predict, Result, Signature};
+    #[cfg(feature = "macros")]
+    pub use crate::{data, tool, toolset};
+}

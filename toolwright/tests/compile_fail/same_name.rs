@@ -1,0 +1,9 @@
+use toolwright::prelude::*;
+
+struct Search;
+
+/// Search.
+#[tool]
+fn search() {}
+
+fn main() {}

@@ -1,0 +1,11 @@
+use toolwright::prelude::*;
+
+struct Silent;
+
+/// Fail.
+#[tool]
+fn fail() -> Result<String, Silent> {
+    Err(Silent)
+}
+
+fn main() {}
