@@ -212,7 +212,7 @@ impl Capabilities {
     }
 
     /// Adds a dialect in which requests may also be sent, as with a
-    /// [`Fallback`](crate::model::Fallback) to another provider.
+    /// [`Fallback`] to another provider.
     ///
     /// Agents and predictors check their schemas in every dialect. A schema that is part of a
     /// prompt has the form of [`dialect`](Self::dialect). Reading accepts the forms of all dialects.
