@@ -1,5 +1,6 @@
 //! Runs that are started, continued and repeated.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -217,22 +218,36 @@ async fn a_result_over_the_limit_is_not_written_and_the_model_reads_why() {
 }
 
 #[tokio::test]
-async fn a_recorded_call_of_a_tool_that_is_gone_ends_the_drive() {
+async fn a_recorded_call_of_a_tool_that_is_gone_keeps_its_result_and_an_open_one_stops_the_drive() {
     let Some(database) = database().await else { return };
     let (runs, world) = (database.runs().await, World::default());
+    let changes = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&changes);
+    let runs = runs.with_change_listener(move |id, change| {
+        told.lock().unwrap().push(format!("{id}: {change}"));
+    });
+    let new_agent = |world: &World| {
+        let said = [Reply::text("Not asked."), Reply::text("Nothing to do.")];
+        ToolOrchestrator::new(world.model(said), [world.tidy()]).unwrap()
+    };
+    // Only the start and the reply are left: its call is open.
     runs.drive(&world.small(), "run", TASK, &world.cx()).await.unwrap();
-    // The start, the reply, and the result of the read.
-    database.cut(3).await;
+    database.cut(2).await;
     let world = World::default();
-    let said = [Reply::text("Nothing to do.")];
-    let agent = ToolOrchestrator::new(world.model(said), [world.tidy()]).unwrap();
-    let error = runs.drive(&agent, "run", TASK, &world.cx()).await.unwrap_err();
+    let error = runs.drive(&new_agent(&world), "run", TASK, &world.cx()).await.unwrap_err();
     let found = runs_error(&error);
-    assert!(matches!(found, RunsError::Journal(JournalError::OtherAgent { .. })), "{error:#}");
+    assert!(matches!(found, RunsError::Journal(JournalError::OpenCall { .. })), "{error:#}");
     assert_eq!(world.counts(), [0; 4]);
     // The agent of before goes on.
     let finished = runs.drive(&world.small(), "run", TASK, &world.cx()).await.unwrap();
-    assert_eq!((finished.answer.as_str(), world.counts()), ("Done.", [2, 0, 1, 0]));
+    assert_eq!(finished.answer.as_str(), "Done.");
+
+    // With the result of the call, the new agent goes on.
+    database.cut(3).await;
+    let world = World::default();
+    let finished = runs.drive(&new_agent(&world), "run", TASK, &world.cx()).await.unwrap();
+    assert_eq!(finished.answer.as_str(), "Nothing to do.");
+    assert!(changes.lock().unwrap().iter().any(|change| change == "run: `look`: removed"));
 }
 
 #[tokio::test]
