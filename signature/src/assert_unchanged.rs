@@ -16,6 +16,8 @@ const ACCEPT: &str = "TOOLWRIGHT_ACCEPT";
 /// breaks. If the change is intended, run the tests with the environment variable
 /// `TOOLWRIGHT_ACCEPT=1`, which writes the file anew, and commit the file.
 ///
+/// For the tools of an agent or a toolset, give `tools.iter().map(|tool| tool.contract())`.
+///
 /// The path is relative to the package's folder, which is where cargo runs tests.
 ///
 /// ```
@@ -38,7 +40,7 @@ const ACCEPT: &str = "TOOLWRIGHT_ACCEPT";
 /// # let file = folder.join("contracts.json");
 /// # std::fs::write(&file, serde_json::to_string(&[Contract::of::<GetWeather>()?])?)?;
 /// // In a test: let file = "tests/contracts.json";
-/// assert_unchanged(&file, &[Contract::of::<GetWeather>()?]);
+/// assert_unchanged(&file, [Contract::of::<GetWeather>()?]);
 /// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -48,11 +50,15 @@ const ACCEPT: &str = "TOOLWRIGHT_ACCEPT";
 /// If there is a change, or if the file cannot be read or written.
 #[track_caller]
 #[expect(clippy::panic, reason = "that is what an assertion does")]
-pub fn assert_unchanged(file: impl AsRef<Path>, contracts: &[Contract]) {
+pub fn assert_unchanged<C: AsRef<Contract>>(
+    file: impl AsRef<Path>,
+    contracts: impl IntoIterator<Item = C>,
+) {
     let file = file.as_ref();
+    let contracts: Vec<Contract> = contracts.into_iter().map(|one| one.as_ref().clone()).collect();
     let shown = file.display();
     if std::env::var_os(ACCEPT).is_some_and(|value| value == "1") {
-        let written = serde_json::to_string_pretty(contracts).map_err(std::io::Error::from);
+        let written = serde_json::to_string_pretty(&contracts).map_err(std::io::Error::from);
         let written = written.and_then(|json| fs::write(file, json + "\n"));
         return written.unwrap_or_else(|error| panic!("{shown} cannot be written: {error}"));
     }
@@ -65,14 +71,14 @@ pub fn assert_unchanged(file: impl AsRef<Path>, contracts: &[Contract]) {
     let kept: Vec<Contract> = serde_json::from_str(&kept).unwrap_or_else(|error| {
         panic!("{shown} is not a list of contracts: {error}; write it anew with {ACCEPT}=1")
     });
-    let changes = ContractChange::between(&kept, contracts);
+    let changes = ContractChange::between(&kept, &contracts);
     if changes.is_empty() {
         return;
     }
     let lines: Vec<String> = changes.iter().map(|change| format!("  {change}\n")).collect();
     let breaking = changes.iter().filter(|change| !change.breaks().is_empty()).count();
     panic!(
-        "the contracts are not those of {shown}: {} changes, {breaking} of them breaking\n{}if they are intended, run the test with {ACCEPT}=1 and commit the file",
+        "the contracts are not those of {shown}: changes: {}, breaking: {breaking}\n{}if they are intended, run the test with {ACCEPT}=1 and commit the file",
         changes.len(),
         lines.concat(),
     );

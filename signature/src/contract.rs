@@ -92,6 +92,12 @@ impl Output {
     }
 }
 
+impl AsRef<Self> for Contract {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 impl Contract {
     /// Name of the tool that ends a typed run: no other tool of that run may have it.
     pub const FINISH: &'static str = "finish";

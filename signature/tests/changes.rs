@@ -80,7 +80,7 @@ fn contracts_that_are_not_those_of_the_file_fail_with_a_list() {
     let folder = tempfile();
     let file = folder.join("contracts.json");
     fs::write(&file, serde_json::to_string(&[old()]).unwrap()).unwrap();
-    assert_unchanged(&file, &[old()]);
+    assert_unchanged(&file, [old()]);
 
     let said = |contracts: &[Contract], file: &std::path::Path| {
         let panic = catch_unwind(|| assert_unchanged(file, contracts)).unwrap_err();
@@ -89,7 +89,7 @@ fn contracts_that_are_not_those_of_the_file_fail_with_a_list() {
     };
     let new = search("Search!", json!({"query": {"type": "string"}}), None);
     insta::assert_snapshot!(said(&[new], &file), @r"
-    the contracts are not those of FOLDER/contracts.json: 4 changes, 3 of them breaking
+    the contracts are not those of FOLDER/contracts.json: changes: 4, breaking: 3
       search: has another description
       search: BREAKS inputs, stored runs: input $.limit: before may have this field, now does not name it
       search: BREAKS inputs, stored runs: input $.day: before may have this field, now does not name it

@@ -13,7 +13,8 @@ use crate::usage::Usage;
 ///
 /// The next model is asked if the error is retryable or its stage is
 /// [`Transport`](Stage::Transport), [`Provider`](Stage::Provider) or [`Decoding`](Stage::Decoding).
-/// A stream falls back only before its first piece.
+/// A stream falls back only before its first piece. Each failure is logged; the error is that of the
+/// last model.
 ///
 /// The models may be of different providers. Agents and predictors check their schemas for each,
 /// and a provider leaves out what only another one understands, such as signed reasoning. Media by
@@ -92,6 +93,11 @@ fn with_larger_maximum(first: Option<Settings>, other: Option<&Settings>) -> Opt
     Some(first.unwrap_or_default().with_max_output_tokens(larger))
 }
 
+/// Logs a failure that the caller does not see.
+fn note(error: &Error, next: &dyn LanguageModel) {
+    tracing::warn!(%error, next = next.name(), "a model failed; the next one is asked");
+}
+
 fn falls_back(error: &Error) -> bool {
     let elsewhere = matches!(error.stage(), Stage::Transport | Stage::Provider | Stage::Decoding);
     error.audience() != Audience::Run && (elsewhere || error.is_retryable())
@@ -120,7 +126,10 @@ impl LanguageModel for Fallback {
             let mut ended = self.first.generate(request).await;
             for model in &self.others {
                 match ended {
-                    Err(error) if falls_back(&error) => failed += usage_of(&error),
+                    Err(error) if falls_back(&error) => {
+                        note(&error, &**model);
+                        failed += usage_of(&error);
+                    }
                     ended => return with_failed(ended, failed),
                 }
                 ended = model.generate(request).await;
@@ -137,6 +146,7 @@ impl LanguageModel for Fallback {
                 let mut deltas = model.stream(request.clone());
                 match (deltas.next().await, others.next()) {
                     (Some(Err(error)), Some(other)) if falls_back(&error) => {
+                        note(&error, &**other);
                         failed += usage_of(&error);
                         model = other;
                     }
