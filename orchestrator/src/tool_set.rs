@@ -162,7 +162,7 @@ impl fmt::Display for Change {
             all.join("; ")
         };
         match self {
-            Self::Reworded { tool } => write!(f, "`{tool}`: the texts changed"),
+            Self::Reworded { tool } => write!(f, "`{tool}`: changed, and still fits"),
             Self::Added { tool } => write!(f, "`{tool}`: added"),
             Self::Removed { tool } => write!(f, "`{tool}`: removed"),
             Self::Schema { tool, differences } => write!(f, "`{tool}`: {}", list(differences)),

@@ -98,7 +98,7 @@ fn a_deploy_is_compared_by_contracts_and_refused_only_for_open_calls() {
       without contracts: the same
     other code: the same
       without contracts: the same
-    reworded: `look`: the texts changed
+    reworded: `look`: changed, and still fits
       without contracts: the tools changed
     added: `sweep`: added
       without contracts: the tools changed
@@ -106,9 +106,9 @@ fn a_deploy_is_compared_by_contracts_and_refused_only_for_open_calls() {
       without contracts: the tools changed
     effect: `tidy`: the effect was Write and is Irreversible
       without contracts: the tools changed
-    effect and texts: `tidy`: the effect was Write and is Read | `tidy`: the texts changed
+    effect and texts: `tidy`: the effect was Write and is Read | `tidy`: changed, and still fits
       without contracts: the tools changed
-    optional field: `look`: the texts changed
+    optional field: `look`: changed, and still fits
       without contracts: the tools changed
     required field: error: the open call `2` of the stored run does not fit the tool `look` any more; change it with `RunState::with_open_calls`, or start a run with its history: input of `look` does not fit: $.light: this field is missing; expected true or false
       without contracts: error: the open call `2` of the stored run does not fit the tool `look` any more; change it with `RunState::with_open_calls`, or start a run with its history: input of `look` does not fit: $.light: this field is missing; expected true or false
