@@ -12,60 +12,29 @@
 //! Environment variables make the program kill itself at a chosen moment, or start many runs; tests
 //! of durability set them.
 
+#[path = "../../../examples/examples/common/scripted_run.rs"]
+mod scripted_run;
+
 use std::env;
 use std::error::Error;
-use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use scripted_run::{EchoModule, approve, die_at, effect, ended, log, plan, reply};
 use serde_json::{Value, json};
-use toolwright_module::approval::{Approval, Decision};
-
 use toolwright_module::model::{BoxFuture, Capabilities};
 use toolwright_module::{
-    Cancellation, Context, Dialect, Effect, LanguageModel, Message, Module, Reply, Request, Result,
-    Signature, Tool, ToolCall,
+    Cancellation, Context, Dialect, Effect, LanguageModel, Reply, Request, Result, Tool,
 };
 use toolwright_orchestrator::ToolOrchestrator;
-use toolwright_orchestrator::perform::{OutcomeKind, Record};
 use toolwright_postgres::Runs;
 
 const TASK: &str = "Repeat the numbers";
 
-/// Repeat a number.
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct Echo {
-    /// The number.
-    i: Value,
-}
-
-impl Signature for Echo {
-    type Output = Value;
-}
-
-/// A tool whose effect is a line in a log.
-struct EchoModule(Effect);
-
-impl Module for EchoModule {
-    type Signature = Echo;
-
-    async fn call(&self, input: Echo, cx: &Context) -> Result<Value> {
-        let id = cx.path().pop().map_or_else(String::new, |call| call.id);
-        does(&id).await?;
-        Ok(input.i)
-    }
-
-    fn effect(&self) -> Effect {
-        self.0
-    }
-}
-
-/// A model whose replies are a script: calls of tools, and an answer.
+/// A model whose replies are a script. It serves many runs, so the names of a run's parts begin with
+/// the id that stands in the task.
 struct Script(Arc<[Value]>);
 
 impl LanguageModel for Script {
@@ -79,22 +48,10 @@ impl LanguageModel for Script {
 
     fn generate<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply>> {
         Box::pin(async move {
-            let replied = |message: &&Arc<Message>| matches!(***message, Message::Assistant { .. });
-            let nth = request.messages.iter().filter(replied).count();
             let task = serde_json::to_string(&request.messages)?;
             let id = task.split(TASK).nth(1).and_then(|rest| rest.split(['<', '>']).nth(1));
             let prefix = id.map(|id| format!("{id}/")).unwrap_or_default();
-            does(&format!("{prefix}llm-{nth}")).await?;
-            let step = self.0.get(nth).unwrap_or(&Value::Null);
-            if let Some(answer) = step["Answer"].as_str() {
-                return Ok(Reply::text(format!("{prefix}{answer}")));
-            }
-            let calls = step["Tools"].as_array().into_iter().flatten().map(|call| {
-                let text = |field: &str| call[field].as_str().unwrap_or_default().to_owned();
-                let id = format!("{prefix}{}", text("id"));
-                ToolCall::new(id, text("tool"), call["args"].to_string())
-            });
-            Ok(Reply::calls(calls))
+            reply(&self.0, request, &prefix, &prefix).await
         })
     }
 }
@@ -106,22 +63,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // A test gives the name of a file.
     let id = Path::new(&id).file_stem().and_then(|id| id.to_str()).ok_or("the id is no text")?;
     let url = env::var("TOOLWRIGHT_POSTGRES").map_err(|_| "set TOOLWRIGHT_POSTGRES to a URL")?;
-    let plan: Vec<Value> = match env::var("PLAN") {
-        Ok(plan) => serde_json::from_str(&plan)?,
-        Err(_) => vec![
-            json!({"Tools": [{"id": "a", "tool": "echo", "args": {"i": 1}}]}),
-            json!({"Answer": "The number is 1."}),
-        ],
-    };
+    let plan = plan()?;
     let lease = env::var("LEASE_MS").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000);
     let lease = Duration::from_millis(lease);
     match count() {
         None => {
-            let effect = match env::var("EFFECT").as_deref() {
-                Ok("write") => Effect::Write,
-                Ok("idempotent") => Effect::Idempotent,
-                _ => Effect::Read,
-            };
+            let effect = effect();
             let runs = Runs::connect(&url, &format!("letters {effect:?}")).await?.with_lease(lease);
             let task = format!("{TASK}.");
             work(runs, effect, &plan, vec![(id.to_owned(), task)]).await
@@ -159,18 +106,23 @@ async fn work(
     tasks: Vec<(String, String)>,
 ) -> Result<(), Box<dyn Error>> {
     let runs = runs.with_listener(|id, record| {
-        if let Some(name) = ended(id, record) {
-            die_at("after", &name);
-            if count().is_some() {
-                // A log that cannot be written shows in the test.
-                let _ = log(&format!("after:{name}"));
+        let Some(mut name) = ended(record) else { return };
+        die_at("after", &name);
+        if count().is_some() {
+            // The ids of calls have the id of the run already.
+            if name.starts_with("llm-") {
+                name = format!("{id}/{name}");
             }
+            // A log that cannot be written shows in the test.
+            let _ = log(&format!("after:{name}"));
         }
     });
-    let tool = Tool::new(EchoModule(effect))?;
+    let tool = Tool::new(EchoModule { effect, prefix: String::new() })?;
     let agent = ToolOrchestrator::new(Script(plan.into()), [tool])?;
     let cancellation = Cancellation::default();
-    let cx = Context::default().with_cancellation(cancellation.clone()).with_approver(approve);
+    let cx = Context::default()
+        .with_cancellation(cancellation.clone())
+        .with_approver(|asked| approve(String::new(), asked));
     for (id, task) in &tasks {
         // If the database is away, nobody knows whether the run was started. To start it again
         // changes nothing.
@@ -206,58 +158,7 @@ async fn work(
     Ok(())
 }
 
-/// Decides on a call that was under way when a worker was killed. Here a program asks a person.
-async fn approve(asked: Approval) -> Result<Decision> {
-    log(&format!("asked:{}", asked.call.id))?;
-    Ok(Decision::CallAgain)
-}
-
-/// The effect of a model or a tool: a line in a log, if there is one.
-async fn does(name: &str) -> Result<()> {
-    die_at("before", name);
-    let milliseconds = env::var("STEP_MS").ok().and_then(|text| text.parse().ok());
-    tokio::time::sleep(Duration::from_millis(milliseconds.unwrap_or(0))).await;
-    log(name)?;
-    die_at("effect", name);
-    Ok(())
-}
-
-fn log(line: &str) -> Result<()> {
-    let Ok(path) = env::var("EXEC_LOG") else { return Ok(()) };
-    let mut file = OpenOptions::new().append(true).create(true).open(path)?;
-    // One write, so that the lines of two calls do not mix.
-    file.write_all(format!("{line}\n").as_bytes())?;
-    Ok(())
-}
-
 /// The number of runs, if there are many.
 fn count() -> Option<usize> {
     env::var("RUNS").ok()?.parse().ok()
-}
-
-/// Returns the name of the part whose outcome was just stored.
-fn ended(run: &str, record: &Record) -> Option<String> {
-    let Record::Ended { key, outcome, .. } = record else { return None };
-    match &outcome.kind {
-        OutcomeKind::Reply(_) => {
-            let names: Vec<String> = serde_json::from_str(key).ok()?;
-            let name = format!("llm-{}", names.last()?);
-            Some(if count().is_some() { format!("{run}/{name}") } else { name })
-        }
-        OutcomeKind::Called { result, .. } => Some(result.id.clone()),
-        _ => None,
-    }
-}
-
-/// Kills this program as `kill -9` does, once, if a test asks for it at this moment.
-fn die_at(when: &str, name: &str) {
-    let (Ok(at), Ok(log)) = (env::var("CRASH_AT"), env::var("EXEC_LOG")) else { return };
-    let first = || OpenOptions::new().write(true).create_new(true).open(format!("{log}.crashed"));
-    if at != format!("{when}:{name}") || first().is_err() {
-        return;
-    }
-    let killed = Command::new("kill").args(["-9", &std::process::id().to_string()]).status();
-    // The signal arrives while this thread sleeps.
-    drop(killed);
-    std::thread::sleep(Duration::from_secs(60));
 }

@@ -14,118 +14,34 @@
 
 #![allow(missing_docs, reason = "the macro of the SDK makes clients without docs")]
 
+#[path = "../../../examples/examples/common/scripted_run.rs"]
+mod scripted_run;
+
 use std::env;
 use std::error::Error;
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::net::Ipv4Addr;
-use std::process::Command;
-use std::sync::Arc;
 use std::time::Duration;
 
 use restate_sdk::prelude::*;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use toolwright_module::approval::{Approval, Decision};
-use toolwright_module::model::{BoxFuture, Capabilities};
-use toolwright_module::{
-    Dialect, Effect, LanguageModel, Message, Module, Reply, Request, Signature, Tool, ToolCall,
-};
-use toolwright_orchestrator::perform::{OutcomeKind, Record};
+use scripted_run::{EchoModule, Script, approve, die_at, ended, log};
+use serde::Deserialize;
+use serde_json::Value;
+use toolwright_module::{Effect, Tool};
 use toolwright_orchestrator::{ApprovalPolicy, ToolOrchestrator};
 use toolwright_restate::{Decide, Events, Restate, Waiting};
 
-/// Repeat a number.
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct Echo {
-    /// The number.
-    i: Value,
-}
-
-impl Signature for Echo {
-    type Output = Value;
-}
-
-/// A tool whose effect is a line in a log, which has this text before the id of the call.
-struct EchoModule {
-    effect: Effect,
-    prefix: String,
-}
-
-impl Module for EchoModule {
-    type Signature = Echo;
-
-    async fn call(
-        &self,
-        input: Echo,
-        cx: &toolwright_module::Context,
-    ) -> toolwright_module::Result<Value> {
-        let id = cx.path().pop().map_or_else(String::new, |call| call.id);
-        does(&self.prefix, &id).await?;
-        Ok(input.i)
-    }
-
-    fn effect(&self) -> Effect {
-        self.effect
-    }
-}
-
-/// A model whose replies are a script: calls of tools, and an answer.
-struct Script {
-    plan: Vec<Value>,
-    prefix: String,
-}
-
-impl LanguageModel for Script {
-    fn name(&self) -> &str {
-        "script"
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::new(Dialect::JsonSchema2020)
-    }
-
-    fn generate<'a>(
-        &'a self,
-        request: &'a Request,
-    ) -> BoxFuture<'a, toolwright_module::Result<Reply>> {
-        Box::pin(async move {
-            let replied = |message: &&Arc<Message>| matches!(***message, Message::Assistant { .. });
-            let nth = request.messages.iter().filter(replied).count();
-            does(&self.prefix, &format!("llm-{nth}")).await?;
-            let step = self.plan.get(nth).unwrap_or(&Value::Null);
-            if let Some(answer) = step["Answer"].as_str() {
-                return Ok(Reply::text(format!("{}{answer}", self.prefix)));
-            }
-            let calls = step["Tools"].as_array().into_iter().flatten().map(|call| {
-                let text = |field: &str| call[field].as_str().unwrap_or_default().to_owned();
-                ToolCall::new(text("id"), text("tool"), call["args"].to_string())
-            });
-            Ok(Reply::calls(calls))
-        })
-    }
-}
-
 /// The input of a run.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default)]
 struct Input {
-    plan: Vec<Value>,
+    /// Default: one call and an answer.
+    plan: Option<Vec<Value>>,
     /// The effect of the tool. Default: the variable `EFFECT`, or else `read`.
     effect: Option<Effect>,
     /// Whether a person decides on each call, with the handler `decide`.
     asks: bool,
     /// Whether the log has the id of the run, and a line for each record.
     logs_id: bool,
-}
-
-impl Default for Input {
-    fn default() -> Self {
-        let call = json!({"id": "a", "tool": "echo", "args": {"i": 1}});
-        let plan = vec![json!({"Tools": [call]}), json!({"Answer": "The number is 1."})];
-        Self { plan, effect: None, asks: false, logs_id: false }
-    }
 }
 
 struct Agent;
@@ -135,11 +51,8 @@ impl Agent {
     #[handler]
     async fn run(&self, ctx: WorkflowContext<'_>, input: Json<Input>) -> HandlerResult<String> {
         let Input { plan, effect, asks, logs_id } = input.0;
-        let effect = effect.unwrap_or(match env::var("EFFECT").as_deref() {
-            Ok("write") => Effect::Write,
-            Ok("idempotent") => Effect::Idempotent,
-            _ => Effect::Read,
-        });
+        let effect = effect.unwrap_or_else(scripted_run::effect);
+        let plan = plan.map_or_else(scripted_run::plan, Ok).terminal()?;
         let prefix = if logs_id { format!("{}/", ctx.key()) } else { String::new() };
         let tool = Tool::new(EchoModule { effect, prefix: prefix.clone() }).terminal()?;
         let model = Script { plan, prefix: prefix.clone() };
@@ -201,54 +114,4 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Endpoint::builder().bind(Agent.into_service_definition().options(options)).build();
     HttpServer::new(endpoint).listen_and_serve((Ipv4Addr::LOCALHOST, port).into()).await;
     Ok(())
-}
-
-/// Decides on a call that was under way when the program was killed. Here a program asks a person.
-async fn approve(prefix: String, asked: Approval) -> toolwright_module::Result<Decision> {
-    log(&format!("asked:{prefix}{}", asked.call.id))?;
-    Ok(Decision::CallAgain)
-}
-
-/// The effect of a model or a tool: a line in a log, if there is one.
-async fn does(prefix: &str, name: &str) -> toolwright_module::Result<()> {
-    die_at("before", name);
-    let milliseconds = env::var("STEP_MS").ok().and_then(|text| text.parse().ok());
-    tokio::time::sleep(Duration::from_millis(milliseconds.unwrap_or(0))).await;
-    log(&format!("{prefix}{name}"))?;
-    die_at("effect", name);
-    Ok(())
-}
-
-fn log(line: &str) -> toolwright_module::Result<()> {
-    let Ok(path) = env::var("EXEC_LOG") else { return Ok(()) };
-    let mut file = OpenOptions::new().append(true).create(true).open(path)?;
-    // One write, so that the lines of two calls do not mix.
-    file.write_all(format!("{line}\n").as_bytes())?;
-    Ok(())
-}
-
-/// Returns the name of the part whose outcome was just recorded.
-fn ended(record: &Record) -> Option<String> {
-    let Record::Ended { key, outcome, .. } = record else { return None };
-    match &outcome.kind {
-        OutcomeKind::Reply(_) => {
-            let names: Vec<String> = serde_json::from_str(key).ok()?;
-            Some(format!("llm-{}", names.last()?))
-        }
-        OutcomeKind::Called { result, .. } => Some(result.id.clone()),
-        _ => None,
-    }
-}
-
-/// Kills this program as `kill -9` does, once, if a test asks for it at this moment.
-fn die_at(when: &str, name: &str) {
-    let (Ok(at), Ok(log)) = (env::var("CRASH_AT"), env::var("EXEC_LOG")) else { return };
-    let first = || OpenOptions::new().write(true).create_new(true).open(format!("{log}.crashed"));
-    if at != format!("{when}:{name}") || first().is_err() {
-        return;
-    }
-    let killed = Command::new("kill").args(["-9", &std::process::id().to_string()]).status();
-    // The signal arrives while this thread sleeps.
-    drop(killed);
-    std::thread::sleep(Duration::from_secs(60));
 }
