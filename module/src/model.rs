@@ -226,10 +226,10 @@ impl Capabilities {
     /// ```
     #[must_use]
     pub fn with_other_dialect(mut self, other: Dialect) -> Self {
-        let places = Dialect::ALL.iter().enumerate();
-        self.other_dialects |= places
-            .filter(|(_, dialect)| **dialect == other && other != self.dialect)
-            .fold(0, |bits, (place, _)| bits | 1 << place);
+        let place = Dialect::ALL.iter().position(|dialect| *dialect == other);
+        if let Some(place) = place.filter(|_| other != self.dialect) {
+            self.other_dialects |= 1 << place;
+        }
         self
     }
 

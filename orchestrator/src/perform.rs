@@ -13,29 +13,26 @@
 //! outcomes emits no events of tools and models for them.
 
 mod earlier;
+mod outcome;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use toolwright_module::approval::Decision;
-use toolwright_module::budget::{LimitKind, Spent};
 use toolwright_module::driver::stable_hash;
 use toolwright_module::error::Stage;
 use toolwright_module::event::InCall;
-use toolwright_module::message::ToolResult;
 use toolwright_module::model::BoxFuture;
-use toolwright_module::{Context, Effect, Error, Reply, Result, ToolCall};
+use toolwright_module::{Context, Effect, Error, Result, ToolCall};
 
 pub use self::earlier::{Earlier, EarlierCall};
+pub use self::outcome::{Outcome, OutcomeKind};
 
 /// The end of a part: its outcome, or the reason why it has none.
 pub type Performed = Result<Outcome, Open>;
@@ -238,59 +235,6 @@ pub(crate) fn hash<'a>(texts: impl IntoIterator<Item = &'a str>) -> u64 {
     let hash = stable_hash(texts);
     // Both halves, so that no digit of the hash is lost.
     (hash as u64) ^ ((hash >> 64) as u64)
-}
-
-/// The outcome of a part, as it is stored.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Outcome {
-    /// The outcome.
-    pub kind: OutcomeKind,
-    /// The cost of the part, including everything below it.
-    #[serde(default)]
-    pub spent: Spent,
-    /// Duration of the work.
-    #[serde(default)]
-    pub elapsed: Duration,
-}
-
-/// The kind of an outcome.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum OutcomeKind {
-    /// The model's reply.
-    Reply(Reply),
-    /// A limit of the run forbade the question. With a larger one, the question is asked.
-    Exhausted {
-        /// The kind of limit.
-        limit: LimitKind,
-        /// The limit. Money is in millionths, time in milliseconds.
-        allowed: u64,
-    },
-    /// The result of a call, and the whole error if it failed.
-    Called {
-        /// The result for the model.
-        result: ToolResult,
-        /// The error for people.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        error: Option<String>,
-    },
-    /// A person's decision.
-    Decided(Decision),
-    /// The call was begun, and nobody knows whether it took effect. A performer returns it only for
-    /// an attempt that was begun in an earlier drive.
-    Unknown,
-    /// A value of a module.
-    Value(Value),
-}
-
-impl Outcome {
-    /// Returns an outcome that took no time and cost nothing.
-    #[must_use]
-    pub fn new(kind: OutcomeKind) -> Self {
-        Self { kind, spent: Spent::default(), elapsed: Duration::ZERO }
-    }
 }
 
 /// The performer in a context. `None` inside of a call that has no parts.

@@ -22,7 +22,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-pub use self::changes::{ContractChange, ContractChangeKind, Dependent, Rule};
+pub use self::changes::{ChangedRule, ContractChange, ContractChangeKind, Dependent};
 use self::media::Media;
 use crate::error::{
     Checked, ContractError, NameFault, Refusal, Result, SchemaFault, Side, refuse, shortened_path,

@@ -99,7 +99,7 @@ mod wire_shapes;
 pub use assert_fits::assert_fits;
 pub use assert_unchanged::assert_unchanged;
 pub use comparing::Difference;
-pub use contract::{Contract, ContractChange, ContractChangeKind, Dependent, Rule};
+pub use contract::{ChangedRule, Contract, ContractChange, ContractChangeKind, Dependent};
 pub use error::{ContractError, Fault, NameFault, SchemaFault, Side};
 pub use lowering::dialect::{Dialect, Loss, Lowered};
 pub use lowering::request::LoweredRequest;

@@ -185,7 +185,8 @@ impl Journal {
     ///   cause. No model sees such an error.
     /// - [`Stage::Approval`](toolwright_module::error::Stage::Approval) with
     ///   [`AwaitsApproval`](toolwright_orchestrator::AwaitsApproval) as its cause: a call waits for a
-    ///   person, and there is no approver. [`decide`](Self::decide), and drive the run again.
+    ///   person, and there is no approver. Give the decision to [`decide`](Self::decide) and drive the
+    ///   run again.
     /// - The other errors of [`ToolOrchestrator::drive`]. After most of them the run can be driven
     ///   again.
     ///

@@ -2,16 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use toolwright_module::approval::Approval;
 use toolwright_module::event::InCall;
-use toolwright_module::message::ToolResult;
 use toolwright_module::model::BoxFuture;
 use toolwright_module::{Effect, ToolCall};
 use toolwright_orchestrator::perform::{
-    Append, Earlier, Open, OutcomeKind, Part, PartKind, Perform, Performed, Record, Replay, Work,
+    Append, Earlier, Open, Part, PartKind, Perform, Performed, Record, Replay, Work,
 };
 
 use crate::error::{JournalError, Result};
@@ -97,17 +95,7 @@ impl<P: Place> Inner<P> {
 
     /// Does the work of a call, and keeps no result that is too large.
     async fn limited(&self, call: ToolCall, work: Work<'_>) -> Performed {
-        let mut outcome = work.await?;
-        let size = size(&outcome.kind)?;
-        if size > self.max_result_bytes {
-            let text = format!(
-                "The call was made, but its result of {size} bytes was dropped: this run keeps at most {} bytes of a result. Do not repeat a call that changes something. Ask for less, for example for a part of it.",
-                self.max_result_bytes,
-            );
-            let result = ToolResult::failed(&call, text.clone());
-            outcome.kind = OutcomeKind::Called { result, error: Some(text) };
-        }
-        Ok(outcome)
+        Ok(work.await?.with_most_bytes(&call, self.max_result_bytes)?)
     }
 
     /// Asks for a decision, after the journal has the question: the answer may come days later, and
@@ -171,26 +159,6 @@ fn path_of(key: &str) -> String {
     let own = 2 + names.len() % 2;
     let path = names.get(..names.len().saturating_sub(own)).unwrap_or_default();
     serde_json::to_string(path).unwrap_or_default()
-}
-
-/// Returns the length of an outcome as JSON.
-fn size(kind: &OutcomeKind) -> Result<u64, serde_json::Error> {
-    struct Counts(u64);
-
-    impl io::Write for Counts {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len() as u64;
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    let mut counts = Counts(0);
-    serde_json::to_writer(&mut counts, kind)?;
-    Ok(counts.0)
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -55,7 +55,7 @@ impl LanguageModel for Adds {
     fn generate<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply>> {
         let replied = |message: &&Arc<Message>| matches!(***message, Message::Assistant { .. });
         let nth = request.messages.iter().filter(replied).count();
-        let reply = if nth + 1 < STEPS {
+        let reply = if nth < STEPS {
             Reply::calls([ToolCall::new(format!("{nth}"), "add", r#"{"a": 2, "b": 3}"#)])
         } else {
             Reply::text("Done.")

@@ -215,7 +215,7 @@ impl Runs {
     ///
     /// - [`Stage::Journal`] with a [`RunsError`] as its cause. No model sees such an error.
     /// - [`Stage::Approval`] with [`AwaitsApproval`] as its cause: a call waits for a person, and
-    ///   there is no approver. [`decide`](Self::decide), and drive the run again.
+    ///   there is no approver. Give the decision to [`decide`](Self::decide) and drive the run again.
     /// - The other errors of [`ToolOrchestrator::drive`]. After most of them the run can be driven
     ///   again.
     pub fn drive<'a>(
@@ -331,7 +331,7 @@ impl Runs {
         Err(RunsError::NoSuchRun { id: id.to_owned() })
     }
 
-    /// Inserts a run, if there is none with this id. With a worker, it is taken at once.
+    /// Inserts a run unless this id has one. If `worker` is set, that worker gets the lease at once.
     async fn insert(
         &self,
         id: &str,

@@ -62,7 +62,7 @@ CREATE TABLE IF NOT EXISTS toolwright_tools (
 CREATE TABLE IF NOT EXISTS toolwright_runs_version (version integer NOT NULL);
 ";
 
-/// Starts a run, if there is none. With a worker, the worker has it at once.
+/// Starts a run unless this id has one. If `$5` is set, that worker gets the lease at once.
 pub(crate) const START: &str = "
 WITH started AS (
     INSERT INTO toolwright_runs (agent, id, metadata, bytes, worker, free_at)

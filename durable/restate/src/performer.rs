@@ -8,11 +8,8 @@ use std::sync::Arc;
 
 use futures_util::future::{Either, join_all, select};
 use tokio::sync::{Notify, mpsc, oneshot};
-use toolwright_module::message::ToolResult;
 use toolwright_module::model::BoxFuture;
-use toolwright_orchestrator::perform::{
-    Open, OutcomeKind, Part, PartKind, Perform, Performed, Work,
-};
+use toolwright_orchestrator::perform::{Open, Part, PartKind, Perform, Performed, Work};
 
 /// A part that waits for its step.
 pub(crate) struct Request {
@@ -76,21 +73,13 @@ impl Performer {
 
     /// Does the work, and keeps no result of a call that is too large.
     async fn limited(&self, part: &Part, work: Work<'_>) -> Performed {
-        let mut outcome = work.await?;
-        let (PartKind::Call { call, .. }, OutcomeKind::Called { .. }) = (&part.kind, &outcome.kind)
-        else {
-            return Ok(outcome);
-        };
-        let size = serde_json::to_vec(&outcome.kind)?.len() as u64;
-        if size > self.max_result_bytes {
-            let text = format!(
-                "The call was made, but its result of {size} bytes was dropped: this run keeps at most {} bytes of a result. Do not repeat a call that changes something. Ask for less, for example for a part of it.",
-                self.max_result_bytes,
-            );
-            let result = ToolResult::failed(call, text.clone());
-            outcome.kind = OutcomeKind::Called { result, error: Some(text) };
+        let outcome = work.await?;
+        match &part.kind {
+            PartKind::Call { call, .. } => {
+                Ok(outcome.with_most_bytes(call, self.max_result_bytes)?)
+            }
+            _ => Ok(outcome),
         }
-        Ok(outcome)
     }
 
     fn send(&self, requests: Vec<Request>, most: usize) -> Result<(), Open> {

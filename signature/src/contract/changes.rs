@@ -56,19 +56,19 @@ pub enum ContractChangeKind {
     /// Only the words of a schema changed, such as the description of a field.
     Words(Side),
     /// The new contract does not read an input that the old one read.
-    NarrowerInput(Rule),
+    NarrowerInput(ChangedRule),
     /// The new contract reads an input that the old one did not read.
-    WiderInput(Rule),
+    WiderInput(ChangedRule),
     /// The old contract has no such output as the new one may return.
-    WiderOutput(Rule),
+    WiderOutput(ChangedRule),
     /// The new contract no longer returns an output that the old one could return.
-    NarrowerOutput(Rule),
+    NarrowerOutput(ChangedRule),
 }
 
 /// A rule of a schema in two versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Rule {
+pub struct ChangedRule {
     /// The path in the value, as in [`Difference::path`].
     pub path: String,
     /// The rule of the old version, in words.
@@ -81,10 +81,9 @@ pub struct Rule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Dependent {
-    /// Whoever writes inputs: models, and programs that call the tool. An input that was right is
-    /// now refused.
+    /// Models and programs that write inputs. An input that was valid is now rejected.
     Inputs,
-    /// Whoever reads outputs: programs that call the tool or show its results.
+    /// Programs that read outputs: they call the tool, or show its results.
     Outputs,
     /// Stored runs, if a call of the contract is open: it cannot go on.
     StoredRuns,
@@ -163,7 +162,7 @@ impl fmt::Display for ContractChange {
                 (Side::Output, rule)
             }
         };
-        let Rule { path, before, now } = rule;
+        let ChangedRule { path, before, now } = rule;
         write!(f, "{side} {path}: before {before}, now {now}")
     }
 }
@@ -213,6 +212,6 @@ fn inputs(comes: &Value, takes: &Value) -> Vec<Difference> {
     Sides { side: Side::Input, comes, takes, reads_as_we_do: true }.differences()
 }
 
-fn rule(path: String, before: String, now: String) -> Rule {
-    Rule { path, before, now }
+fn rule(path: String, before: String, now: String) -> ChangedRule {
+    ChangedRule { path, before, now }
 }

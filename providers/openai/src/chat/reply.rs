@@ -276,7 +276,7 @@ impl<'de> Visitor<'de> for AddCalls<'_> {
 
     fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
         let text = text.trim();
-        // Some servers send such a word if there is no call.
+        // Some servers send one of these words instead of an empty list.
         let words = ["", "none", "null", "n/a", "false"];
         if words.iter().any(|word| text.eq_ignore_ascii_case(word)) {
             return Ok(());

@@ -1,0 +1,119 @@
+//! [`Outcome`], the end of a part as it is stored.
+
+use std::io;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use toolwright_module::approval::Decision;
+use toolwright_module::budget::{LimitKind, Spent};
+use toolwright_module::message::ToolResult;
+use toolwright_module::{Reply, ToolCall};
+
+/// The outcome of a part, as it is stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// The outcome.
+    pub kind: OutcomeKind,
+    /// The cost of the part, including everything below it.
+    #[serde(default)]
+    pub spent: Spent,
+    /// Duration of the work.
+    #[serde(default)]
+    pub elapsed: Duration,
+}
+
+/// The kind of an outcome.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum OutcomeKind {
+    /// The model's reply.
+    Reply(Reply),
+    /// A limit of the run forbade the question. With a larger one, the question is asked.
+    Exhausted {
+        /// The kind of limit.
+        limit: LimitKind,
+        /// The limit. Money is in millionths, time in milliseconds.
+        allowed: u64,
+    },
+    /// The result of a call, and the whole error if it failed.
+    Called {
+        /// The result for the model.
+        result: ToolResult,
+        /// The error for people.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+    /// A person's decision.
+    Decided(Decision),
+    /// The call was begun, and nobody knows whether it took effect. A performer returns it only for
+    /// an attempt that was begun in an earlier drive.
+    Unknown,
+    /// A value of a module.
+    Value(Value),
+}
+
+impl Outcome {
+    /// Returns an outcome that took no time and cost nothing.
+    #[must_use]
+    pub fn new(kind: OutcomeKind) -> Self {
+        Self { kind, spent: Spent::default(), elapsed: Duration::ZERO }
+    }
+
+    /// Returns the outcome of a call, for a performer that keeps at most `most` bytes of one.
+    ///
+    /// A larger result is replaced by a failure that tells the model so, before anything is
+    /// recorded. Other outcomes are returned unchanged.
+    ///
+    /// # Errors
+    ///
+    /// The outcome cannot be written as JSON.
+    ///
+    /// ```
+    /// use toolwright_module::ToolCall;
+    /// use toolwright_module::message::ToolResult;
+    /// use toolwright_orchestrator::perform::{Outcome, OutcomeKind};
+    ///
+    /// let call = ToolCall::new("1", "read_file", "{}");
+    /// let result = ToolResult::new(&call, "a".repeat(1000));
+    /// let outcome = Outcome::new(OutcomeKind::Called { result, error: None });
+    /// assert_eq!(outcome.clone().with_most_bytes(&call, 2000)?, outcome);
+    /// let OutcomeKind::Called { result, .. } = outcome.with_most_bytes(&call, 500)?.kind else {
+    ///     unreachable!("it is a call");
+    /// };
+    /// assert!(result.failed);
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn with_most_bytes(mut self, call: &ToolCall, most: u64) -> serde_json::Result<Self> {
+        if !matches!(self.kind, OutcomeKind::Called { .. }) {
+            return Ok(self);
+        }
+        let mut size = Size(0);
+        serde_json::to_writer(&mut size, &self.kind)?;
+        let Size(size) = size;
+        if size > most {
+            let text = format!(
+                "The call was made, but its result of {size} bytes was dropped: this run keeps at most {most} bytes of a result. Do not repeat a call that changes something. Ask for less, for example for a part of it."
+            );
+            let result = ToolResult::failed(call, text.clone());
+            self.kind = OutcomeKind::Called { result, error: Some(text) };
+        }
+        Ok(self)
+    }
+}
+
+/// The number of bytes that were written.
+struct Size(u64);
+
+impl io::Write for Size {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
