@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use serde_json::json;
-use toolwright_examples::{AgentArgs, Input, note, tell, terminated};
+use toolwright_cli::{AgentArgs, Input, note, tell, terminated};
 use toolwright_module::error::Stage;
 
 /// An assistant with tools, for one prompt or for a conversation.

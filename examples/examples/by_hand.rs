@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use clap::Parser;
-use toolwright_examples::{ServerArgs, say};
+use toolwright_cli::{ServerArgs, say};
 use toolwright_memory::Memory;
 use toolwright_module::error::Audience;
 use toolwright_module::message::ToolResult;

@@ -6,7 +6,7 @@
 use std::error::Error;
 
 use clap::Parser;
-use toolwright_examples::{note, say};
+use toolwright_cli::{note, say};
 use toolwright_github::GitHub;
 use toolwright_memory::Memory;
 use toolwright_signature::Dialect;

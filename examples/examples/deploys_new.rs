@@ -7,7 +7,7 @@ use std::error::Error;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_examples::say;
+use toolwright_cli::say;
 use toolwright_module::{Dialect, Effect, Reply, Result, Signature, Tool};
 use toolwright_orchestrator::{ApprovalPolicy, ReAct, ToolOrchestrator};
 

@@ -11,7 +11,7 @@ use std::error::Error;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_examples::say;
+use toolwright_cli::say;
 use toolwright_module::{Effect, Reply, Signature};
 use toolwright_orchestrator::{ReAct, ToolOrchestrator};
 

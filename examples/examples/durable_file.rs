@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use scripted_run::{EchoModule, Script, approve, die_at, effect, ended, log, plan};
 use serde_json::Value;
-use toolwright_examples::say;
+use toolwright_cli::say;
 use toolwright_journal::Journal;
 use toolwright_module::{Context, Effect, Tool};
 use toolwright_orchestrator::ToolOrchestrator;

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Args as Group, Parser, Subcommand};
 use serde_json::{Value, json};
-use toolwright_examples::{note, note_left_out, say, started_by, tell, terminated};
+use toolwright_cli::{note, note_left_out, say, started_by, tell, terminated};
 use toolwright_mcp::{McpClient, McpClientBuilder, McpError};
 use toolwright_module::error::Audience;
 use toolwright_module::message::Part;

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use clap::Parser;
 use tokio::net::TcpListener;
-use toolwright_examples::{ToolArgs, note, terminated};
+use toolwright_cli::{ToolArgs, note, terminated};
 use toolwright_mcp::{McpError, McpServer};
 use toolwright_module::{Cancellation, Error, Result};
 use tracing_subscriber::filter::LevelFilter;

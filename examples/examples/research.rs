@@ -11,7 +11,7 @@ use std::sync::Arc;
 use clap::Parser;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_examples::{Screen, ServerArgs, say};
+use toolwright_cli::{Screen, ServerArgs, say};
 use toolwright_module::testing::SchemaDriven;
 use toolwright_module::{
     ChainOfThought, Context, Effect, LanguageModel, Predict, Signature, Tool, from_fn,

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use toolwright_examples::{AgentArgs, Input, note, runs, say, terminated};
+use toolwright_cli::{AgentArgs, Input, note, runs, say, terminated};
 use toolwright_journal::Journal;
 
 /// The runs of a journal.

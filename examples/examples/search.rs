@@ -12,7 +12,7 @@ use std::sync::Arc;
 use clap::Parser;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_examples::{ServerArgs, say};
+use toolwright_cli::{ServerArgs, say};
 use toolwright_module::testing::SchemaDriven;
 use toolwright_module::{
     AnyModule, ChainOfThought, Context, Effect, LanguageModel, Module, Predict, Result, Signature,

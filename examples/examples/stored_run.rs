@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rusqlite::Connection;
 use scripted_run::{EchoModule, Script, approve, die_at, effect, ended, plan};
-use toolwright_examples::say;
+use toolwright_cli::say;
 use toolwright_module::model::BoxFuture;
 use toolwright_module::{Context, Tool};
 use toolwright_orchestrator::ToolOrchestrator;

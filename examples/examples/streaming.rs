@@ -10,7 +10,7 @@ use toolwright_module::model::Settings;
 use clap::Parser;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_examples::{ServerArgs, note, say};
+use toolwright_cli::{ServerArgs, note, say};
 use toolwright_module::budget::{Budget, Ledger};
 use toolwright_module::predict::{Example, OutputMode, PredictEvent};
 use toolwright_module::testing::Scripted;

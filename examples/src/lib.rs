@@ -1,26 +1,4 @@
-//! Code that the example programs share: choosing a model and tools, reading the user's input and
-//! showing a run.
-
-#![warn(missing_docs)]
-
-mod approve;
-mod assistant;
-mod choose;
-mod input;
-pub mod runs;
-mod servers;
-mod show;
-mod signals;
-mod toolbox;
-
-pub use approve::decide;
-pub use assistant::{AgentArgs, Assistant, End};
-pub use choose::{Chosen, ModelArgs, NoModel, Provider, ServerArgs};
-pub use input::Input;
-pub use servers::{McpArgs, note_left_out, started_by};
-pub use show::{Screen, note, printable, say, summary, tell, visible};
-pub use signals::terminated;
-pub use toolbox::ToolArgs;
+//! The code of the pages, which the documentation tests compile and run.
 
 /// The code on the pages in `docs`, compiled and run.
 #[cfg(doctest)]

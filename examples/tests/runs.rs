@@ -190,7 +190,7 @@ fn runs_are_listed_shown_resumed_and_deleted() {
 
 #[test]
 fn a_run_is_shown_with_agents_below_decisions_and_lost_calls() {
-    use toolwright_examples::runs::show;
+    use toolwright_cli::runs::show;
     use toolwright_orchestrator::Task;
     use toolwright_orchestrator::perform::Record;
 

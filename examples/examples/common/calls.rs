@@ -1,7 +1,7 @@
 //! Calls the tools of a toolset as a model would: a name and JSON in, text out.
 
 use clap::Args;
-use toolwright_examples::say;
+use toolwright_cli::say;
 use toolwright_module::{Context, Error, Result, Tool};
 
 /// One call from the command line.

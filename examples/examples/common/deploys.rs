@@ -7,7 +7,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use toolwright_examples::{note, say};
+use toolwright_cli::{note, say};
 use toolwright_journal::Journal;
 use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::model::{BoxFuture, Capabilities};
