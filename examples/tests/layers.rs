@@ -76,9 +76,26 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "toolwright-cli",
+        &[
+            "toolwright-anthropic",
+            "toolwright-gemini",
+            "toolwright-github",
+            "toolwright-journal",
+            "toolwright-mcp",
+            "toolwright-memory",
+            "toolwright-module",
+            "toolwright-openai",
+            "toolwright-orchestrator",
+            "toolwright-signature",
+            "toolwright-text",
+        ],
+    ),
+    (
         "toolwright-examples",
         &[
             "toolwright",
+            "toolwright-cli",
             "toolwright-anthropic",
             "toolwright-gemini",
             "toolwright-github",
