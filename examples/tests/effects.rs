@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::{Arc, Condvar, Mutex};
 
 use crate::api_client::Api;
-use crate::files::Files;
+use toolwright_cli::files::Files;
 use crate::toolset_server::{Server, answer};
 use crate::toolset_support::{LONGEST, cities, said};
 use serde_json::json;
