@@ -17,6 +17,7 @@ use crate::record::{Options, Recorded};
 use crate::schema::AnswerSchema;
 use crate::servers::McpArgs;
 use crate::show::note;
+use crate::signals::Interrupts;
 use crate::toolbox::ToolArgs;
 
 /// Maximum number of tokens of a reply, if the arguments have none.
@@ -24,7 +25,6 @@ const OUTPUT_TOKENS: u64 = 4096;
 
 /// Arguments that make an agent: its model, its tools and its limits.
 #[derive(Clone, Default, Args)]
-#[command(next_help_heading = "Agent")]
 pub struct AgentArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
@@ -36,7 +36,7 @@ pub struct AgentArgs {
     mcp: McpArgs,
 
     /// Instructions for the model, as its system message
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, help_heading = "Agent", value_name = "TEXT")]
     system: Option<String>,
 
     /// Form of the answer, which is printed as JSON: fields such as 'name, age int, tags list of
@@ -45,29 +45,29 @@ pub struct AgentArgs {
     /// A field is a name with a type: text (the default), int, number, bool, `list of` a type,
     /// words such as `small|large`, or {more fields}. A `?` at its end makes it optional, and a
     /// description may follow after a colon. `list of` a type alone is a list.
-    #[arg(long, value_name = "FIELDS|FILE|JSON")]
+    #[arg(long, help_heading = "Agent", value_name = "FIELDS|FILE|JSON")]
     schema: Option<AnswerSchema>,
 
     /// Let the model select tools in its text, for models that cannot call tools; replies are not
     /// streamed
-    #[arg(long)]
+    #[arg(long, help_heading = "Agent")]
     selector: bool,
 
     /// Ask before each irreversible call, and before each call of an MCP server's tool; needs a
     /// terminal
-    #[arg(long)]
+    #[arg(long, help_heading = "Agent")]
     pub approve: bool,
 
     /// Maximum number of model calls for one task
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, help_heading = "Agent", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_model_calls: Option<u64>,
 
     /// Maximum time for one task, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, help_heading = "Agent", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     max_time: Option<u64>,
 
     /// Maximum number of tokens of each reply. Default: 4096
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, help_heading = "Agent", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_output_tokens: Option<u64>,
 
     /// Print only JSON on stdout, one object per line
@@ -177,6 +177,7 @@ impl AgentArgs {
             json: args.json,
             journal,
             servers,
+            interrupts: Interrupts::listen(),
             started: Cell::new(0),
         }))
     }

@@ -26,6 +26,7 @@ use crate::model::Chosen;
 use crate::record::Options;
 use crate::runs;
 use crate::show::{Screen, note, say, say_json, summary, tell};
+use crate::signals::Interrupts;
 
 /// The name of the metadata with the folder in which a run was started.
 const FOLDER: &str = "folder";
@@ -46,6 +47,7 @@ pub struct Assistant {
     pub(crate) json: bool,
     pub(crate) journal: Option<Journal>,
     pub(crate) servers: Vec<McpClient>,
+    pub(crate) interrupts: Interrupts,
     /// Number of runs that were started.
     pub(crate) started: Cell<u32>,
 }
@@ -225,7 +227,7 @@ impl Assistant {
             note("(one task per line; Ctrl-C ends a task, Ctrl-D the conversation)");
         }
         let mut so_far: Option<Run> = None;
-        while let Some(task) = input.task().await? {
+        while let Some(task) = input.task(self.interrupts.next()).await? {
             if task.trim().is_empty() {
                 continue;
             }
@@ -290,6 +292,7 @@ impl Assistant {
         if let (true, Some(id)) = (self.json, &kept) {
             tell(&json!({ "run": id }));
         }
+        self.interrupts.forget();
         let screen = Arc::new(Screen::new(!self.json));
         let (cancellation, ledger) = (Cancellation::default(), Ledger::default());
         let cx = self
@@ -309,7 +312,7 @@ impl Assistant {
         let mut running = std::pin::pin!(running);
         let finished = tokio::select! {
             finished = &mut running => finished,
-            _ = tokio::signal::ctrl_c() => {
+            () = self.interrupts.next() => {
                 // The run stops and returns an error with the stage `Cancelled`.
                 cancellation.cancel();
                 running.await

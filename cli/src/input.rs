@@ -82,12 +82,12 @@ impl Input {
         self.terminal
     }
 
-    /// Returns the next task, or `None` at the end of a pipe and after Ctrl-C or Ctrl-D.
-    ///
-    /// # Errors
-    ///
-    /// If reading fails.
-    pub async fn task(&self) -> io::Result<Option<String>> {
+    /// Returns the next task, or `None` at the end of a pipe, after Ctrl-D, and if the user
+    /// interrupts the program.
+    pub(crate) async fn task(
+        &self,
+        interrupted: impl Future<Output = ()>,
+    ) -> io::Result<Option<String>> {
         let line = self.line("> ", String::new(), true);
         if self.terminal {
             // On a terminal, the editor handles Ctrl-C.
@@ -95,7 +95,7 @@ impl Input {
         }
         tokio::select! {
             line = line => line,
-            _ = tokio::signal::ctrl_c() => Ok(None),
+            () = interrupted => Ok(None),
         }
     }
 

@@ -81,7 +81,7 @@ impl Keys {
         });
         let known = environment.chain(self.file.values().cloned());
         known.map(|key| key.trim().to_owned()).any(|key| key.len() >= 8 && text.contains(&key))
-            || text.split(|c: char| c.is_whitespace() || "\"'=,;".contains(c)).any(looks_like_key)
+            || text.split(|c| !is_of_key(c)).any(looks_like_key)
     }
 }
 
@@ -90,9 +90,11 @@ fn looks_like_key(word: &str) -> bool {
     const PREFIXES: [&str; 10] =
         ["sk-", "sk_", "gsk_", "xai-", "AIza", "ghp_", "gho_", "github_pat_", "hf_", "pplx-"];
     let body = PREFIXES.iter().find_map(|prefix| word.strip_prefix(prefix));
-    body.is_some_and(|body| {
-        body.len() >= 16 && body.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
-    })
+    body.is_some_and(|body| body.len() >= 16)
+}
+
+fn is_of_key(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_')
 }
 
 #[cfg(unix)]
@@ -117,7 +119,7 @@ mod tests {
         let keys = Keys { file: BTreeMap::from([("A".to_owned(), "made-up-key".to_owned())]) };
         assert!(keys.are_in("it is made-up-key."));
         assert!(keys.are_in("export OPENAI_API_KEY=sk-test-0123456789abcdef"));
-        assert!(keys.are_in("\"ghp_0123456789abcdefghij\""));
+        assert!(keys.are_in("\"ghp_0123456789abcdefghij\"") && keys.are_in("sk-0123456789abcdef."));
         assert!(!keys.are_in("sk-short, task-0123456789abcdefghij, and made up"));
     }
 }

@@ -25,6 +25,10 @@ Examples:
   toolwright run --mcp 'npx -y @modelcontextprotocol/server-filesystem .' --approve \"Tidy up.\"
   git diff | toolwright run --tools none --system \"Review the change.\" -")]
 pub struct RunArgs {
+    /// The task; `-` reads it from standard input
+    #[arg(required = true)]
+    task: Vec<String>,
+
     #[command(flatten)]
     agent: AgentArgs,
 
@@ -34,10 +38,6 @@ pub struct RunArgs {
     /// Begin another run, even if a run of this task was cut off in this folder
     #[arg(long, help_heading = "Journal")]
     new: bool,
-
-    /// The task; `-` reads it from standard input
-    #[arg(required = true)]
-    task: Vec<String>,
 }
 
 /// Arguments of `record`.

@@ -10,7 +10,7 @@ pub(crate) struct McpArgs {
     /// Also use the tools of an MCP server: the command that starts it, or its URL; can be
     /// repeated. From the environment, a command gets only variables such as PATH and HOME, and no
     /// keys
-    #[arg(long = "mcp", value_name = "COMMAND|URL")]
+    #[arg(long = "mcp", help_heading = "Tools", value_name = "COMMAND|URL")]
     servers: Vec<String>,
 }
 

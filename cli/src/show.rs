@@ -54,8 +54,8 @@ impl Screen {
     fn wait_for(&self, what: String) {
         // A spinner would overwrite a line that is not finished.
         if let Some(spinner) = self.spinner.as_ref().filter(|_| !self.is_mid_line()) {
-            spinner.reset();
             spinner.set_message(what);
+            spinner.reset();
             spinner.enable_steady_tick(Duration::from_millis(100));
         }
     }

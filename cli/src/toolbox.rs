@@ -21,7 +21,13 @@ pub struct ToolArgs {
     /// - text: search, count, cut and sort text
     /// - github: read from GitHub with the token in GH_TOKEN or GITHUB_TOKEN, or only public data
     /// - files:FOLDER: read, write, list and delete the files of this folder
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', verbatim_doc_comment)]
+    #[arg(
+        long,
+        help_heading = "Tools",
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        verbatim_doc_comment
+    )]
     tools: Vec<Toolset>,
 }
 

@@ -41,6 +41,11 @@ fn until_asked(server: &Server, count: usize) {
     panic!("the server got {} requests", server.asked().len());
 }
 
+fn type_in(session: &mut PtySession, text: &str) {
+    session.send(text).unwrap();
+    session.flush().unwrap();
+}
+
 fn ended(session: &PtySession, code: i32) {
     let status = session.process().wait().unwrap();
     assert_eq!(format!("{status:?}").split(", ").nth(1), Some(&*format!("{code})")), "{status:?}");
@@ -56,7 +61,7 @@ fn a_terminal_has_a_spinner_and_colours_and_a_pipe_has_neither() {
     let shown = session.exp_eof().unwrap();
     assert!(shown.contains("the model is thinking"), "{shown:?}");
     assert!(shown.contains(&format!("{STYLE}36m-> memory_count{STYLE}0m {{}}")), "{shown:?}");
-    assert!(shown.contains("\r\nNone.\r\n"), "{shown:?}");
+    assert!(shown.contains("\u{1b}[2KNone.\r\n"), "{shown:?}");
 
     // The user wants no colours.
     let model = server(&replies);
@@ -87,13 +92,13 @@ fn a_line_can_be_edited_and_is_there_again_but_not_one_with_a_key() {
     let mut session = at_terminal(chat(&model, folder.path()));
     session.exp_string("> ").unwrap();
     // Backspace, twice.
-    session.send("Say one.xy\u{7f}\u{7f}\r").unwrap();
+    type_in(&mut session, "Say one.xy\u{7f}\u{7f}\r");
     session.exp_string("One.").unwrap();
     session.exp_string("> ").unwrap();
-    session.send(&format!("My key is {key}.\r")).unwrap();
+    type_in(&mut session, &format!("My key is {key}.\r"));
     session.exp_string("Two.").unwrap();
     session.exp_string("> ").unwrap();
-    session.send("And with SECRET_WORD.\r").unwrap();
+    type_in(&mut session, "And with SECRET_WORD.\r");
     session.exp_string("Three.").unwrap();
     session.exp_string("> ").unwrap();
     session.send_control('d').unwrap();
@@ -117,10 +122,10 @@ fn a_line_can_be_edited_and_is_there_again_but_not_one_with_a_key() {
     command.env("SOME_TOKEN", "made-up-word-of-a-key");
     let mut session = at_terminal(command);
     session.exp_string("> ").unwrap();
-    session.send("\u{1b}[A\u{1b}[A\r").unwrap();
+    type_in(&mut session, "\u{1b}[A\u{1b}[A\r");
     session.exp_string("Four.").unwrap();
     session.exp_string("> ").unwrap();
-    session.send("It is made-up-word-of-a-key\r").unwrap();
+    type_in(&mut session, "It is made-up-word-of-a-key\r");
     session.exp_string("Four.").unwrap();
     session.exp_string("> ").unwrap();
     session.send_control('d').unwrap();
@@ -136,12 +141,12 @@ fn ctrl_c_ends_a_task_and_not_the_conversation() {
     let model = server(&[String::new(), says("Hello.")]);
     let mut session = at_terminal(chat(&model, folder.path()));
     session.exp_string("> ").unwrap();
-    session.send("Wait for ever.\r").unwrap();
+    type_in(&mut session, "Wait for ever.\r");
     until_asked(&model, 1);
     session.send_control('c').unwrap();
     session.exp_string("cancelled after").unwrap();
     session.exp_string("> ").unwrap();
-    session.send("Say hello.\r").unwrap();
+    type_in(&mut session, "Say hello.\r");
     session.exp_string("Hello.").unwrap();
     session.exp_string("> ").unwrap();
     session.send_control('d').unwrap();
@@ -176,7 +181,7 @@ fn a_question_is_answered_at_the_terminal() {
         session.exp_string("memory_clear {} is irreversible").unwrap();
         for answer in answers {
             session.exp_string("allow it? y(es) n(o) e(dit) ").unwrap();
-            session.send(&format!("{answer}\r")).unwrap();
+            type_in(&mut session, &format!("{answer}\r"));
         }
         session.exp_string("Ready.").unwrap();
         session.exp_eof().unwrap();
@@ -192,10 +197,10 @@ fn a_question_is_answered_at_the_terminal() {
     command.args(["--approve", "Delete it."]);
     let mut session = at_terminal(command);
     session.exp_string("allow it? ").unwrap();
-    session.send("e\r").unwrap();
+    type_in(&mut session, "e\r");
     session.exp_string("arguments: ").unwrap();
     // Ctrl-U empties the line.
-    session.send("\u{15}{\"key\": \"color\"}\r").unwrap();
+    type_in(&mut session, "\u{15}{\"key\": \"color\"}\r");
     session.exp_string("Ready.").unwrap();
     session.exp_eof().unwrap();
     let said = model.asked()[1]["messages"].to_string();
