@@ -27,7 +27,6 @@ mod toolbox;
 mod tools;
 
 pub use agent::AgentArgs;
-pub use approve::decide;
 pub use assistant::{Assistant, End};
 pub use chat::ChatArgs;
 pub use folders::runs as runs_folder;

@@ -75,3 +75,24 @@ fn the_tools_of_servers_are_beside_those_of_toolsets() {
     assert_eq!(lines(&ran.stdout).len(), 8 + 9);
     mcp::ended(&numbers);
 }
+
+#[test]
+fn the_files_of_a_folder_are_written_listed_read_and_deleted() {
+    let folder = TempDir::new().unwrap();
+    let files = format!("files:{}", folder.path().display());
+    for (tool, arguments, said) in [
+        ("file_write", r#"{"path": "notes/oslo.txt", "text": "Rain."}"#, "Wrote 5 bytes."),
+        (
+            "file_list",
+            r#"{"path": "notes"}"#,
+            r#"{"entries":[{"name":"oslo.txt","kind":"file"}],"left_out":0,"unnamed":0}"#,
+        ),
+        ("file_read", r#"{"path": "notes/oslo.txt"}"#, "Rain."),
+        ("file_delete", r#"{"path": "notes/oslo.txt"}"#, "Deleted."),
+    ] {
+        let ran = tools(&["call", tool, arguments, "--tools", &files]);
+        assert_eq!((ran.code, ran.stdout.trim_end()), (Some(0), said), "{}", ran.stderr);
+    }
+    let gone = tools(&["call", "file_read", r#"{"path": "notes/oslo.txt"}"#, "--tools", &files]);
+    assert_eq!(gone.stderr, "There is no `notes/oslo.txt`; file_list shows what there is.\n");
+}
