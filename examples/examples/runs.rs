@@ -85,6 +85,7 @@ async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
             let asks = io::stdin().is_terminal() && !agent.json;
             let input = asks.then(|| Input::terminal(None)).transpose()?;
             let prompt = runs::text(&journal.task(&id)?);
+            let agent = agent.of_run(&journal.run(&id)?)?;
             let assistant = agent.assistant(Some(&prompt), asks, Some(&args.journal)).await?;
             let Some(assistant) = assistant else { return Ok(ExitCode::from(130)) };
             let end = assistant.resume(&id, input.as_ref()).await;
