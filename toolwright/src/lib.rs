@@ -44,6 +44,8 @@
 //! the crate `tokio`, so that `#[tokio::main(crate = "toolwright::tokio")]` needs no other
 //! dependency.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "tokio")]
 pub use tokio;
 #[cfg(feature = "anthropic")]

@@ -132,6 +132,8 @@
 #![cfg_attr(not(feature = "client"), doc = "[`McpClient`]: crate")]
 #![cfg_attr(not(feature = "server"), doc = "[`McpServer`]: crate")]
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod error;
 #[cfg(feature = "client")]
 mod mcp_client;
