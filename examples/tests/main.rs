@@ -46,6 +46,7 @@ mod mcp_programs;
 #[cfg(target_os = "linux")]
 mod mcp_servers;
 mod programs;
+mod publishing;
 mod reading;
 mod real_server;
 mod replay;
