@@ -1,6 +1,6 @@
 //! What changed between two versions of contracts, and whom it breaks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use serde_json::Value;
@@ -39,7 +39,7 @@ pub struct ContractChange {
     pub kind: ContractChangeKind,
 }
 
-/// What changed in a contract.
+/// What changed in a contract. `{}` is the change in words, without the contract's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ContractChangeKind {
@@ -116,8 +116,9 @@ impl ContractChange {
             let contract = || before.name().to_owned();
             found.extend(kinds.into_iter().map(|kind| Self { contract: contract(), kind }));
         }
+        let known: HashSet<_> = old.iter().map(Contract::name).collect();
         for now in new {
-            if !old.iter().any(|before| before.name() == now.name()) {
+            if !known.contains(now.name()) {
                 let contract = now.name().to_owned();
                 found.push(Self { contract, kind: ContractChangeKind::Added });
             }
@@ -146,21 +147,21 @@ impl fmt::Display for ContractChange {
         if !breaks.is_empty() {
             write!(f, "BREAKS {breaks}: ")?;
         }
-        let (side, rule) = match &self.kind {
-            ContractChangeKind::Added => return f.write_str("is new"),
-            ContractChangeKind::Removed => return f.write_str("is removed"),
-            ContractChangeKind::Title => return f.write_str("has another title"),
-            ContractChangeKind::Description => return f.write_str("has another description"),
-            ContractChangeKind::OutputSchema => return f.write_str("the output has a schema now"),
-            ContractChangeKind::Words(side) => {
-                return write!(f, "the words of the {side} schema changed");
-            }
-            ContractChangeKind::NarrowerInput(rule) | ContractChangeKind::WiderInput(rule) => {
-                (Side::Input, rule)
-            }
-            ContractChangeKind::WiderOutput(rule) | ContractChangeKind::NarrowerOutput(rule) => {
-                (Side::Output, rule)
-            }
+        self.kind.fmt(f)
+    }
+}
+
+impl fmt::Display for ContractChangeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (side, rule) = match self {
+            Self::Added => return f.write_str("is new"),
+            Self::Removed => return f.write_str("is removed"),
+            Self::Title => return f.write_str("has another title"),
+            Self::Description => return f.write_str("has another description"),
+            Self::OutputSchema => return f.write_str("the output has a schema now"),
+            Self::Words(side) => return write!(f, "the words of the {side} schema changed"),
+            Self::NarrowerInput(rule) | Self::WiderInput(rule) => (Side::Input, rule),
+            Self::WiderOutput(rule) | Self::NarrowerOutput(rule) => (Side::Output, rule),
         };
         let ChangedRule { path, before, now } = rule;
         write!(f, "{side} {path}: before {before}, now {now}")
