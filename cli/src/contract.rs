@@ -171,8 +171,8 @@ fn lower(
 }
 
 /// A rule that a dialect cannot express.
-#[derive(Debug, Serialize)]
-pub struct LostRule {
+#[derive(Serialize)]
+struct LostRule {
     side: String,
     path: String,
     keyword: String,
@@ -183,11 +183,7 @@ pub struct LostRule {
 
 /// Returns the tool of a contract in the form of a provider, or only the schema of its output, with
 /// the rules that are lost.
-///
-/// # Errors
-///
-/// If the dialect cannot express the schema.
-pub fn lowered(
+fn lowered(
     contract: &Contract,
     dialect: Dialect,
     output: bool,

@@ -1,5 +1,6 @@
 //! The report of a comparison: text, Markdown and JSON.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use serde_json::{Value, json};
@@ -158,6 +159,11 @@ impl Report<'_> {
         }
         let unchanged = comparison.unchanged;
         let _ = write!(text, ", {others} changed, {added} new, {unchanged} unchanged");
+        let left_out = self.old.left_out.iter().chain(&self.new.left_out).map(|(name, _)| name);
+        let left_out = left_out.collect::<HashSet<_>>().len();
+        if left_out > 0 {
+            let _ = write!(text, ", {left_out} left out and not compared");
+        }
         text
     }
 }

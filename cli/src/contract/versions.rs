@@ -148,8 +148,8 @@ impl Renamed {
         };
         let (removed, added) = (absent(old, new), absent(new, old));
         let mut found = HashMap::new();
-        // The same schemas say more than the same description.
-        for key in [description as fn(&Contract) -> Option<String>, schemas] {
+        // A name in another notation says the most, and the same description the least.
+        for key in [description as fn(&Contract) -> Option<String>, schemas, letters] {
             let (removed, added) = (by(key, &removed), by(key, &added));
             for (key, before) in removed {
                 if let (Some(before), Some(Some(now))) = (before, added.get(&key)) {
@@ -178,6 +178,11 @@ fn by(
         }
     }
     names
+}
+
+/// Returns the name without its notation: `getWeather` and `get-weather` are the same.
+fn letters(contract: &Contract) -> Option<String> {
+    Some(contract.name().replace(['_', '-'], "").to_lowercase())
 }
 
 fn description(contract: &Contract) -> Option<String> {

@@ -21,6 +21,12 @@ use crate::reading::pattern::Pattern;
 use crate::schema::graph::{ANY_ID, Id, ObjectRule, Rest, Schemas};
 use crate::schema::types::Types;
 
+/// The words about a field that one of the two schemas does not have.
+pub(crate) const ABSENT: [&str; 3] = [COMES_NOT, TAKEN_NOT, NOT_NAMED];
+const COMES_NOT: &str = "has no such field";
+const TAKEN_NOT: &str = "takes no such field";
+const NOT_NAMED: &str = "does not name it";
+
 /// The fields that an object may have.
 ///
 /// ```text
@@ -144,7 +150,7 @@ impl<'a> Comparing<'a> {
         missing.sort_unstable();
         for name in &missing {
             let known = comes.may_have(name);
-            let words = if known { "may be missing" } else { "has no such field" };
+            let words = if known { "may be missing" } else { COMES_NOT };
             self.below_field(name, |all| all.differ(|_| (words, "is required")));
         }
         missing.is_empty()
@@ -183,8 +189,7 @@ impl<'a> Comparing<'a> {
                     let Some(rest) = takes.rest.filter(|_| !ignored) else {
                         let always = comes.required.contains(name);
                         let ours = if always { "has this field" } else { "may have this field" };
-                        let theirs =
-                            if ignored { "does not name it" } else { "takes no such field" };
+                        let theirs = if ignored { NOT_NAMED } else { TAKEN_NOT };
                         return all.differ(|_| (ours, theirs));
                     };
                     known.push(rest);

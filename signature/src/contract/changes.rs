@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::Contract;
-use crate::comparing::{Difference, Sides};
+use crate::comparing::{ABSENT, Difference, Sides};
 use crate::error::Side;
 
 /// A change between two versions of a contract. `{}` is one line for a person.
@@ -180,9 +180,10 @@ fn kinds(before: &Contract, now: &Contract) -> Vec<ContractChangeKind> {
     let (old, new) = (before.input(), now.input());
     // "Ours" are the rules of the sender of an input and of the reader of an output.
     let narrower = inputs(old, new).into_iter().map(|one| rule(one.path, one.ours, one.theirs));
-    kinds.extend(narrower.map(ContractChangeKind::NarrowerInput));
     let wider = inputs(new, old).into_iter().map(|one| rule(one.path, one.theirs, one.ours));
-    kinds.extend(wider.map(ContractChangeKind::WiderInput));
+    let (narrower, wider) = fields_once(narrower.collect(), wider.collect());
+    kinds.extend(narrower.into_iter().map(ContractChangeKind::NarrowerInput));
+    kinds.extend(wider.into_iter().map(ContractChangeKind::WiderInput));
     push_words(&mut kinds, rules, Side::Input, old != new);
 
     if before.output_to_read().is_none() {
@@ -192,14 +193,29 @@ fn kinds(before: &Contract, now: &Contract) -> Vec<ContractChangeKind> {
     let rules = kinds.len();
     let wider = before.output_differences(now).into_iter();
     let wider = wider.map(|one| rule(one.path, one.ours, one.theirs));
-    kinds.extend(wider.map(ContractChangeKind::WiderOutput));
     let narrower = now.output_differences(before).into_iter();
     let narrower = narrower.map(|one| rule(one.path, one.theirs, one.ours));
-    kinds.extend(narrower.map(ContractChangeKind::NarrowerOutput));
+    let (wider, narrower) = fields_once(wider.collect(), narrower.collect());
+    kinds.extend(wider.into_iter().map(ContractChangeKind::WiderOutput));
+    kinds.extend(narrower.into_iter().map(ContractChangeKind::NarrowerOutput));
     let differ = before.output_to_read() != now.output_to_read()
         || before.output_to_write() != now.output_to_write();
     push_words(&mut kinds, rules, Side::Output, differ);
     kinds
+}
+
+/// Removes the harmless half of a field that is new or gone. Such a field is a difference in both
+/// directions, and the breaking one says all of it.
+fn fields_once(
+    breaking: Vec<ChangedRule>,
+    mut harmless: Vec<ChangedRule>,
+) -> (Vec<ChangedRule>, Vec<ChangedRule>) {
+    let is_field =
+        |rule: &ChangedRule| ABSENT.iter().any(|words| rule.before == *words || rule.now == *words);
+    let fields = breaking.iter().filter(|rule| is_field(rule)).map(|rule| rule.path.as_str());
+    let fields: HashSet<_> = fields.collect();
+    harmless.retain(|rule| !is_field(rule) || !fields.contains(rule.path.as_str()));
+    (breaking, harmless)
 }
 
 /// Adds [`ContractChangeKind::Words`] if the schemas differ and no rule does.
