@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use crate::common::{program, run};
 use crate::server::Server;
-use serde_json::{Value, json};
 
 const PROMPT: &str = "Store the key color with value blue, then tell me what you have stored.";
 
