@@ -130,8 +130,20 @@ fn sample(schema: &Value, valid: &Validator, count: usize, seed: u64) -> Vec<Val
             }
         }
     }
-    sampled.retain(|value| valid.is_valid(value));
+    sampled.retain(|value| is_exact(value) && valid.is_valid(value));
     sampled
+}
+
+/// Whether each number is one that JSON keeps everywhere. Contracts ignore bounds beyond these.
+fn is_exact(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => {
+            number.as_f64().is_none_or(|n| n.fract() != 0.0 || n.abs() < 9_007_199_254_740_992.0)
+        }
+        Value::Object(map) => map.values().all(is_exact),
+        Value::Array(items) => items.iter().all(is_exact),
+        _ => true,
+    }
 }
 
 /// The schema of values with the named fields only: a sender is expected to send no others.
@@ -140,7 +152,7 @@ fn closed(schema: &Value) -> Value {
         Value::Object(map) => {
             let mut map: Map<_, _> =
                 map.iter().map(|(word, value)| (word.clone(), closed(value))).collect();
-            if map.get("properties").is_some_and(Value::is_object) {
+            if ["properties", "patternProperties"].iter().any(|word| map.contains_key(*word)) {
                 map.entry("additionalProperties").or_insert(json!(false));
             }
             map.into()

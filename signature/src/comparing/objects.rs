@@ -125,12 +125,18 @@ impl<'a> Comparing<'a> {
         }
         // A field that reading may leave out is not certainly present.
         let rule = comes.rule;
-        comes.required.retain(|name| {
+        let may_be_left_out = |name: &str| {
             let field = rule.described_field(name);
             let may_be_null = field.is_some_and(|it| self.comes.graph.node(it.node).takes_null());
-            !may_be_null || self.kinds_that_come(name, &takes) == Types::ALL
-        });
-        let least = rule.fewest.max(comes.required.len());
+            may_be_null && self.kinds_that_come(name, &takes) != Types::ALL
+        };
+        comes.required.retain(|name| !may_be_left_out(name));
+        // Nor does it count towards the fewest fields.
+        let left_out = match (rule.fewest, takes.rule.fewest) {
+            (0, _) | (_, 0) => 0,
+            _ => comes.named().filter(|(name, _)| may_be_left_out(name)).count(),
+        };
+        let least = rule.fewest.saturating_sub(left_out).max(comes.required.len());
         let own = (least, rule.most.min(comes.most()));
         let mut fits = self.counts(own, (takes.rule.fewest, takes.rule.most), "fields");
         let looks: [fn(&mut Self, &Fields<'a>, &Fields<'a>) -> bool; 5] =
