@@ -9,7 +9,7 @@
 //! A normal run checks 600 pairs. The figures in `docs/contracts-in-ci.md` are those of:
 //!
 //! ```sh
-//! VERSIONS_PAIRS=12000 VERSIONS_VALUES=40 cargo test --release -p toolwright-signature --test main -- versions:: --nocapture
+//! VERSIONS_PAIRS=12000 VERSIONS_VALUES=24 cargo test --release -p toolwright-signature --test main -- versions:: --nocapture
 //! ```
 //!
 //! A failure prints the number of its pair. `VERSIONS_FIRST=NUMBER VERSIONS_PAIRS=1` repeats it.
