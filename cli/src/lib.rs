@@ -7,6 +7,7 @@
 mod approve;
 mod assistant;
 mod choose;
+pub mod contract;
 mod input;
 pub mod runs;
 mod servers;

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use toolwright_cli::contract::ContractArgs;
 use toolwright_cli::{AgentArgs, Input, note, terminated};
 
 /// Agents, tools, contracts and runs at a terminal.
@@ -26,6 +27,9 @@ enum Command {
         #[arg(required = true)]
         task: Vec<String>,
     },
+
+    /// Show, lower and compare the contracts of tools and predictors
+    Contract(ContractArgs),
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -52,5 +56,6 @@ async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
             assistant.close().await;
             Ok(end?.code())
         }
+        Command::Contract(contract) => contract.run().await,
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use crate::common::{program, run};
 use crate::server::Server;
-use serde_json::{Value, json};
 
 const PROMPT: &str = "Store the key color with value blue, then tell me what you have stored.";
 
@@ -48,8 +47,6 @@ fn what_is_missing_on_the_command_line_is_said() {
     let ran = run(program("assistant").args(["--api", "telepathy", "Hi."]));
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.contains("use `chat` or `responses`"), "{}", ran.stderr);
-    let ran = run(program("contracts").args(["--dialect", "klingon"]));
-    assert!(ran.stderr.contains("choose one of json-schema"), "{}", ran.stderr);
 }
 
 #[test]
@@ -128,9 +125,7 @@ fn a_run_that_fails_is_recorded_as_far_as_it_came() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_program_whose_output_nobody_reads_does_not_panic() {
-    for arguments in
-        [&["contracts"][..], &["search"], &["by_hand"], &["assistant", "--offline", PROMPT]]
-    {
+    for arguments in [&["search"][..], &["by_hand"], &["assistant", "--offline", PROMPT]] {
         let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let mut child = program(arguments[0])
             .args(&arguments[1..])
@@ -257,34 +252,4 @@ fn three_tools_with_three_models_run() {
 fn the_tools_of_an_agent_export_as_mcp_shows_them() {
     let ran = run(program("research").arg("--mcp"));
     insta::assert_snapshot!(ran.stdout);
-}
-
-#[test]
-fn contracts_prints_every_tool_in_every_dialect() {
-    let tools = |dialect: &str| -> Vec<Value> {
-        let ran = run(program("contracts").args(["--dialect", dialect]));
-        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-        serde_json::from_str(&ran.stdout).unwrap()
-    };
-    for dialect in ["json-schema", "openai-strict", "openai-loose", "anthropic", "gemini", "mcp"] {
-        let tools = tools(dialect);
-        let name = |tool: &Value| match tool.get("function").unwrap_or(tool)["name"].as_str() {
-            Some(name) => name.split('_').next().unwrap().to_owned(),
-            None => panic!("{dialect}: {tool}"),
-        };
-        let count = |toolset| tools.iter().filter(|tool| name(tool) == toolset).count();
-        assert_eq!([count("memory"), count("text"), count("github")], [9, 8, 7], "{dialect}");
-        assert_eq!(tools.len(), 24, "{dialect}");
-    }
-    for tool in tools("openai-strict") {
-        assert_eq!(tool["function"]["strict"], json!(true), "{tool}");
-        let parameters = &tool["function"]["parameters"];
-        let properties: Vec<_> = parameters["properties"].as_object().unwrap().keys().collect();
-        assert_eq!(parameters["required"], json!(properties), "{tool}");
-        assert_eq!(parameters["additionalProperties"], json!(false));
-    }
-    for tool in tools("mcp") {
-        assert_eq!(tool["inputSchema"]["type"], "object");
-        assert_eq!(tool["outputSchema"]["type"], "object");
-    }
 }
