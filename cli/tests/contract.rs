@@ -1,5 +1,4 @@
 //! The command `contract`, as a process.
-#![cfg(test)]
 
 use std::fmt::Write as _;
 use std::fs;

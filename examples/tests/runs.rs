@@ -1,13 +1,17 @@
-//! The assistant with a journal, which is killed and started again, and the program `runs`.
+//! The program `runs`, on runs that were cut off or wait.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use toolwright_journal::{Journal, RunStatus};
+use toolwright_journal::Journal;
+use toolwright_memory::Memory;
 use toolwright_module::approval::Decision;
+use toolwright_module::model::Settings;
+use toolwright_module::{Context, Effect};
+use toolwright_openai::OpenAi;
+use toolwright_orchestrator::{ApprovalPolicy, ToolOrchestrator};
 
 use crate::common::{Ran, program, run};
 use crate::server::Server;
@@ -39,111 +43,57 @@ fn server(replies: &[String]) -> Server {
     Server::start(&replies.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-fn assistant(server: &Server, folder: &Path) -> Command {
-    let mut command = program("assistant");
-    command.args(["--base-url", &server.base_url, "--model", "small", "--no-stream"]);
-    command.arg("--journal").arg(folder).stdin(Stdio::null());
-    command
-}
-
 fn runs(folder: &Path, arguments: &[&str]) -> Ran {
     run(program("runs").arg("--journal").arg(folder).args(arguments).stdin(Stdio::null()))
 }
 
-/// Starts an assistant that stores a color, and kills it at its next question. Returns the id of the
-/// run.
-fn cut_off(folder: &Path, prompt: &str) -> String {
+/// The agent of the command, which asks before irreversible calls.
+fn agent(server: &Server) -> ToolOrchestrator {
+    let model = OpenAi::at(&server.base_url, "small").unwrap();
+    let settings = Settings::default().with_max_output_tokens(4096);
+    ToolOrchestrator::new(model, Memory::default().tools().unwrap())
+        .unwrap()
+        .with_settings(settings)
+        .unwrap()
+        .with_approval(ApprovalPolicy::from_effect(Effect::Irreversible))
+        .unwrap()
+}
+
+fn context(task: &str) -> Context {
+    let metadata = toolwright_cli::runs::metadata(task);
+    Context::default().with_run("", metadata)
+}
+
+/// Begins a run that stores a color, and drops it at its next question.
+async fn cut_off(folder: &Path, id: &str, task: &str) {
     let silent = server(&[call("memory_store", STORE), String::new()]);
-    let mut command = assistant(&silent, folder);
-    let mut child = command.arg(prompt).stderr(Stdio::null()).spawn().unwrap();
-    for _ in 0..1_000 {
-        if silent.asked().len() == 2 {
-            break;
+    let (journal, agent, cx) = (Journal::open(folder).unwrap(), agent(&silent), context(task));
+    let second = async {
+        while silent.asked().len() < 2 {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
-        std::thread::sleep(Duration::from_millis(20));
+    };
+    tokio::select! {
+        ended = journal.drive(&agent, id, task, &cx) => panic!("{ended:?}"),
+        () = second => {}
     }
-    assert_eq!(silent.asked().len(), 2, "the second question did not come");
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let journal = Journal::open(folder).unwrap();
-    journal.runs().unwrap().last().unwrap().id.clone()
 }
 
 fn folder() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-#[test]
-fn a_killed_assistant_goes_on_with_the_run_of_the_prompt() {
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_are_listed_shown_resumed_and_deleted() {
     let folder = folder();
-    let id = cut_off(folder.path(), "Store it.");
-    let other = cut_off(folder.path(), "Store something else.");
-    assert_ne!(id, other);
-
-    let model = server(&[says("Stored.")]);
-    let ran = run(assistant(&model, folder.path()).arg("Store it."));
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Stored.\n"), "{}", ran.stderr);
-    assert!(ran.stderr.contains(&format!("(run {id} goes on)")), "{}", ran.stderr);
-    // The call has its result, so it is not made again.
-    assert!(!ran.stderr.contains("memory_store"), "{}", ran.stderr);
-    let asked = model.asked();
-    let said = asked[0]["messages"].as_array().unwrap();
-    assert_eq!((asked.len(), &said.last().unwrap()["role"]), (1, &json!("tool")));
-
-    // The same prompt again is a new run.
-    let model = server(&[says("Again.")]);
-    let ran = run(assistant(&model, folder.path()).arg("Store it."));
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Again.\n"), "{}", ran.stderr);
-    assert!(ran.stderr.contains(&format!("(open runs: {other}; ")), "{}", ran.stderr);
-    assert_eq!(Journal::open(folder.path()).unwrap().runs().unwrap().len(), 3);
-}
-
-#[test]
-fn without_a_prompt_all_open_runs_go_on_and_then_the_conversation() {
-    let folder = folder();
-    cut_off(folder.path(), "Store it.");
-    cut_off(folder.path(), "Store something else.");
-    let model = server(&[says("One."), says("Two."), says("Three.")]);
-    let lines = folder.path().join("lines");
-    std::fs::write(&lines, "What did I say?\nAnd now?\n").unwrap();
-    let input = std::fs::File::open(&lines).unwrap();
-    let ran = run(assistant(&model, folder.path()).stdin(input));
-    let said = "One.\nTwo.\nThree.\nThree.\n";
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), said), "{}", ran.stderr);
-    // The conversation goes on after the last run.
-    let asked = model.asked();
-    let text = asked[3]["messages"].to_string();
-    for part in ["Store something else.", "Two.", "What did I say?", "And now?"] {
-        assert!(text.contains(part), "{text}");
-    }
-    assert!(!text.contains("One."), "{text}");
-    let runs = Journal::open(folder.path()).unwrap().runs().unwrap();
-    assert!(runs.iter().all(|run| run.status == RunStatus::Finished), "{runs:?}");
-    assert_eq!(runs.len(), 4);
-}
-
-#[test]
-fn json_names_the_run_first() {
-    let folder = folder();
-    let model = server(&[says("Hello.")]);
-    let ran = run(assistant(&model, folder.path()).args(["--json", "Say hello."]));
-    let first: Value = serde_json::from_str(ran.stdout.lines().next().unwrap()).unwrap();
-    let journal = Journal::open(folder.path()).unwrap();
-    assert_eq!(first["run"], journal.runs().unwrap()[0].id);
-}
-
-#[test]
-fn runs_are_listed_shown_resumed_and_deleted() {
-    let folder = folder();
-    let open = cut_off(folder.path(), "Store it.");
+    let open = "1-open".to_owned();
+    cut_off(folder.path(), &open, "Store it.").await;
     let calls = [call("memory_store", STORE), call("memory_clear", "{}"), says("Cleared.")];
     let model = server(&calls);
     let prompt = "Clear everything in the memory, please, and tell me when all of it is gone.";
-    let ran = run(assistant(&model, folder.path()).args(["--approve", prompt]));
-    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
-    assert!(ran.stderr.contains(" waits; resume it at a terminal to decide)"), "{}", ran.stderr);
-
     let journal = Journal::open(folder.path()).unwrap();
+    let ended = journal.drive(&agent(&model), "2-waiting", prompt, &context(prompt)).await;
+    assert!(ended.is_err());
     let waiting = journal.runs().unwrap().pop().unwrap();
     let listed = runs(folder.path(), &["list"]);
     let lines: Vec<&str> = listed.stdout.lines().collect();
@@ -188,14 +138,15 @@ fn runs_are_listed_shown_resumed_and_deleted() {
     assert!(!folder.path().join("nothing").exists());
 }
 
-#[test]
-fn a_run_is_shown_with_agents_below_decisions_and_lost_calls() {
+#[tokio::test]
+async fn a_run_is_shown_with_agents_below_decisions_and_lost_calls() {
     use toolwright_cli::runs::show;
     use toolwright_orchestrator::Task;
     use toolwright_orchestrator::perform::Record;
 
     let folder = folder();
-    let id = cut_off(folder.path(), "Store\u{202e} it.");
+    let id = "1-open".to_owned();
+    cut_off(folder.path(), &id, "Store\u{202e} it.").await;
     let journal = Journal::open(folder.path()).unwrap();
     let summary = journal.run(&id).unwrap();
     let record = |key: Value, kind: Value| -> Record {

@@ -177,6 +177,36 @@ impl OpenAi {
     /// variable of its address is missing. [`ProviderError::MissingKey`] if there is no key. The
     /// errors of [`at`](Self::at) and [`with_key`](Self::with_key).
     pub fn service(name: &str, model: impl Into<String>) -> Result<Self> {
+        let (openai, service) = Self::at_service(name, model)?;
+        let Some(variable) = service.key_variable else { return Ok(openai) };
+        let key = from_env(variable, "the API key")?.filter(|key| !key.trim().is_empty());
+        openai.with_key(key.ok_or(ProviderError::MissingKey { variable })?)
+    }
+
+    /// Creates a model of a service in the list [`Service::ALL`] with this key, as
+    /// [`service`](Self::service) does with the key in the environment.
+    ///
+    /// ```
+    /// use toolwright_openai::OpenAi;
+    ///
+    /// let model = OpenAi::service_with_key("groq", "openai/gpt-oss-120b", "made-up")?;
+    /// assert_eq!(model.base_url(), "https://api.groq.com/openai/v1");
+    /// # Ok::<(), toolwright_openai::ProviderError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`service`](Self::service), but for a missing key.
+    pub fn service_with_key(
+        name: &str,
+        model: impl Into<String>,
+        key: impl Into<String>,
+    ) -> Result<Self> {
+        Self::at_service(name, model)?.0.with_key(key)
+    }
+
+    /// Creates a model of a service, without a key.
+    fn at_service(name: &str, model: impl Into<String>) -> Result<(Self, &'static Service)> {
         let fault = |fault| ProviderError::Service { name: name.to_owned(), fault };
         let Some(service) = Service::ALL.iter().find(|service| service.name == name) else {
             let names: Vec<_> = Service::ALL.iter().map(|service| service.name).collect();
@@ -205,9 +235,7 @@ impl OpenAi {
             (parts.api, parts.dialect) = (service.api, service.dialect);
             parts.structured_output = parts.rules.has_structured_output;
         });
-        let Some(variable) = service.key_variable else { return Ok(openai) };
-        let key = from_env(variable, "the API key")?.filter(|key| !key.trim().is_empty());
-        openai.with_key(key.ok_or(ProviderError::MissingKey { variable })?)
+        Ok((openai, service))
     }
 
     /// Creates a model of Azure OpenAI: a deployment at an endpoint such as

@@ -5,13 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::common::program;
-
 /// The command that starts our server with these arguments, after its number went to a
 /// file.
 pub(crate) fn serve(file: &Path, arguments: &[&str]) -> String {
-    let program = program("mcp_server");
-    tell_number(file, &[&[text(program.get_program())], arguments].concat())
+    let program = env!("CARGO_BIN_EXE_toolwright");
+    tell_number(file, &[&[program, "mcp", "serve", "--no-config"], arguments].concat())
 }
 
 /// The command that starts a program, after its number went to a file.
@@ -54,4 +52,10 @@ fn wait<T>(mut look: impl FnMut() -> Option<T>) -> T {
 
 fn text(text: &OsStr) -> &str {
     text.to_str().unwrap()
+}
+
+/// The command of a server with a memory in this file, and where its number goes.
+pub(crate) fn remembering(folder: &Path, name: &str) -> String {
+    let memory = folder.join(name).with_extension("db");
+    serve(&folder.join(name), &["--tools", &format!("memory:{}", memory.display())])
 }

@@ -10,6 +10,7 @@ use serde_json::Value;
 pub(crate) struct Server {
     pub(crate) base_url: String,
     asked: Arc<Mutex<Vec<Value>>>,
+    heads: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
@@ -19,34 +20,49 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let (replies, kept): (Vec<String>, _) =
-            (replies.iter().map(|reply| (*reply).to_owned()).collect(), Arc::clone(&asked));
+        let heads = Arc::new(Mutex::new(Vec::new()));
+        let (replies, kept): (Vec<String>, _) = (
+            replies.iter().map(|reply| (*reply).to_owned()).collect(),
+            (Arc::clone(&asked), Arc::clone(&heads)),
+        );
         // Ends with the test process.
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (replies, kept) = (replies.clone(), Arc::clone(&kept));
-                std::thread::spawn(move || answer(stream, &replies, &kept));
+                let (replies, (asked, heads)) = (replies.clone(), kept.clone());
+                std::thread::spawn(move || answer(stream, &replies, &asked, &heads));
             }
         });
-        Self { base_url, asked }
+        Self { base_url, asked, heads }
     }
 
     /// The bodies of the requests so far.
     pub(crate) fn asked(&self) -> Vec<Value> {
         self.asked.lock().unwrap().clone()
     }
+
+    /// The headers of the requests so far.
+    #[allow(dead_code, reason = "not every test program looks at them")]
+    pub(crate) fn heads(&self) -> Vec<String> {
+        self.heads.lock().unwrap().clone()
+    }
 }
 
-fn answer(stream: TcpStream, replies: &[String], asked: &Mutex<Vec<Value>>) {
+fn answer(
+    stream: TcpStream,
+    replies: &[String],
+    asked: &Mutex<Vec<Value>>,
+    heads: &Mutex<Vec<String>>,
+) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut writer = stream;
     loop {
-        let mut length = 0;
+        let (mut length, mut head) = (0, String::new());
         loop {
             let mut line = String::new();
             if reader.read_line(&mut line).unwrap_or(0) == 0 {
                 return;
             }
+            head.push_str(&line);
             let header = line.trim().to_ascii_lowercase();
             if header.is_empty() {
                 break;
@@ -60,6 +76,7 @@ fn answer(stream: TcpStream, replies: &[String], asked: &Mutex<Vec<Value>>) {
         let count = {
             let mut asked = asked.lock().unwrap();
             asked.push(serde_json::from_slice(&body).unwrap());
+            heads.lock().unwrap().push(head);
             asked.len()
         };
         let reply = &replies[(count - 1).min(replies.len() - 1)];

@@ -1,12 +1,12 @@
-//! `mcp_server` and `mcp_client` as a user runs them: as processes.
+//! `mcp`: toolsets served to clients, and the tools of servers.
 
-use crate::mcp;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::common::{Ran, program, run};
+use crate::common::{Ran, lines, program, run};
+use crate::mcp_process as mcp;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use toolwright_mcp::McpServer;
@@ -17,19 +17,23 @@ use toolwright_signature::Contract;
 /// What no output may hold.
 const TOKEN: &str = "hunter2-0123456789";
 
-/// The client, over standard input and output of a server with these arguments.
-fn over_stdio(arguments: &[&str]) -> Command {
-    let server = program("mcp_server");
-    let words = [&[server.get_program().to_str().unwrap()], arguments].concat();
-    let mut client = program("mcp_client");
-    client.arg("--stdio").arg(shlex::try_join(words).unwrap());
+/// The command of our server with these arguments.
+fn stdio(arguments: &[&str]) -> String {
+    let server = [env!("CARGO_BIN_EXE_toolwright"), "mcp", "serve", "--no-config"];
+    shlex::try_join(server.into_iter().chain(arguments.iter().copied())).unwrap()
+}
+
+/// The client of this server.
+fn client(server: &str, task: &[&str]) -> Command {
+    let mut client = program("mcp");
+    client.args([task[0], server]).args(&task[1..]);
     client
 }
 
-fn over_http(url: &str) -> Command {
-    let mut client = program("mcp_client");
-    client.args(["--http", url]);
-    client
+fn serve() -> Command {
+    let mut server = program("mcp");
+    server.arg("serve");
+    server
 }
 
 /// A server over HTTP that ends with the test.
@@ -40,7 +44,7 @@ struct Served {
 
 impl Served {
     fn start(arguments: &[&str], token: Option<&str>) -> Self {
-        let mut server = program("mcp_server");
+        let mut server = serve();
         server.args(["--http", "0"]).args(arguments);
         if let Some(token) = token {
             server.env("MCP_WORD", token).args(["--token-env", "MCP_WORD"]);
@@ -76,21 +80,17 @@ fn failed(ran: Ran) -> String {
     ran.stderr
 }
 
-fn lines(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
-}
-
 #[test]
 fn list_shows_each_tool_and_what_the_server_says_of_it() {
-    let shown = ok(run(over_stdio(&[]).arg("list")));
+    let shown = ok(run(&mut client(&stdio(&[]), &["list"])));
     insta::assert_snapshot!(shown);
     let served = Served::start(&[], None);
-    assert_eq!(ok(run(over_http(&served.url).arg("list"))), shown);
+    assert_eq!(ok(run(&mut client(&served.url, &["list"]))), shown);
 }
 
 #[test]
 fn list_gives_other_programs_the_definitions() {
-    let all = ok(run(over_stdio(&["--tools", "memory,text,github"]).args(["list", "--json"])));
+    let all = ok(run(&mut client(&stdio(&["--tools", "memory,text,github"]), &["list", "--json"])));
     let definitions = lines(&all);
     assert_eq!(definitions.len(), 9 + 8 + 7);
     let of = |name: &str| definitions.iter().find(|definition| definition["name"] == name);
@@ -99,14 +99,14 @@ fn list_gives_other_programs_the_definitions() {
     assert_eq!(store["annotations"]["idempotentHint"], true);
     assert!(of("text_grep").is_some() && of("github_get_issue").is_some(), "{all}");
     // A toolset by itself has nothing to say of a memory.
-    let lock = ok(run(over_stdio(&["--tools", "text"]).arg("lock")));
+    let lock = ok(run(&mut client(&stdio(&["--tools", "text"]), &["lock"])));
     assert!(!lock.contains("memory"), "{lock}");
 }
 
 #[test]
 fn call_prints_the_result_and_a_failure_is_told_and_an_exit_code() {
     let served = Served::start(&[], None);
-    let call = |arguments: &[&str]| run(over_http(&served.url).arg("call").args(arguments));
+    let call = |arguments: &[&str]| run(&mut client(&served.url, &[&["call"], arguments].concat()));
     let stored = ok(call(&["memory_store", r#"{"key": "color", "value": "blue"}"#]));
     assert!(stored.starts_with("Stored memory 'color' successfully\n"), "{stored}");
     assert_eq!(ok(call(&["memory_count"])), "1\n");
@@ -126,28 +126,26 @@ fn call_prints_the_result_and_a_failure_is_told_and_an_exit_code() {
         assert!(told.contains(said), "{arguments:?}: {told}");
         assert!(failed(call(&[arguments, &["--json"]].concat())).contains(said));
     }
-    assert_eq!(run(over_http(&served.url).arg("call")).code, Some(2));
+    assert_eq!(run(&mut client(&served.url, &["call"])).code, Some(2));
 }
 
 #[test]
 fn a_lock_holds_the_server_to_what_it_was() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("server.lock");
-    let lock = ok(run(over_stdio(&[]).arg("lock")));
+    let lock = ok(run(&mut client(&stdio(&[]), &["lock"])));
     let served = Served::start(&[], None);
-    assert_eq!(ok(run(over_http(&served.url).arg("lock"))), lock);
+    assert_eq!(ok(run(&mut client(&served.url, &["lock"]))), lock);
     fs::write(&file, &lock).unwrap();
-    let held =
-        |client: &mut Command, task: &[&str]| run(client.arg("--lock").arg(&file).args(task));
-    assert_eq!(ok(held(&mut over_stdio(&[]), &["lock"])), lock);
-    assert_eq!(ok(held(&mut over_http(&served.url), &["call", "memory_count"])), "0\n");
+    let held = |server: &str, task: &[&str]| run(client(server, task).arg("--lock").arg(&file));
+    assert_eq!(ok(held(&stdio(&[]), &["lock"])), lock);
+    assert_eq!(ok(held(&served.url, &["call", "memory_count"])), "0\n");
 
     // Tools that are new, and a description that is another.
-    let told =
-        failed(held(&mut over_stdio(&["--tools", "memory,text"]), &["call", "memory_count"]));
+    let told = failed(held(&stdio(&["--tools", "memory,text"]), &["call", "memory_count"]));
     assert!(told.contains("\n+      \"name\": \"text_grep\",\n"), "{told}");
     fs::write(&file, lock.replace("Remove all entries", "Show all entries")).unwrap();
-    let told = failed(held(&mut over_http(&served.url), &["list"]));
+    let told = failed(held(&served.url, &["list"]));
     let changed = ["Show", "Remove"].map(|word| {
         let sign = if word == "Show" { '-' } else { '+' };
         format!("{sign}      \"description\": \"{word} all entries for good.\",\n")
@@ -155,10 +153,10 @@ fn a_lock_holds_the_server_to_what_it_was() {
     assert!(told.contains(&changed.concat()), "{told}");
 
     fs::write(&file, "no lock").unwrap();
-    let told = failed(held(&mut over_stdio(&[]), &["list"]));
+    let told = failed(held(&stdio(&[]), &["list"]));
     assert!(told.contains("server.lock: this file was not written by `lock`"), "{told}");
     fs::remove_file(&file).unwrap();
-    let told = failed(held(&mut over_stdio(&[]), &["list"]));
+    let told = failed(held(&stdio(&[]), &["list"]));
     assert!(told.contains("server.lock: No such file"), "{told}");
 }
 
@@ -166,16 +164,15 @@ fn a_lock_holds_the_server_to_what_it_was() {
 fn a_token_is_asked_for_and_shown_by_nobody() {
     let mut served = Served::start(&[], Some(TOKEN));
     let with = |token: &str, url: &str| {
-        let mut client = over_http(url);
-        client.env("MCP_WORD", token).args(["--token-env", "MCP_WORD", "call", "memory_count"]);
-        let ran = run(&mut client);
+        let mut client = client(url, &["call", "memory_count", "--token-env", "MCP_WORD"]);
+        let ran = run(client.env("MCP_WORD", token));
         assert!(!ran.stderr.contains(token) && !ran.stdout.contains(token), "{}", ran.stderr);
         ran
     };
     assert_eq!(ok(with(TOKEN, &served.url)), "0\n");
     let told = failed(with("another-word", &served.url));
     assert!(told.contains("rejected the token in MCP_WORD"), "{told}");
-    let told = failed(run(over_http(&served.url).arg("list")));
+    let told = failed(run(&mut client(&served.url, &["list"])));
     assert!(told.contains(&format!("{} requires a token;", served.url)), "{told}");
     assert!(told.contains("--token-env"), "{told}");
     let told = failed(with("no\u{fc}header", &served.url));
@@ -187,12 +184,13 @@ fn a_token_is_asked_for_and_shown_by_nobody() {
     let told = failed(with(TOKEN, &served.url));
     assert!(told.contains("no MCP server responded at"), "{told}");
 
-    for name in ["mcp_server", "mcp_client"] {
-        let address = if name == "mcp_server" { "0" } else { "http://127.0.0.1:9/mcp" };
-        let mut program = program(name);
-        program.args(["--http", address, "--token-env", "MCP_WORD"]);
-        let task: &[&str] = if name == "mcp_client" { &["list"] } else { &[] };
-        let told = failed(run(program.args(task)));
+    let url = "http://127.0.0.1:9/mcp";
+    let programs = [
+        serve().args(["--http", "0", "--token-env", "MCP_WORD"]),
+        &mut client(url, &["list", "--token-env", "MCP_WORD"]),
+    ]
+    .map(run);
+    for told in programs.map(failed) {
         assert!(told.contains("MCP_WORD has no token; set it"), "{told}");
     }
 }
@@ -200,14 +198,14 @@ fn a_token_is_asked_for_and_shown_by_nobody() {
 #[test]
 fn beyond_this_machine_the_server_wants_a_token() {
     for address in ["0.0.0.0:0", "[::]:0"] {
-        let told = failed(run(program("mcp_server").args(["--http", address])));
+        let told = failed(run(serve().args(["--http", address])));
         assert!(told.contains("--token-env"), "{told}");
-        let mut named = program("mcp_server");
+        let mut named = serve();
         named.env("MCP_WORD", TOKEN).args(["--http", address, "--token-env", "MCP_WORD"]);
         let told = failed(run(&mut named));
         assert!(told.contains("--host") && !told.contains(TOKEN), "{told}");
     }
-    let ran = run(program("mcp_server").args(["--http", "here"]));
+    let ran = run(serve().args(["--http", "here"]));
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.contains("such as 127.0.0.1:8000"), "{}", ran.stderr);
 }
@@ -216,33 +214,24 @@ fn beyond_this_machine_the_server_wants_a_token() {
 fn a_memory_in_a_file_is_there_for_the_next_server() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("memory.db");
-    let call = |arguments: &[&str]| {
-        let mut client = over_stdio(&["--memory", file.to_str().unwrap()]);
-        ok(run(client.arg("call").args(arguments)))
-    };
+    let server = stdio(&["--tools", &format!("memory:{}", file.display())]);
+    let call = |arguments: &[&str]| ok(run(&mut client(&server, &[&["call"], arguments].concat())));
     call(&["memory_store", r#"{"key": "color", "value": "blue"}"#]);
     assert_eq!(call(&["memory_retrieve", r#"{"key": "color"}"#]), "blue\n");
     // In the process it is not.
-    assert_eq!(ok(run(over_stdio(&[]).args(["call", "memory_count"]))), "0\n");
-
-    let told = failed(run(over_stdio(&["--tools", "text", "--memory", "x.db"]).arg("list")));
-    assert!(told.contains("--tools does not name memory"), "{told}");
+    assert_eq!(ok(run(&mut client(&stdio(&[]), &["call", "memory_count"]))), "0\n");
 }
 
 #[test]
 fn the_end_of_input_ends_the_server_and_the_end_of_the_client_too() {
-    let ran = run(program("mcp_server").stdin(Stdio::null()));
+    let ran = run(&mut serve());
     assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(0), "", ""));
 
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("numbers");
-    let client = |task: &[&str]| {
-        let mut client = program("mcp_client");
-        client.arg("--stdio").arg(mcp::serve(&file, &[])).args(task);
-        client
-    };
+    let server = mcp::serve(&file, &[]);
     for task in [&["list"][..], &["call", "memory_count"], &["call", "none"], &["lock"]] {
-        run(&mut client(task));
+        run(&mut client(&server, task));
     }
     assert_eq!(mcp::numbers(&file).len(), 4);
     mcp::ended(&file);
@@ -255,7 +244,7 @@ fn ctrl_c_ends_the_client_and_a_server_that_does_not_answer() {
         let folder = TempDir::new().unwrap();
         let file = folder.path().join("numbers");
         let command = mcp::tell_number(&file, &["cat"]);
-        let mut client = program("mcp_client").args(["--stdio", &command, "list"]).spawn().unwrap();
+        let mut client = client(&command, &["list"]).spawn().unwrap();
         mcp::numbers(&file);
         let number = client.id().to_string();
         assert!(Command::new("kill").args([signal, &number]).status().unwrap().success());
@@ -269,36 +258,28 @@ fn ctrl_c_ends_the_client_and_a_server_that_does_not_answer() {
 fn a_command_is_split_and_no_shell_reads_it() {
     let folder = TempDir::new().unwrap();
     let made = folder.path().join("made");
-    let server = program("mcp_server");
-    let server = server.get_program().to_str().unwrap();
-    let stdio = |command: &str| run(program("mcp_client").args(["--stdio", command, "list"]));
-    let touch = format!("{server} $(touch {})", made.display());
-    assert!(failed(stdio(&touch)).contains("unexpected argument"));
+    let list = |command: &str| run(&mut client(command, &["list"]));
+    let touch = format!("{} $(touch {})", stdio(&[]), made.display());
+    assert!(failed(list(&touch)).contains("unexpected argument"));
     assert!(!made.exists());
 
     // What a server dies of is said; what follows its name is not, it may be a secret.
-    let told = failed(stdio(r#"sh -c 'echo "the key is missing" >&2; exit 3' hunter2"#));
+    let told = failed(list(r#"sh -c 'echo "the key is missing" >&2; exit 3' hunter2"#));
     assert!(
         told.contains("no MCP server responded at sh; its standard error was: the key is missing"),
         "{told}"
     );
     assert!(!told.contains("hunter2"), "{told}");
-    let told = failed(stdio("no-such-server --key hunter2"));
+    let told = failed(list("no-such-server --key hunter2"));
     assert!(told.starts_with("error: `no-such-server` could not be started"), "{told}");
     assert!(!told.contains("hunter2"), "{told}");
-    assert!(failed(stdio("sh 'hunter2")).contains("a quote that is not closed"));
-    assert!(failed(stdio(" ")).contains("command of a server is empty"));
-    let told = failed(run(over_http("127.0.0.1:8000/mcp").arg("list")));
-    assert!(told.contains("it is not a URL; write the complete URL"), "{told}");
-    for switches in [
-        &["list"][..],
-        &["--stdio", "x", "--http", "y", "list"],
-        &["--stdio", "x", "--token-env", "Y", "list"],
-        &["--http", "x", "--env", "Y", "list"],
-        &["--stdio", "x"],
-    ] {
-        assert_eq!(run(program("mcp_client").args(switches)).code, Some(2), "{switches:?}");
-    }
+    assert!(failed(list("sh 'hunter2")).contains("a quote that is not closed"));
+    assert!(failed(list(" ")).contains("command of a server is empty"));
+    assert_eq!(run(program("mcp").arg("list")).code, Some(2));
+    let told = failed(run(&mut client("x", &["list", "--token-env", "Y"])));
+    assert!(told.contains("--token-env is for a URL"), "{told}");
+    let told = failed(run(&mut client("http://x", &["list", "--env", "Y"])));
+    assert!(told.contains("--env is for a command"), "{told}");
 }
 
 #[cfg(unix)]
@@ -306,20 +287,17 @@ fn a_command_is_split_and_no_shell_reads_it() {
 fn a_server_gets_the_variables_that_are_named() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("variables");
-    let server = program("mcp_server");
-    let words = ["sh", "-c", r#"env > "$0"; exec "$1""#];
-    let server = [file.to_str().unwrap(), server.get_program().to_str().unwrap()];
+    let server = [env!("CARGO_BIN_EXE_toolwright"), "mcp", "serve", "--no-config"];
+    let words = ["sh", "-c", r#"env > "$0"; exec "$@""#, file.to_str().unwrap()];
     let command = shlex::try_join(words.into_iter().chain(server)).unwrap();
     let seen = |switches: &[&str]| {
-        let mut client = program("mcp_client");
-        client.env("MCP_WORD", TOKEN).args(["--stdio", &command]).args(switches);
-        ok(run(client.args(["call", "memory_count"])));
+        let mut client = client(&command, &[&["call", "memory_count"], switches].concat());
+        ok(run(client.env("MCP_WORD", TOKEN)));
         fs::read_to_string(&file).unwrap().contains(TOKEN)
     };
     assert!(!seen(&[]));
     assert!(seen(&["--env", "MCP_WORD"]));
-    let mut client = program("mcp_client");
-    let told = failed(run(client.args(["--stdio", &command, "--env", "MCP_WORD", "list"])));
+    let told = failed(run(&mut client(&command, &["list", "--env", "MCP_WORD"])));
     assert!(told.contains("--env: MCP_WORD is not set"), "{told}");
 }
 
@@ -355,7 +333,7 @@ async fn images_odd_schemas_and_failures_are_shown_and_steer_no_terminal() {
     let server = McpServer::new("odd", "1", odd()).unwrap();
     tokio::spawn(server.serve_http(listener));
     tokio::task::spawn_blocking(move || {
-        let client = |task: &[&str]| run(over_http(&url).args(task));
+        let client = |task: &[&str]| run(&mut client(&url, task));
         let shown = ok(client(&["list"]));
         insta::assert_snapshot!(shown.split("\nrefuse").next().unwrap(), @r#"
         picture (may change things)
@@ -381,8 +359,8 @@ async fn images_odd_schemas_and_failures_are_shown_and_steer_no_terminal() {
 
 #[test]
 fn a_client_whose_output_nobody_reads_does_not_panic() {
-    let mut client =
-        over_stdio(&[]).arg("list").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut client = client(&stdio(&[]), &["list"]);
+    let mut client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(client.stdout.take());
     let mut told = String::new();
     client.stderr.take().unwrap().read_to_string(&mut told).unwrap();
@@ -397,13 +375,16 @@ fn the_configuration_of_a_desktop_client_names_what_there_is() {
     let shown: Value = serde_json::from_str(shown).unwrap();
     let server = &shown["mcpServers"]["toolwright"];
     let command = server["command"].as_str().unwrap();
-    assert!(command.ends_with("/target/debug/examples/mcp_server"), "{command}");
+    assert!(command.ends_with("/target/debug/toolwright"), "{command}");
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("memory.db");
     let arguments = server["args"].as_array().unwrap().iter().map(|one| one.as_str().unwrap());
-    let arguments: Vec<&str> = arguments
-        .map(|one| if one.ends_with(".db") { file.to_str().unwrap() } else { one })
+    let named = format!("memory:{}", file.display());
+    let arguments: Vec<&str> = std::iter::once(env!("CARGO_BIN_EXE_toolwright"))
+        .chain(arguments.map(|one| if one.starts_with("memory:") { &*named } else { one }))
         .collect();
-    assert_eq!(lines(&ok(run(over_stdio(&arguments).args(["list", "--json"])))).len(), 9 + 8);
+    assert_eq!(arguments[1..3], ["mcp", "serve"]);
+    let command = shlex::try_join(arguments).unwrap();
+    assert_eq!(lines(&ok(run(&mut client(&command, &["list", "--json"])))).len(), 9);
     assert!(file.exists());
 }

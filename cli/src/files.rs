@@ -3,10 +3,7 @@
 //! The folder is a capability of `cap-std`, so no path and no symbolic link can leave it. Only a
 //! hard link to a file outside cannot be distinguished from a file of the folder.
 //!
-//! `cargo run -p toolwright-examples --example files -- . file_list '{}'`
-
-#[path = "common/calls.rs"]
-mod calls;
+//! `toolwright tools call --tools files:. file_list`
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind, Read, Write};
@@ -17,16 +14,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, Permissions};
-use clap::Parser;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::error::Stage;
 use toolwright_module::{Context, Effect, Error, Module, Result, Signature, Tool};
 
 /// Maximum size of a file that is read or written, in bytes.
-pub(crate) const MOST_BYTES: usize = 1 << 20;
+pub const MOST_BYTES: usize = 1 << 20;
 /// Maximum number of listed entries of a folder.
-pub(crate) const MOST_ENTRIES: usize = 1000;
+pub const MOST_ENTRIES: usize = 1000;
 /// Maximum length of a path, in bytes.
 const LONGEST_PATH: usize = 1024;
 
@@ -103,19 +99,27 @@ impl Signature for FileDelete {
 }
 
 /// The state of the toolset: one folder, which is opened once.
-#[derive(Clone)]
-pub(crate) struct Files {
+#[derive(Debug, Clone)]
+pub struct Files {
     dir: Arc<Dir>,
 }
 
 impl Files {
     /// Creates the toolset for the files below `root`.
-    pub(crate) fn new(root: &Path) -> io::Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be opened.
+    pub fn new(root: &Path) -> io::Result<Self> {
         Ok(Self { dir: Arc::new(Dir::open_ambient_dir(root, ambient_authority())?) })
     }
 
     /// Returns the tools.
-    pub(crate) fn tools(&self) -> Result<Vec<Tool>> {
+    ///
+    /// # Errors
+    ///
+    /// None in practice: the contracts come from types.
+    pub fn tools(&self) -> Result<Vec<Tool>> {
         Ok(vec![
             Tool::new(ReadFile(self.clone()))?,
             Tool::new(WriteFile(self.clone()))?,
@@ -361,32 +365,4 @@ fn told(error: io::Error, path: &str) -> Error {
         _ => return Error::from(error),
     };
     Error::retry(text.replace("{}", path))
-}
-
-/// A toolset for the files of one folder.
-#[derive(Parser)]
-struct Arguments {
-    /// The folder. Default: a new temporary folder
-    root: Option<PathBuf>,
-    #[command(flatten)]
-    call: calls::Call,
-}
-
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<()> {
-    let arguments = Arguments::parse();
-    if let Some(root) = &arguments.root {
-        let files = Files::new(root)?;
-        return calls::show(&files.tools()?, &arguments.call.or(&[("file_list", "{}")])).await;
-    }
-    let root = tempfile::tempdir()?;
-    let script = [
-        ("file_write", r#"{"path": "notes/oslo.txt", "text": "Rain."}"#),
-        ("file_list", r#"{"path": "notes"}"#),
-        ("file_read", r#"{"path": "notes/oslo.txt"}"#),
-        ("file_read", r#"{"path": "../../etc/passwd"}"#),
-        ("file_delete", r#"{"path": "notes/oslo.txt"}"#),
-        ("file_read", r#"{"path": "notes/oslo.txt"}"#),
-    ];
-    calls::show(&Files::new(root.path())?.tools()?, &script).await
 }
