@@ -258,6 +258,18 @@ impl fmt::Display for NoModel {
 impl Error for NoModel {}
 
 impl ServerArgs {
+    /// Returns the arguments with another model, if `model` names one as `--model` does.
+    ///
+    /// # Errors
+    ///
+    /// If the name is empty, or that of a provider without a default model.
+    pub fn with_model(mut self, model: Option<&str>) -> Result<Self, String> {
+        if let Some(model) = model {
+            self.model = Some(model.parse()?);
+        }
+        Ok(self)
+    }
+
     /// Returns the model that the arguments name, if they name a server or a provider.
     ///
     /// # Errors
