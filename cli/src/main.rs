@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use toolwright_cli::runs::RunsArgs;
 use toolwright_cli::{AgentArgs, Input, note, terminated};
 
 /// Agents, tools, contracts and runs at a terminal.
@@ -26,6 +27,8 @@ enum Command {
         #[arg(required = true)]
         task: Vec<String>,
     },
+    /// List, show, resume and delete the runs of a journal, or write one as a page
+    Runs(RunsArgs),
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -42,6 +45,7 @@ async fn main() -> ExitCode {
 
 async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
     match args.command {
+        Command::Runs(runs) => runs.run().await,
         Command::Run { agent, task } => {
             let task = task.join(" ");
             let asks = agent.approve && io::stdin().is_terminal() && !agent.json;

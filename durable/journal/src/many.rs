@@ -14,7 +14,7 @@ use crate::file::{self, RunFile};
 use crate::home;
 use crate::journal::{Journal, read};
 use crate::name;
-use crate::record::{Entry, Line};
+use crate::record::{self, Entry, Line};
 use crate::summary::{self, Decisions, RunSummary};
 
 /// The functions for many runs block their thread while they read files. In async code, call them in
@@ -123,17 +123,49 @@ impl Journal {
     ///
     /// The errors of [`run`](Self::run).
     pub fn records(&self, id: &str) -> Result<Vec<Record>> {
+        let parts = self.entries(id)?.into_iter().filter_map(|(_, entry)| match entry {
+            Entry::Part(record) => Some(record.into_owned()),
+            _ => None,
+        });
+        Ok(parts.collect())
+    }
+
+    /// Returns everything that is recorded of a run, each entry with its time, in the order in which
+    /// it was written. It is for programs that show a run.
+    ///
+    /// ```
+    /// # use toolwright_journal::Journal;
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Reply};
+    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// use toolwright_journal::home::Entry;
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let agent = ToolOrchestrator::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// # let (journal, cx) = (Journal::open(folder.path())?, Context::default());
+    /// journal.drive(&agent, "greeting", "Say hello.", &cx).await?;
+    /// let entries = journal.entries("greeting")?;
+    /// assert!(matches!(entries[0].1, Entry::Started(_)));
+    /// assert!(matches!(entries[2].1, Entry::Finished(_)));
+    /// assert!(entries[0].0 <= entries[2].0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`run`](Self::run).
+    pub fn entries(&self, id: &str) -> Result<Vec<(SystemTime, Entry<'static>)>> {
         let path = self.path(id)?;
         let bytes = read(&path)?.ok_or_else(|| self.no_such_run(id))?;
-        let mut records = Vec::new();
-        for (at, line) in file::parse(&path, &bytes)?.lines {
-            let line: Line<Entry<'_>> = serde_json::from_str(line)
+        let contents = file::parse(&path, &bytes)?;
+        let entries = contents.lines.iter().map(|&(at, line)| {
+            let line: Line<Entry<'static>> = serde_json::from_str(line)
                 .map_err(|error| JournalError::damaged(&path, at, error.to_string()))?;
-            if let Entry::Part(record) = line.record {
-                records.push(record.into_owned());
-            }
-        }
-        Ok(records)
+            Ok((record::time(line.at), line.record))
+        });
+        entries.collect()
     }
 
     /// Returns the task of a run, to drive it again without knowing where it came from.

@@ -1,0 +1,7 @@
+//! Tests of the command `runs`. See `tests/README.md`.
+
+mod command;
+mod page;
+#[path = "../../../examples/tests/common/server.rs"]
+mod server;
+mod world;
