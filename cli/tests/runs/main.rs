@@ -1,4 +1,4 @@
-//! Tests of the command `runs`. See `tests/README.md`.
+//! Tests of the command `runs`. See `CONTRIBUTING.md`.
 
 mod command;
 mod page;

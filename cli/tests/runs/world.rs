@@ -14,6 +14,7 @@ use toolwright_cli::runs::metadata;
 use toolwright_journal::Journal;
 use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::budget::{Budget, Ledger, Price};
+use toolwright_module::error::Stage;
 use toolwright_module::message::{Opaque, Reasoning, ReplyPart};
 use toolwright_module::model::Usage;
 use toolwright_module::testing::Scripted;
@@ -263,6 +264,27 @@ impl World {
         self.journal.drive_typed(&agent, "failed", settle, &cx).await.unwrap_err();
     }
 
+    /// A run whose provider is down at its third question.
+    pub(crate) async fn down(&self) {
+        let (next, before, pause) = (AtomicUsize::new(0), Mutex::new(0), self.pause);
+        let model = Scripted::new(move |request: &Request| {
+            std::thread::sleep(pause * 4);
+            let reply = match next.fetch_add(1, Ordering::SeqCst) {
+                0 => Reply::calls([call("c1", "find_order", json!({"order": 1042}))]),
+                1 => Reply::calls([call("c2", "check_stock", json!({"part": "wood glue"}))]),
+                _ => {
+                    let text = "the provider answered with status 529: overloaded, try again later";
+                    return Err(Error::stop(text).at(Stage::Provider));
+                }
+            };
+            Ok(with_usage(reply, request, &before))
+        });
+        let agent = ToolOrchestrator::new(model, [self.find_order(), self.check_stock()]).unwrap();
+        let task = "Is the glue of order 1042 in stock?";
+        let cx = self.cx().with_run("down", metadata(task));
+        self.journal.drive(&agent, "down", task, &cx).await.unwrap_err();
+    }
+
     /// Returns an agent that writes a letter and pays money back, both with a person's approval.
     pub(crate) fn careful(&self) -> ToolOrchestrator {
         let letter = "Dear Ada Obi,\n\nwe are sorry that the hinges broke. You get 24.00 EUR back, and two new hinges are on their way.\n\nYour hardware shop";
@@ -305,27 +327,39 @@ impl World {
 
     /// The same run with decisions: one call is approved with other arguments, one is denied.
     pub(crate) async fn decided(&self) {
-        for asked in self.waiting("decided").await {
+        let asked = self.waiting("decided").await;
+        sleep(self.pause).await;
+        self.go_on("decided", &asked).await;
+    }
+
+    /// Decides on the calls that wait, and drives the run to its end.
+    pub(crate) async fn go_on(&self, id: &str, asked: &[Approval]) {
+        for asked in asked {
             let decision = if asked.call.id == "c2" {
                 let pay = json!({"order": 1042, "amount": 20.0, "reason": "Two hinges broke."});
                 Decision::edit(pay.to_string())
             } else {
                 Decision::deny("Postage is not paid back.")
             };
-            self.journal.decide("decided", &asked, decision).unwrap();
+            self.journal.decide(id, asked, decision).unwrap();
         }
-        sleep(self.pause).await;
         // The model of a new process starts at its first reply, so the script goes on here.
         let rest = vec![
-            Reply::calls([call("c5", "find_order", json!({"order": 1042}))]),
-            Reply::text("20.00 EUR are paid back. Postage is not."),
+            Reply::calls([call("c4", "writer", json!({"task": "Tell Ada Obi about it."}))]),
+            Reply::text("20.00 EUR are paid back. Postage is not. The letter is sent."),
         ];
         let tools = self.careful().tools().to_vec();
         let policy = ApprovalPolicy::from_effect(Effect::Irreversible);
         let agent = ToolOrchestrator::new(self.model(rest), tools).unwrap();
         let agent = agent.with_approval(policy).unwrap();
-        let cx = self.cx();
-        self.journal.drive(&agent, "decided", Self::CAREFUL, &cx).await.unwrap();
+        self.journal.drive(&agent, id, Self::CAREFUL, &self.cx()).await.unwrap();
+    }
+
+    /// A run with these replies.
+    pub(crate) async fn scripted(&self, id: &str, replies: Vec<Reply>) {
+        let tools = [self.find_order(), self.check_stock()];
+        let agent = ToolOrchestrator::new(self.model(replies), tools).unwrap();
+        self.journal.drive(&agent, id, "Do it.", &self.cx()).await.unwrap();
     }
 
     /// A run of many steps. Some calls fail, some arguments are repaired, some steps have an agent.

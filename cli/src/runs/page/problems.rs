@@ -7,6 +7,9 @@ use toolwright_module::model::Finish;
 use super::tree::{Agent, Asked, Call, Step};
 use super::words;
 
+/// What is known of a call without a result, if the run went on after it.
+pub(super) const UNMADE: &str = "was not made: no tool got it, and the run answered it itself, for example because there is no such tool";
+
 /// A place in the tree.
 #[derive(Clone)]
 pub(super) struct Place {
@@ -41,6 +44,8 @@ pub(super) struct Problem {
     /// Whether nobody knows what happened, instead of a failure.
     pub(super) is_doubt: bool,
     pub(super) places: Vec<Place>,
+    /// Whether the other texts differ from this one in their numbers.
+    pub(super) is_like_others: bool,
 }
 
 /// What a list of a run shows beside its tree.
@@ -97,6 +102,8 @@ impl<'a> Found<'a> {
         } else if call.is_lost() {
             let text = "was begun, and nobody knows whether it took effect".to_owned();
             self.add(&call.name, text, true, &place);
+        } else if call.unmade {
+            self.add(&call.name, UNMADE.to_owned(), false, &place);
         } else if call.attempts.iter().any(|attempt| attempt.failed.is_some())
             && call.result().is_none()
         {
@@ -106,14 +113,21 @@ impl<'a> Found<'a> {
     }
 
     fn add(&mut self, what: &str, text: String, is_doubt: bool, place: &Place) {
-        let key = (what.to_owned(), text);
+        // Texts that differ only in their numbers are one problem.
+        let digits = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c });
+        let mut like: String = digits.collect();
+        while like.contains("00") {
+            like = like.replace("00", "0");
+        }
+        let key = (what.to_owned(), like);
         if let Some(problem) = self.known.get(&key).and_then(|at| self.problems.get_mut(*at)) {
+            problem.is_like_others |= problem.text != text;
             problem.places.push(place.clone());
             return;
         }
-        let (what, text) = key.clone();
         self.known.insert(key, self.problems.len());
-        self.problems.push(Problem { what, text, is_doubt, places: vec![place.clone()] });
+        let (what, places) = (what.to_owned(), vec![place.clone()]);
+        self.problems.push(Problem { what, text, is_doubt, places, is_like_others: false });
     }
 }
 
@@ -151,6 +165,7 @@ pub(super) fn is_bad(step: &Step) -> bool {
 pub(super) fn is_bad_call(call: &Call) -> bool {
     call.failure().is_some()
         || call.is_lost()
+        || call.unmade
         || call.attempts.iter().any(|attempt| attempt.failed.is_some())
         || call.below.as_ref().is_some_and(|below| below.steps.iter().any(is_bad))
 }

@@ -78,6 +78,8 @@ pub(super) struct Call {
     pub(super) own_result: Option<ToolResult>,
     /// The repairs of a call that no tool got, such as the one that ends a typed run.
     pub(super) own_repairs: Vec<String>,
+    /// Whether the run went on without a result of the call that a journal keeps.
+    pub(super) unmade: bool,
 }
 
 /// A question to a person, and the answer.
@@ -129,6 +131,7 @@ impl Tree {
             }
         }
         tree.own_results(history, repaired);
+        tree.root.find_unmade();
         tree
     }
 
@@ -438,6 +441,22 @@ impl Call {
 }
 
 impl Agent {
+    /// Notes the calls that have no result although the run went on.
+    fn find_unmade(&mut self) {
+        let last = self.steps.len().saturating_sub(1);
+        for (at, step) in self.steps.iter_mut().enumerate() {
+            for call in &mut step.calls {
+                let is_known = call.result().is_some() || !call.attempts.is_empty();
+                // The call that ends a typed run has no result.
+                call.unmade =
+                    !is_known && call.below.is_none() && call.asked.is_empty() && at < last;
+                if let Some(below) = &mut call.below {
+                    below.find_unmade();
+                }
+            }
+        }
+    }
+
     /// Returns the cost of all steps.
     pub(super) fn spent(&self) -> Spent {
         let mut spent = Spent::default();

@@ -92,7 +92,18 @@ impl<'a> View<'a> {
 
     pub(super) fn title(&self) -> String {
         let (_, status) = self.status();
-        format!("{status}: {}", words::first_words(self.task, 70))
+        format!("{status}: {}", words::first_words(&self.heading(), 70))
+    }
+
+    /// Returns the task for a heading. The task of a typed run is JSON, of which the texts say most.
+    fn heading(&self) -> String {
+        match serde_json::from_str(self.task) {
+            Ok(Value::Object(fields)) => {
+                let texts: Vec<_> = fields.values().filter_map(Value::as_str).collect();
+                if texts.is_empty() { self.task.to_owned() } else { texts.join(" · ") }
+            }
+            _ => self.task.to_owned(),
+        }
     }
 
     /// Returns the class and the words of the state.
@@ -105,6 +116,7 @@ impl<'a> View<'a> {
             (RunStatus::Finished, Some(_)) => ("warn", "Ended early"),
             (RunStatus::Failed | RunStatus::Unreadable, _) => ("bad", "Failed"),
             (RunStatus::Waiting, _) => ("warn", "Waits for a person"),
+            _ if self.run.error.is_some() => ("bad", "Interrupted"),
             _ => ("open", "Not ended"),
         }
     }
@@ -137,13 +149,11 @@ impl<'a> View<'a> {
                 let verb = if waits == 1 { "waits" } else { "wait" };
                 format!("{} {verb} for a person’s decision.", words::count(waits, "call"))
             }
-            _ if self.tree.failures.is_empty() => {
-                "Its program drives it now, or was cut off. The next drive goes on where it is."
-                    .to_owned()
+            _ if self.run.error.is_some() => {
+                "An error ended the last drive. The next drive goes on where the run is.".to_owned()
             }
-            _ => {
-                "The last drive ended with an error. The next drive goes on where it is.".to_owned()
-            }
+            _ => "Its program drives it now, or was cut off. The next drive goes on where the run is."
+                .to_owned(),
         }
     }
 
@@ -171,11 +181,9 @@ impl<'a> View<'a> {
                         button #pause type="button" hidden { "Pause" }
                     }
                 }
-                h1 { (words::first_words(self.task, 160)) }
-                p.reason { (self.reason()) }
-                @if self.run.status == RunStatus::Failed && let Some(error) = &self.run.error {
-                    (self.why(error))
-                }
+                h1 { (words::first_words(&self.heading(), 160)) }
+                p.reason { (self.reason()) " Started " time { (words::time(self.run.started)) } "." }
+                @if let Some(error) = &self.run.error { (self.why(error)) }
                 dl.facts { (self.facts()) }
             }
             main {
@@ -208,7 +216,9 @@ impl<'a> View<'a> {
         html! {
             div.why {
                 p { strong { (shown(first)) } }
-                @if !rest.trim().is_empty() { (text_block(rest.trim_matches('\n'))) }
+                @if !rest.trim().is_empty() {
+                    details.part { summary { "Evidence" } (text_block(rest.trim_matches('\n'))) }
+                }
             }
         }
     }
@@ -221,7 +231,7 @@ impl<'a> View<'a> {
         let cached = usage.cached_tokens.saturating_mul(100).checked_div(usage.input_tokens);
         html! {
             @if money.micros() > 0 {
-                (fact("Money", html! { (money) }, "in the currency of the prices"))
+                (fact("Money", html! { (money) }, "in the prices’ currency"))
             }
             (fact("Tokens read", html! { (least) (words::number(usage.input_tokens)) }, &match cached {
                 Some(share) if share > 0 => format!("{share}% from the cache"),
@@ -243,7 +253,6 @@ impl<'a> View<'a> {
                 (failed, 0) => format!("{failed} failed"),
                 (failed, repaired) => format!("{failed} failed, {repaired} repaired"),
             }))
-            (fact("Started", html! { time { (words::time(self.run.started)) } }, ""))
         }
     }
 
@@ -294,7 +303,7 @@ impl<'a> View<'a> {
                                 span.muted { " Asked on " (words::time(*at)) ", " (words::duration(self.now.duration_since(*at).unwrap_or_default())) " before this page." }
                             }
                         }
-                        @if let Some(arguments) = &call.arguments { (text_block(arguments)) }
+                        (self.arguments(call))
                     }
                 }
                 p.muted { "Decide at a terminal: " code { "toolwright runs resume " (shown(&self.run.id)) } }
@@ -305,9 +314,9 @@ impl<'a> View<'a> {
     fn problems(&self) -> Markup {
         let problems = &self.found.problems;
         let drives: Vec<_> = self.tree.failures.iter().collect();
-        // The error of a failed run stands at the top of the page.
-        let last_is_shown = self.run.status == RunStatus::Failed;
-        let drives = &drives[..drives.len() - usize::from(last_is_shown && !drives.is_empty())];
+        // The last error stands at the top of the page, if nothing followed it.
+        let last_is_shown = self.run.error.is_some();
+        let drives = &drives[..drives.len().saturating_sub(usize::from(last_is_shown))];
         if problems.is_empty() && drives.is_empty() {
             return html! {};
         }
@@ -398,16 +407,14 @@ impl<'a> View<'a> {
             usages.len(),
             words::number(most)
         );
-        html! {
-            section.prompt aria-label="The prompt" {
-                @if prefix.is_empty() { h2 { "The prompt " span.muted { "tokens of each question" } } }
+        let plot = html! {
                 div.plot {
                     span.axis.num aria-hidden="true" { (words::short(most)) }
                     svg.chart role="img" aria-label=(label) viewBox={ "0 0 " (usages.len()) " 100" } preserveAspectRatio="none" data-steps=(usages.len()) data-prefix=(prefix) {
-                        path.cached d=(cached);
-                        path.fresh d=(fresh);
-                        path.written d=(written);
-                        path.failed d=(bad);
+                        path.cached d=(cached) {}
+                        path.fresh d=(fresh) {}
+                        path.written d=(written) {}
+                        path.failed d=(bad) {}
                     }
                 }
                 p.legend {
@@ -428,7 +435,14 @@ impl<'a> View<'a> {
                         "."
                     }
                 }
-            }
+        };
+        html! {
+            @if prefix.is_empty() {
+                section aria-labelledby="prompt" {
+                    h2 #prompt { "The prompt " span.muted { "tokens of each question" } }
+                    (plot)
+                }
+            } @else { div.prompt { (plot) } }
         }
     }
 
@@ -450,7 +464,7 @@ impl<'a> View<'a> {
                     div.heads aria-hidden="true" {
                         span {} span { "step" }
                         span.legend { span.key.model { "model" } " " span.key.tool { "tools" } }
-                        span.legend { span.key.cost { (self.scale.cost_name()) } }
+                        span.legend { span.key.spent { (self.scale.cost_name()) } }
                     }
                     @if steps.len() <= MOST_UNGROUPED {
                         @for (index, step) in steps.iter().enumerate() { (self.step(step, index, None, "")) }
@@ -547,7 +561,7 @@ impl<'a> View<'a> {
                     rect.model width=(first) height="100%" {}
                     rect.tool x=(first) width=(second) height="100%" {}
                 }
-                span.num { (words::duration(model + tools)) }
+                span.num { @if (model + tools).is_zero() { "–" } @else { (words::duration(model + tools)) } }
             }
         }
     }
@@ -649,15 +663,15 @@ impl<'a> View<'a> {
             read.or_else(|| (written.len() > 120 || written.contains("\\n")).then_some(written));
         let fields = fields.and_then(|json| serde_json::from_str::<Value>(json).ok());
         html! {
-            h4 { "Arguments, as the model wrote them" }
+            p.label { "Arguments, as the model wrote them" }
             (text_block(written))
             @if !repairs.is_empty() {
-                h4 { "Repairs" }
+                p.label { "Repairs" }
                 ul.repairs { @for repair in &repairs { li { (shown(repair)) } } }
             }
-            @if edited.is_some() { h4 { "Arguments, as the person changed them" } }
-            @else if repaired.is_some() { h4 { "Arguments, as they were read" } }
-            @else if fields.is_some() { h4 { "The same, as fields" } }
+            @if edited.is_some() { p.label { "Arguments, as the person changed them" } }
+            @else if repaired.is_some() { p.label { "Arguments, as they were read" } }
+            @else if fields.is_some() { p.label { "The same, as fields" } }
             @if let Some(fields) = fields { (self::fields(&fields)) }
             @else if let Some(read) = read { (text_block(read)) }
         }
@@ -667,17 +681,19 @@ impl<'a> View<'a> {
         let many = call.attempts.len() > 1;
         html! {
             @for (at, attempt) in call.attempts.iter().enumerate() {
-                @if many { h4 { "Attempt " (at + 1) } }
+                @if many { p.label { "Attempt " (at + 1) } }
                 (one_attempt(attempt))
             }
             @if call.attempts.is_empty() {
                 @if let Some(result) = &call.own_result {
-                    h4 { "Answer of the run, instead of a tool" }
+                    p.label { "Answer of the run, instead of a tool" }
                     (text_block(&result.text))
                 } @else if call.waits() {
                     p.muted { "The call was not made yet: it waits for a decision." }
+                } @else if call.unmade {
+                    p.error { (problems::UNMADE) }
                 } @else if call.below.is_none() {
-                    p.muted { "No tool got this call. The journal has no result of it." }
+                    p.muted { "The journal has no result of this call yet." }
                 }
             }
         }
@@ -748,7 +764,7 @@ impl<'a> View<'a> {
                                 th scope="row" { code { @if name.is_empty() { "?" } @else { (shown(name)) } } }
                                 td.num { (words::number(line.calls as u64)) }
                                 td.num { @if line.failed > 0 { span.badtext { (words::number(line.failed as u64)) } } @else { "–" } }
-                                td.wide { span.time { svg.meter aria-hidden="true" { rect.tool width=(share(line.time.as_secs_f64(), most)) height="100%" {} } span.num { (words::duration(line.time)) } } }
+                                td.wide { span.time { svg.meter aria-hidden="true" { rect.tool width=(share(line.time.as_secs_f64(), most)) height="100%" {} } span.num { @if line.time.is_zero() { "–" } @else { (words::duration(line.time)) } } } }
                                 td.num { @if self.scale.cost(line.spent) == 0 { "–" } @else { (self.scale.cost_text(line.spent)) } }
                             }
                         }
@@ -764,7 +780,8 @@ impl<'a> View<'a> {
         html! {
             section aria-labelledby="task" {
                 h2 #task { "Task" }
-                div.prose { (text_block(self.task)) }
+                @if let Ok(task @ Value::Object(_)) = serde_json::from_str(self.task) { (fields(&task)) }
+                @else { div.prose { (text_block(self.task)) } }
                 @if tree.earlier_messages > 0 { p.muted { "After a conversation of " (words::count(tree.earlier_messages, "message")) "." } }
                 @for instructions in &tree.instructions {
                     details.part { summary { "Instructions" } (text_block(instructions)) }
@@ -804,6 +821,7 @@ fn one_problem(problem: &Problem) -> Markup {
                 @if places.len() > 6 { span.muted { " and " (places.len() - 6) " more" } }
             }
             (text_block(&problem.text))
+            @if problem.is_like_others { p.note { "The first of " (places.len()) " errors that differ in their numbers." } }
         }
     }
 }
@@ -822,14 +840,14 @@ fn one_attempt(attempt: &Attempt) -> Markup {
         @match &outcome.kind {
             OutcomeKind::Called { result, error } => {
                 @if let Some(error) = error {
-                    h4.badtext { "Error" }
+                    p.label.badtext { "Error" }
                     (text_block(error))
-                    @if *error != result.text { h4 { "What the model got" } (text_block(&result.text)) }
+                    @if *error != result.text { p.label { "What the model got" } (text_block(&result.text)) }
                 } @else if result.failed {
-                    h4.badtext { "Refused" }
+                    p.label.badtext { "Refused" }
                     (text_block(&result.text))
                 } @else {
-                    h4 { "Result" }
+                    p.label { "Result" }
                     @if result.text.is_empty() { p.muted { "The text is empty." } } @else { (text_block(&result.text)) }
                 }
                 @for part in &result.parts { p.muted { "With " @match part.kind() { "image" => "an image", "audio" => "a sound", "text" => "a text", kind => { "a " (kind) } } ", which this page does not show." } }
@@ -887,6 +905,8 @@ fn state_of(call: &Call) -> &'static str {
         }
     } else if call.is_lost() {
         "warn"
+    } else if call.unmade {
+        "unmade"
     } else {
         "open"
     }
@@ -898,6 +918,7 @@ fn word_of(state: &str) -> Option<&'static str> {
         "denied" => Some("denied"),
         "bad" => Some("failed"),
         "warn" => Some("no result"),
+        "unmade" => Some("not made"),
         "partly" => Some("errors below"),
         _ => None,
     }
@@ -909,6 +930,7 @@ fn mark(state: &str) -> Markup {
         "good" => ("✓", "done"),
         "partly" => ("✓", "done, with errors below"),
         "bad" => ("✕", "failed"),
+        "unmade" => ("✕", "not made"),
         "warn" => ("?", "no known result"),
         "waits" => ("!", "waits for a decision"),
         "denied" => ("⊘", "denied"),
