@@ -605,7 +605,7 @@ impl<'a> View<'a> {
                 span { (words::number(usage.output_tokens)) " written" }
                 @if usage.reasoning_tokens > 0 { span { (words::number(usage.reasoning_tokens)) " of them reasoning" } }
                 @if usage.incomplete { span { "the server did not report all" } }
-                @if step.spent.money.micros() > 0 { span { (step.spent.money) " of money" } }
+                @if step.spent.money.micros() > 0 { span { "money " (step.spent.money) } }
                 span { (words::duration(step.elapsed)) }
                 @if let Some(at) = step.at { span { (words::time(at)) } }
                 @if let Some(model) = &reply.model { span { (shown(model)) } }
@@ -789,7 +789,7 @@ impl<'a> View<'a> {
                 @if tree.limits.is_object() {
                     details.part {
                         summary { "Limits at the start" }
-                        (fields(&tree.limits))
+                        (fields(&set_limits(&tree.limits)))
                     }
                 }
                 @let metadata: Vec<_> = run.metadata.iter().filter(|(name, _)| *name != TASK).collect();
@@ -973,6 +973,17 @@ fn fields(value: &Value) -> Markup {
             }
         }
     }
+}
+
+/// Returns the limits that are set.
+fn set_limits(limits: &Value) -> Value {
+    let mut limits = limits.clone();
+    if let Value::Object(fields) = &mut limits {
+        fields.retain(|_, value| {
+            !value.is_null() && value.as_object().is_none_or(|it| !it.is_empty())
+        });
+    }
+    limits
 }
 
 /// Returns whether a provider's part says that it compacted the conversation.
