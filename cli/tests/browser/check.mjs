@@ -1,6 +1,6 @@
 // Checks the pages in a folder in Chromium. See run.sh.
 import { spawn } from "node:child_process";
-import { readFileSync, copyFileSync, mkdirSync, appendFileSync, statSync } from "node:fs";
+import { readFileSync, mkdirSync, appendFileSync, statSync, writeFileSync } from "node:fs";
 import { once } from "node:events";
 import { chromium } from "playwright-core";
 
@@ -171,7 +171,6 @@ for (const run of runs) {
   mkdirSync(runs, { recursive: true });
   const journal = readFileSync(`${folder}/runs/failed.journal`, "utf8").split("\n");
   const file = `${runs}/failed.journal`;
-  const { writeFileSync } = await import("node:fs");
   writeFileSync(file, `${journal.slice(0, 6).join("\n")}\n`);
   const out = `${folder}/live.html`;
   const follow = spawn(process.env.COMMAND, ["runs", "--journal", runs, "page", "failed", "--follow", "-o", out], { stdio: "inherit" });
@@ -203,27 +202,24 @@ const picture = async (name, run, options, prepare) => {
 const opened = (...ids) => (page) => page.evaluate((ids) => {
   for (const id of ids) document.getElementById(id).open = true;
 }, ids);
-const size = { width: 1100, height: 800 };
+const size = { width: 1000, height: 800 };
+const at = (id) => (page) => page.evaluate((id) => document.getElementById(id).scrollIntoView(), id);
 await picture("run-short", "short", { ...size, full: true }, opened("s0"));
-await picture("run-failed", "failed", { ...size, height: 1100 });
-await picture("run-failed-step", "failed", { ...size, height: 1100 }, async (page) => {
-  await opened("s0", "s0c0s0", "s0c0s1")(page);
-  await page.evaluate(() => document.getElementById("steps").scrollIntoView());
+await picture("run-failed", "failed", { ...size, height: 1080 });
+await picture("run-failed-step", "failed", { ...size, height: 1080 }, async (page) => {
+  await opened("s0", "s0c0s0")(page);
+  await at("steps")(page);
 });
-await picture("run-down", "down", { ...size, height: 900 });
-await picture("run-waiting", "waiting", { ...size, height: 900 });
-await picture("run-waiting-dark", "waiting", { ...size, height: 900, scheme: "dark" });
-await picture("run-decided", "decided", { ...size, full: true }, opened("s1"));
-await picture("run-long", "long", { ...size, height: 1000 });
+await picture("run-waiting", "waiting", { ...size, height: 760 });
+await picture("run-decided", "decided", size, async (page) => {
+  await opened("s1")(page);
+  await at("s1")(page);
+});
 await picture("run-long-dark", "long", { ...size, height: 1000, scheme: "dark" }, async (page) => {
-  await page.evaluate(() => document.querySelectorAll("details.group")[1].open = true);
+  await page.evaluate(() => { document.querySelectorAll("details.group")[1].open = true; });
+  await at("answer")(page);
 });
-await picture("run-failed-phone", "failed", { width: 360, height: 1000 });
-await picture("run-failed-phone-step", "failed", { width: 360, height: 1000 }, async (page) => {
-  await opened("s3")(page);
-  await page.evaluate(() => document.getElementById("s3").scrollIntoView());
-});
-await picture("run-hostile", "hostile", { ...size, full: true }, openAll);
+await picture("run-failed-phone", "failed", { width: 360, height: 860 });
 
 await browser.close();
 console.log(failures === 0 ? "all checks passed" : `${failures} checks failed`);

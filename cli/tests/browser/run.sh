@@ -28,5 +28,9 @@ cd "$folder"
 COMMAND=$(cd "$repo" && realpath "$command") node check.mjs "$folder"
 if [ "${PICTURES:-}" = 1 ]; then
     mkdir -p "$repo/docs/pictures"
-    cp pictures/*.png "$repo/docs/pictures/"
+    for picture in pictures/*.png; do
+        # With fewer colors a picture needs a third, if ImageMagick is there.
+        convert "$picture" -dither None -colors 96 "png8:$repo/docs/$picture" 2>> convert.log ||
+            cp "$picture" "$repo/docs/$picture"
+    done
 fi

@@ -124,8 +124,8 @@ async fn decisions_repairs_and_waiting_calls_are_shown() {
     world.decided().await;
     let decided = text(&page(&world.journal, "decided", None).unwrap());
     for line in [
-        "This call was approved with other arguments on TIME, after TIME",
-        "This call was denied (“Postage is not paid back.”) on TIME, after TIME",
+        "This call was approved with other arguments by Kate Ono on TIME, after TIME",
+        "This call was denied (“Postage is not paid back.”) by Kate Ono on TIME, after TIME",
         "Arguments, as the person changed them",
         "20.00 EUR paid back for order 1042",
     ] {

@@ -341,7 +341,7 @@ impl World {
             } else {
                 Decision::deny("Postage is not paid back.")
             };
-            self.journal.decide(id, asked, decision).unwrap();
+            self.journal.decide_as("Kate Ono", id, asked, decision).unwrap();
         }
         // The model of a new process starts at its first reply, so the script goes on here.
         let rest = vec![

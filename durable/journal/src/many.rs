@@ -257,6 +257,42 @@ impl Journal {
     /// - [`JournalError::Locked`]: the run is driven now.
     /// - The file cannot be read or written.
     pub fn decide(&self, id: &str, waiting: &Approval, decision: Decision) -> Result<()> {
+        self.decided(id, waiting, decision, None)
+    }
+
+    /// Records the decision of a person with a name, like [`decide`](Self::decide). The name is for
+    /// people who look at the run later; the journal does not check it.
+    ///
+    /// ```
+    /// # use toolwright_journal::{Journal, JournalError};
+    /// # use toolwright_module::{Effect, ToolCall};
+    /// # use toolwright_module::approval::{Approval, Decision};
+    /// # fn example(journal: &Journal) -> Result<(), JournalError> {
+    /// let waiting = journal.run("letter")?.waiting;
+    /// journal.decide_as("Kate", "letter", &waiting[0], Decision::Approve)?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`decide`](Self::decide).
+    pub fn decide_as(
+        &self,
+        person: &str,
+        id: &str,
+        waiting: &Approval,
+        decision: Decision,
+    ) -> Result<()> {
+        self.decided(id, waiting, decision, Some(person))
+    }
+
+    fn decided(
+        &self,
+        id: &str,
+        waiting: &Approval,
+        decision: Decision,
+        person: Option<&str>,
+    ) -> Result<()> {
         home::check_decision(id, waiting, &decision)?;
         let path = self.path(id)?;
         let (mut file, bytes) = {
@@ -272,7 +308,11 @@ impl Journal {
             let (id, call) = (id.to_owned(), waiting.call.id.clone());
             return Err(JournalError::NotWaiting { id, call });
         };
-        let record = Entry::Part(Cow::Owned(found.decided(decision)));
+        let mut record = found.decided(decision);
+        if let Record::Ended { outcome, .. } = &mut record {
+            outcome.by = person.map(ToOwned::to_owned);
+        }
+        let record = Entry::Part(Cow::Owned(record));
         file.continue_after(&contents)?;
         file.write(&[file::json(record, id)?])
     }

@@ -88,6 +88,8 @@ pub(super) struct Asked {
     key: String,
     pub(super) asked: Option<(SystemTime, Approval)>,
     pub(super) decided: Option<(SystemTime, Decision)>,
+    /// The name of the person who decided, if it is known.
+    pub(super) by: Option<String>,
 }
 
 /// One attempt to make a call.
@@ -185,6 +187,7 @@ impl Tree {
                 self.work.push((end.saturating_sub(took), end));
             }
         }
+        let by = outcome.by;
         match (part.kind.as_str(), outcome.kind) {
             ("ask", kind) => {
                 let nth = part.count;
@@ -207,7 +210,8 @@ impl Tree {
             }
             (_, OutcomeKind::Decided(decision)) => {
                 if let Some((call, _)) = self.call_of(&key, "") {
-                    call.asked(&key).decided = Some((at, decision));
+                    let asked = call.asked(&key);
+                    (asked.decided, asked.by) = (Some((at, decision)), by);
                 }
             }
             (_, kind) => {

@@ -150,7 +150,10 @@ impl<'a> View<'a> {
                 format!("{} {verb} for a person’s decision.", words::count(waits, "call"))
             }
             _ if self.run.error.is_some() => {
-                "An error ended the last drive. The next drive goes on where the run is.".to_owned()
+                match self.tree.root.steps.last() {
+                    Some(step) => format!("An error ended the last drive after step {}. The next drive goes on there.", step.nth + 1),
+                    None => "An error ended the last drive. The next drive begins again.".to_owned(),
+                }
             }
             _ => "Its program drives it now, or was cut off. The next drive goes on where the run is."
                 .to_owned(),
@@ -752,6 +755,13 @@ impl<'a> View<'a> {
         }
         let mut lines: Vec<_> = lines.into_iter().collect();
         lines.sort_by_key(|(_, line)| std::cmp::Reverse((line.time, line.calls)));
+        let has_agents = self
+            .tree
+            .root
+            .steps
+            .iter()
+            .flat_map(|step| &step.calls)
+            .any(|call| call.below.is_some());
         let most = lines.iter().map(|(_, line)| line.time).max().unwrap_or_default().as_secs_f64();
         html! {
             section aria-labelledby="tools" {
@@ -770,7 +780,7 @@ impl<'a> View<'a> {
                         }
                     }
                 }
-                p.note { "The time of an agent contains that of the tools below it, and so does its cost." }
+                @if has_agents { p.note { "The time of an agent contains that of the tools below it, and so does its cost." } }
             }
         }
     }
@@ -885,6 +895,7 @@ fn decided_words(asked: &Asked) -> Markup {
             Decision::CallAgain => "was approved to be made again",
             _ => "was decided on",
         }
+        @if let Some(by) = &asked.by { " by " strong { (shown(by)) } }
         span.muted { " on " (words::time(*at)) @if let Some(waited) = waited { ", after " (words::duration(waited)) } }
     }
 }
