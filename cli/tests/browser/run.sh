@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes runs with real agents and scripted models, writes their pages, and checks these in Chromium:
 # no console messages, no requests, keyboard, width of a phone, contrast in both schemes, and the time
-# to load 2,000 steps. Needs Chromium, Node.js and npm. Usage: cli/tests/browser/run.sh [FOLDER]
+# to load 2,000 steps. Needs Chromium, Node.js and npm; pngquant
+# makes pictures smaller. Usage: cli/tests/browser/run.sh [FOLDER]
 # Screenshots go to FOLDER/pictures. PICTURES=1 also replaces those in docs/pictures.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -28,9 +29,10 @@ cd "$folder"
 COMMAND=$(cd "$repo" && realpath "$command") node check.mjs "$folder"
 if [ "${PICTURES:-}" = 1 ]; then
     mkdir -p "$repo/docs/pictures"
-    for picture in pictures/*.png; do
-        # With fewer colors a picture needs a third, if ImageMagick is there.
-        convert "$picture" -dither None -colors 96 "png8:$repo/docs/$picture" 2>> convert.log ||
-            cp "$picture" "$repo/docs/$picture"
-    done
+    rm -f "$repo"/docs/pictures/run-*.png
+    cp pictures/run-*.png "$repo/docs/pictures/"
+    # With fewer colors, pictures need a third.
+    if command -v pngquant > /dev/null; then
+        pngquant --force --ext .png --nofs 96 "$repo"/docs/pictures/run-*.png
+    fi
 fi

@@ -144,6 +144,18 @@ async fn a_drive_that_an_error_ended_is_interrupted() {
 }
 
 #[tokio::test]
+async fn the_answer_of_a_typed_run_is_a_call_with_repairs() {
+    let (_folder, world) = quick();
+    world.settled().await;
+    let page = text(&page(&world.journal, "settled", None).unwrap());
+    assert!(page.contains("This call gave the answer of the run."), "{page}");
+    assert!(page.contains("$.paid: read the string"), "{page}");
+    assert_eq!(page.matches("no result").count(), 0, "{page}");
+    // The first answer was not one.
+    assert!(page.contains("What went wrong 1\n✕ finish in step 2"), "{page}");
+}
+
+#[tokio::test]
 async fn calls_without_ids_of_their_own_find_their_results() {
     let (_folder, world) = quick();
     let order = || call("", "find_order", r#"{"order": 1042}"#);

@@ -264,6 +264,20 @@ impl World {
         self.journal.drive_typed(&agent, "failed", settle, &cx).await.unwrap_err();
     }
 
+    /// A typed run. Its answer does not fit at first, and is repaired then.
+    pub(crate) async fn settled(&self) {
+        let replies = vec![
+            Reply::calls([call("c1", "find_order", json!({"order": 1042}))]),
+            Reply::calls([call("c2", "finish", json!({"paid": "much", "told": "Sorry."}))]),
+            Reply::calls([call("c3", "finish", "{'paid': '24.0', 'told': 'Sorry.'}")]),
+        ];
+        let agent = ReAct::<Settle>::new(self.model(replies), [self.find_order()]).unwrap();
+        let settle = Settle { complaint: "A hinge broke.".to_owned() };
+        let cx = self.cx();
+        let settled = self.journal.drive_typed(&agent, "settled", settle, &cx).await.unwrap();
+        assert_eq!(settled.answer, Settled { paid: 24.0, told: "Sorry.".to_owned() });
+    }
+
     /// A run whose provider is down at its third question.
     pub(crate) async fn down(&self) {
         let (next, before, pause) = (AtomicUsize::new(0), Mutex::new(0), self.pause);

@@ -80,6 +80,8 @@ pub(super) struct Call {
     pub(super) own_repairs: Vec<String>,
     /// Whether the run went on without a result of the call that a journal keeps.
     pub(super) unmade: bool,
+    /// Whether the call gave the answer of a typed run.
+    pub(super) is_answer: bool,
 }
 
 /// A question to a person, and the answer.
@@ -133,7 +135,7 @@ impl Tree {
             }
         }
         tree.own_results(history, repaired);
-        tree.root.find_unmade();
+        tree.root.find_unmade(tree.ended.is_some());
         tree
     }
 
@@ -446,16 +448,18 @@ impl Call {
 
 impl Agent {
     /// Notes the calls that have no result although the run went on.
-    fn find_unmade(&mut self) {
+    fn find_unmade(&mut self, ended: bool) {
         let last = self.steps.len().saturating_sub(1);
         for (at, step) in self.steps.iter_mut().enumerate() {
             for call in &mut step.calls {
                 let is_known = call.result().is_some() || !call.attempts.is_empty();
+                let is_alone = !is_known && call.below.is_none() && call.asked.is_empty();
                 // The call that ends a typed run has no result.
-                call.unmade =
-                    !is_known && call.below.is_none() && call.asked.is_empty() && at < last;
+                (call.unmade, call.is_answer) =
+                    (is_alone && at < last, is_alone && at == last && ended);
+                let ended = call.result().is_some();
                 if let Some(below) = &mut call.below {
-                    below.find_unmade();
+                    below.find_unmade(ended);
                 }
             }
         }

@@ -693,6 +693,8 @@ impl<'a> View<'a> {
                     (text_block(&result.text))
                 } @else if call.waits() {
                     p.muted { "The call was not made yet: it waits for a decision." }
+                } @else if call.is_answer {
+                    p.muted { "This call gave the answer of the run." }
                 } @else if call.unmade {
                     p.error { (problems::UNMADE) }
                 } @else if call.below.is_none() {
@@ -908,6 +910,8 @@ fn state_of(call: &Call) -> &'static str {
         "denied"
     } else if call.failure().is_some() {
         "bad"
+    } else if call.is_answer {
+        "good"
     } else if call.result().is_some() {
         if call.below.as_ref().is_some_and(|below| below.steps.iter().any(problems::is_bad)) {
             "partly"
