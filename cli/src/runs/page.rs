@@ -1,6 +1,9 @@
 //! The page of a run: one HTML file with everything that its journal has.
 
+mod parts;
 mod problems;
+mod scale;
+mod steps;
 mod tree;
 mod view;
 mod words;

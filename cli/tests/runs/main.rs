@@ -1,4 +1,6 @@
 //! Tests of the command `runs`. See `CONTRIBUTING.md`.
+// Helpers are part of a test too: with this, the rules for tests in `clippy.toml` hold for them.
+#![cfg(test)]
 
 mod command;
 mod page;
