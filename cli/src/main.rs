@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use serde_json::json;
 use tokio::runtime::Runtime;
 use toolwright_cli::contract::ContractArgs;
+use toolwright_cli::runs::RunsArgs;
 use toolwright_cli::{
     ChatArgs, McpCommandArgs, RecordArgs, ReplayArgs, RunArgs, ToolsArgs, note, tell, terminated,
 };
@@ -41,6 +42,8 @@ enum Command {
     Mcp(McpCommandArgs),
     /// Show, lower and compare the contracts of tools and predictors
     Contract(ContractArgs),
+    /// List, show, resume and delete the runs of a journal, or write one as a page
+    Runs(RunsArgs),
     /// Carry out one task, and record the model's replies in a file
     Record(Box<RecordArgs>),
     /// Replay a recorded run: the replies are recorded, the tools run live
@@ -64,7 +67,11 @@ impl Command {
             Self::Chat(chat) => chat.is_json(),
             Self::Record(record) => record.is_json(),
             Self::Replay(replay) => replay.is_json(),
-            Self::Tools(_) | Self::Mcp(_) | Self::Contract(_) | Self::Completions { .. } => false,
+            Self::Tools(_)
+            | Self::Mcp(_)
+            | Self::Contract(_)
+            | Self::Runs(_)
+            | Self::Completions { .. } => false,
         }
     }
 
@@ -75,6 +82,7 @@ impl Command {
             Self::Tools(args) => args.run().await,
             Self::Mcp(args) => args.run().await,
             Self::Contract(args) => args.run().await,
+            Self::Runs(args) => args.run().await,
             Self::Record(args) => args.run().await,
             Self::Replay(args) => args.run().await,
             Self::Completions { shell } => {

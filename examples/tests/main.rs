@@ -44,8 +44,6 @@ mod reading;
 mod real_server;
 mod replay;
 #[cfg(unix)]
-mod runs;
-#[cfg(unix)]
 mod stored_run;
 mod tool_calls;
 mod toolsets;
