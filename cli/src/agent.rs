@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use toolwright_journal::Journal;
+use toolwright_journal::{Journal, RunSummary};
 use toolwright_module::Effect;
 use toolwright_module::model::Settings;
 use toolwright_orchestrator::{ApprovalPolicy, Choosing, Limits, ToolOrchestrator};
 
-use crate::assistant::Assistant;
+use crate::assistant::{Assistant, options_of};
 use crate::config::ConfigArgs;
 use crate::model::{Chosen, ModelArgs, NoModel};
 use crate::record::{Options, Recorded};
@@ -182,6 +182,23 @@ impl AgentArgs {
         }))
     }
 
+    /// Returns the arguments with the options of a run in the journal, for what the command line leaves
+    /// out, so that its answer has the same form and its tools are there.
+    ///
+    /// # Errors
+    ///
+    /// If the run used folders, files or servers, and the arguments name no tools.
+    pub fn of_run(self, run: &RunSummary) -> Result<Self, Box<dyn Error>> {
+        let Some(mut options) = options_of(run) else { return Ok(self) };
+        let today = self.clone().configured()?.options();
+        if !options.outside.is_empty() && today.outside == options.outside {
+            // The configuration names them, and what is not named here comes from there.
+            options.outside.clear();
+            options.tools.clear();
+        }
+        self.with_options(options, "a stored run")
+    }
+
     /// Finds the model. Without one, the recording of this program answers its own task.
     async fn chosen(mut self, prompt: Option<&str>) -> Result<(Self, Chosen), Box<dyn Error>> {
         if let Some(recorded) = self.replay.take() {
@@ -198,16 +215,19 @@ impl AgentArgs {
         Ok((self.recorded_with(&first)?, Chosen::replay(&first)))
     }
 
-    /// Returns the arguments with the options of a recorded run. Toolsets and servers of the command
-    /// line stay.
-    fn recorded_with(mut self, recorded: &Recorded) -> Result<Self, Box<dyn Error>> {
-        let options = recorded.options.clone().unwrap_or_default();
+    fn recorded_with(self, recorded: &Recorded) -> Result<Self, Box<dyn Error>> {
+        self.with_options(recorded.options.clone().unwrap_or_default(), "a recording")
+    }
+
+    /// Returns the arguments with these options, for what the command line leaves out. Toolsets and
+    /// servers of the command line stay.
+    fn with_options(mut self, options: Options, source: &str) -> Result<Self, Box<dyn Error>> {
         if self.tools.is_default() && self.mcp.shown().is_empty() {
             if !options.outside.is_empty() {
                 let outside = options.outside.join(", ");
                 return Err(format!(
-                    "this run used {outside}; a recording does not choose them for you, so name \
-                     them with --tools and --mcp"
+                    "this run used {outside}; {source} does not choose them for you, so name them \
+                     with --tools and --mcp"
                 )
                 .into());
             }
@@ -246,5 +266,46 @@ impl AgentArgs {
     pub(crate) fn recording_in(mut self, file: PathBuf) -> Self {
         self.model.record = Some(file);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use toolwright_journal::RunStatus;
+
+    use super::*;
+
+    fn run(options: &str) -> RunSummary {
+        let mut run = RunSummary::new("a", RunStatus::Open);
+        run.metadata.insert("options".to_owned(), options.to_owned());
+        run
+    }
+
+    fn bare() -> AgentArgs {
+        AgentArgs { config: ConfigArgs::none(), ..AgentArgs::default() }
+    }
+
+    #[test]
+    fn a_run_has_its_options_again() {
+        let options = r#"{"tools":["text"],"system":"Be brief.","selector":true,"schema":{"type":"integer"}}"#;
+        let args = bare().of_run(&run(options)).unwrap();
+        assert_eq!(serde_json::to_string(&args.options()).unwrap(), options);
+        // Arguments win.
+        let named = AgentArgs { system: Some("Be kind.".to_owned()), ..bare() };
+        assert_eq!(named.of_run(&run(options)).unwrap().system.as_deref(), Some("Be kind."));
+        // A run of another program.
+        let other = bare().of_run(&RunSummary::new("a", RunStatus::Open)).unwrap();
+        assert_eq!(other.options(), bare().options());
+    }
+
+    #[test]
+    fn folders_and_servers_of_a_run_are_named_again() {
+        let options = r#"{"tools":["text"],"outside":["files:.","npx"]}"#;
+        let told = bare().of_run(&run(options)).err().unwrap().to_string();
+        assert_eq!(
+            told,
+            "this run used files:., npx; a stored run does not choose them for you, so name them with \
+             --tools and --mcp"
+        );
     }
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use toolwright_journal::{Journal, JournalError, RunStatus};
+use toolwright_journal::{Journal, JournalError, RunStatus, RunSummary};
 use toolwright_mcp::McpClient;
 use toolwright_module::approval::Approval;
 use toolwright_module::budget::Ledger;
@@ -34,6 +34,9 @@ const FOLDER: &str = "folder";
 
 /// The name of the metadata with the command that started a run.
 const COMMAND: &str = "command";
+
+/// The name of the metadata with the options that shape the requests of a run, as JSON.
+const OPTIONS: &str = "options";
 
 /// An assistant, with the servers that it started.
 pub struct Assistant {
@@ -103,7 +106,7 @@ impl Assistant {
     }
 
     /// Carries out one task. With a journal, goes on with a run of this task that was cut off in this
-    /// folder, unless `anew`.
+    /// folder with the same options, unless `anew`.
     ///
     /// # Errors
     ///
@@ -126,6 +129,15 @@ impl Assistant {
                 // A journal of another program may not have this entry.
                 let is_here = run.metadata.get(FOLDER).is_none_or(|folder| *folder == here);
                 if !is_here || journal.task(&run.id)? != asked {
+                    continue;
+                }
+                // A run keeps the form of its answer, so this is another task for the user.
+                if options_of(&run).is_some_and(|options| options != self.options) {
+                    let id = &run.id;
+                    note(&format!(
+                        "(run {id} of this task has other options; `toolwright runs resume {id}` \
+                         goes on with it)"
+                    ));
                     continue;
                 }
                 note(&format!("(run {} of this task goes on; --new begins another)", run.id));
@@ -193,6 +205,7 @@ impl Assistant {
         let mut metadata: Vec<_> = runs::metadata(&task).into_iter().collect();
         metadata.push((FOLDER.to_owned(), folder()));
         metadata.push((COMMAND.to_owned(), command.to_owned()));
+        metadata.push((OPTIONS.to_owned(), serde_json::to_string(&self.options)?));
         let task = Task::new(task).with_history(history);
         let other_driver = Driver::Error;
         let work = Work::Kept { journal, id: &id, task, metadata, other_driver };
@@ -442,6 +455,11 @@ fn result(finished: &Finished, output: Option<&Value>) -> Value {
         result["result"]["output"] = output.clone();
     }
     result
+}
+
+/// Returns the options of a run. A run of another program has none.
+pub(crate) fn options_of(run: &RunSummary) -> Option<Options> {
+    serde_json::from_str(run.metadata.get(OPTIONS)?).ok()
 }
 
 /// Returns the present folder.

@@ -55,6 +55,12 @@ pub(crate) struct Config {
 }
 
 impl ConfigArgs {
+    /// Reads no file.
+    #[cfg(test)]
+    pub(crate) fn none() -> Self {
+        Self { config: None, no_config: true }
+    }
+
     /// Reads the file. Without one, returns no defaults.
     pub(crate) fn load(&self) -> Result<Config, Box<dyn Error>> {
         let path = match &self.config {

@@ -87,6 +87,36 @@ fn a_killed_run_goes_on_with_the_same_task_in_the_same_folder() {
 }
 
 #[test]
+fn a_run_with_other_options_is_left_alone() {
+    let folder = folder();
+    let folder = folder.path();
+    let start = |server: &Server| {
+        let mut command = asking("run", server, folder);
+        command.arg("Ada is 36.");
+        command
+    };
+    let id = cut_off(start, folder);
+    // Its answer would not have the form that the user asks for.
+    let model = server(&[call("finish", r#"{"name":"Ada","age":36}"#)]);
+    let mut command = asking("run", &model, folder);
+    let ran = run(command.args(["--schema", "name, age int", "Ada is 36."]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(ran.stdout, "{\"name\":\"Ada\",\"age\":36}\n");
+    let told = format!("(run {id} of this task has other options; `toolwright runs resume {id}` ");
+    assert!(ran.stderr.contains(&told), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("goes on; --new"), "{}", ran.stderr);
+
+    // Limits may change.
+    let model = server(&[says("Stored.")]);
+    let mut command = asking("run", &model, folder);
+    let ran = run(command.args(["--max-time", "60", "Ada is 36."]));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Stored.\n"), "{}", ran.stderr);
+    assert!(ran.stderr.contains(&format!("(run {id} of this task goes on; ")), "{}", ran.stderr);
+    let options = &journal(folder).run(&id).unwrap().metadata["options"];
+    assert_eq!(options, r#"{"tools":["memory"]}"#);
+}
+
+#[test]
 fn a_run_that_another_process_drives_is_left_alone() {
     let folder = folder();
     let silent = server(&[String::new()]);
