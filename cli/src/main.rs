@@ -123,3 +123,13 @@ fn main() -> ExitCode {
     runtime.shutdown_background();
     ended.unwrap_or_else(|error| failed(&*error))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_argument_that_a_rule_names_exists() {
+        Args::command().debug_assert();
+    }
+}

@@ -45,6 +45,8 @@ mod pages {
     mod stored_runs {}
     #[doc = include_str!("../../docs/surviving-a-crash.md")]
     mod surviving_a_crash {}
+    #[doc = include_str!("../../docs/telemetry.md")]
+    mod telemetry {}
     #[doc = include_str!("../../docs/testing.md")]
     mod testing {}
     #[doc = include_str!("../../docs/tools.md")]

@@ -1,6 +1,8 @@
 //! Every program runs, and the README shows what runs.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 
 use crate::common::{program, run};
 use crate::server::Server;
@@ -122,4 +124,40 @@ fn three_tools_with_three_models_run() {
 fn the_tools_of_an_agent_export_as_mcp_shows_them() {
     let ran = run(program("research").arg("--mcp"));
     insta::assert_snapshot!(ran.stdout);
+}
+
+/// The server only has to accept the request: Phoenix itself is asked by `examples/telemetry`.
+#[test]
+fn the_spans_of_a_run_are_sent_before_the_program_ends() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let mut reader = BufReader::new(listener.accept().unwrap().0);
+        let (mut head, mut length) = (String::new(), 0);
+        while !head.ends_with("\r\n\r\n") {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            head += &line;
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        let ok = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+        reader.get_mut().write_all(ok).unwrap();
+        (head, body)
+    });
+    let ran = run(program("telemetry").env("OTEL_EXPORTER_OTLP_ENDPOINT", url));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.starts_with("It rains."), "{}", ran.stdout);
+    let (head, body) = server.join().unwrap();
+    assert!(head.starts_with("POST /v1/traces "), "{head}");
+    // Protobuf has texts as they are.
+    let sent = String::from_utf8_lossy(&body);
+    for name in
+        ["invoke_agent concierge", "chat gpt-4.1", "execute_tool book_table", "closed at 15"]
+    {
+        assert!(sent.contains(name), "{name} is missing");
+    }
 }

@@ -25,7 +25,7 @@ const MAX_BYTES: u64 = 64 * 1024 * 1024;
 pub(super) struct SourceArgs {
     /// File of contracts, lock file, `-`, or `mcp:` with the command or the URL of a server.
     /// Default: the tools of --tools and --mcp
-    #[arg(value_name = "SOURCE", conflicts_with_all = ["tools", "memory", "servers"])]
+    #[arg(value_name = "SOURCE", conflicts_with_all = ["tools", "servers"])]
     source: Option<Source>,
 
     #[command(flatten)]
