@@ -15,7 +15,7 @@ use crate::show::{note, visible};
 /// # Errors
 ///
 /// If reading fails.
-pub async fn decide(
+pub(crate) async fn decide(
     input: &Input,
     contract: &Contract,
     asked: &Approval,

@@ -1,90 +1,59 @@
-//! The assistant: an agent with the toolsets and servers that its arguments name, and its drives. The
-//! runs may be kept in a journal.
+//! The drives of an agent at a terminal or for another program: one task, or a conversation. The runs
+//! may be kept in a journal.
 
 use std::cell::Cell;
+use std::env;
 use std::error::Error;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use clap::Args;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use toolwright_journal::{Journal, JournalError};
+use toolwright_journal::{Journal, JournalError, RunStatus, RunSummary};
 use toolwright_mcp::McpClient;
 use toolwright_module::approval::Approval;
 use toolwright_module::budget::Ledger;
 use toolwright_module::error::Stage;
-use toolwright_module::model::Settings;
-use toolwright_module::testing::Recording;
-use toolwright_module::{Cancellation, Context, Effect, Error as ModuleError, Message};
+use toolwright_module::{Cancellation, Context, Contract, Error as ModuleError, Message};
+use toolwright_orchestrator::perform::with_decider;
 use toolwright_orchestrator::{
-    ApprovalPolicy, AwaitsApproval, Choosing, Ending, Finished, Limits, Run, Task, ToolOrchestrator,
+    AwaitsApproval, Ending, Finished, Limits, Run, Task, ToolOrchestrator,
 };
 
 use crate::approve::decide;
-use crate::choose::{Chosen, ModelArgs};
 use crate::input::Input;
+use crate::model::Chosen;
+use crate::record::Options;
 use crate::runs;
-use crate::servers::McpArgs;
-use crate::show::{Screen, note, say, summary, tell};
-use crate::toolbox::ToolArgs;
+use crate::show::{Screen, note, say, say_json, summary, tell};
+use crate::signals::Interrupts;
 
-/// Recording of a run with a real model, which is replayed if there is no model.
-const RECORDING: &str = include_str!("../recordings/assistant.json");
+/// The name of the metadata with the folder in which a run was started.
+const FOLDER: &str = "folder";
 
-/// Arguments that make an assistant.
-#[derive(Clone, Args)]
-pub struct AgentArgs {
-    #[command(flatten)]
-    model: ModelArgs,
+/// The name of the metadata with the command that started a run.
+const COMMAND: &str = "command";
 
-    #[command(flatten)]
-    tools: ToolArgs,
-
-    #[command(flatten)]
-    mcp: McpArgs,
-
-    /// Let the model select tools in its text, for models that cannot call tools; replies are not
-    /// streamed
-    #[arg(long)]
-    selector: bool,
-
-    /// Ask before each irreversible call, and before each call of an MCP server's tool; needs a
-    /// terminal
-    #[arg(long)]
-    pub approve: bool,
-
-    /// Maximum number of model calls for one task
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    max_model_calls: Option<u64>,
-
-    /// Maximum time for one task, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
-    max_time: Option<u64>,
-
-    /// Print only JSON on stdout, one object per line
-    ///
-    /// Each event is an object with the field `event`. The last object of each task has the field
-    /// `result` (answer, ending, limit, iterations, spent, tools_used, failures) or `error` (stage,
-    /// text, spent). With --journal, the first object of each task has the field `run`, its id.
-    #[arg(long)]
-    pub json: bool,
-}
+/// The name of the metadata with the options that shape the requests of a run, as JSON.
+const OPTIONS: &str = "options";
 
 /// An assistant, with the servers that it started.
 pub struct Assistant {
-    agent: ToolOrchestrator,
-    chosen: Chosen,
-    limits: Limits,
-    streams: bool,
-    approves: bool,
-    json: bool,
-    journal: Option<Journal>,
-    servers: Vec<McpClient>,
+    pub(crate) agent: ToolOrchestrator,
+    /// The contract whose output is the answer, if the answer is not text.
+    pub(crate) output: Option<Arc<Contract>>,
+    pub(crate) chosen: Chosen,
+    pub(crate) options: Options,
+    pub(crate) limits: Limits,
+    pub(crate) streams: bool,
+    pub(crate) approves: bool,
+    pub(crate) json: bool,
+    pub(crate) journal: Option<Journal>,
+    pub(crate) servers: Vec<McpClient>,
+    pub(crate) interrupts: Interrupts,
     /// Number of runs that were started.
-    started: Cell<u32>,
+    pub(crate) started: Cell<u32>,
 }
 
 /// The end of one task.
@@ -114,69 +83,20 @@ enum Work<'a> {
     /// A run in memory.
     Run(&'a mut Run),
     /// A run in the journal.
-    Kept { journal: &'a Journal, id: &'a str, task: Task, metadata: Vec<(String, String)> },
+    Kept {
+        journal: &'a Journal,
+        id: &'a str,
+        task: Task,
+        metadata: Vec<(String, String)>,
+        other_driver: Driver,
+    },
 }
 
-impl AgentArgs {
-    /// Makes the assistant, and connects to its servers. It can ask for approvals if `asks`. Returns
-    /// `None` if the user ends the program with Ctrl-C meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// If an argument is not valid, or there is no model for this prompt.
-    pub async fn assistant(
-        &self,
-        prompt: Option<&str>,
-        asks: bool,
-        journal: Option<&Path>,
-    ) -> Result<Option<Assistant>, Box<dyn Error>> {
-        let journal = journal.map(Journal::open).transpose()?;
-        let journal = journal.map(|journal| {
-            let changed = |id: &str, change: &_| note(&format!("(run {id}: {change})"));
-            journal.with_change_listener(changed)
-        });
-        let recording = Recording::parse(RECORDING, "recordings/assistant.json")?;
-        let chosen = self.model.choose(prompt, recording).await?;
-        note(&chosen.line);
-
-        let mut limits = Limits::default();
-        limits.budget.model_calls = self.max_model_calls;
-        limits.max_time = self.max_time.map(Duration::from_secs);
-        // A selection is JSON for the program, not text for the user.
-        let streams = !self.model.no_stream && !self.selector;
-        let mut tools = self.tools.tools().await?;
-        let ours = tools.len();
-        let servers = tokio::select! {
-            servers = self.mcp.connect(&mut tools) => servers?,
-            _ = tokio::signal::ctrl_c() => return Ok(None),
-        };
-        let mut approval = ApprovalPolicy::from_effect(Effect::Irreversible);
-        for theirs in &tools[ours..] {
-            approval = approval.with_tool(theirs.name());
-        }
-        let mut agent = ToolOrchestrator::new(Arc::clone(&chosen.model), tools)?
-            .with_limits(limits.clone())
-            .with_settings(Settings::default().with_max_output_tokens(512))?
-            .with_streaming(streams);
-        if self.selector {
-            agent = agent.with_choosing(Choosing::Selector)?;
-        }
-        if self.approve {
-            agent = agent.with_approval(approval)?;
-        }
-        let (approves, json, started) = (asks, self.json, Cell::new(0));
-        Ok(Some(Assistant {
-            agent,
-            chosen,
-            limits,
-            streams,
-            approves,
-            json,
-            journal,
-            servers,
-            started,
-        }))
-    }
+/// What to do with a run that another process drives.
+#[derive(Clone, Copy, PartialEq)]
+enum Driver {
+    Error,
+    Skip,
 }
 
 impl Assistant {
@@ -185,29 +105,51 @@ impl Assistant {
         join_all(self.servers.into_iter().map(McpClient::close)).await;
     }
 
-    /// Carries out one task. With a journal, goes on with a run of this task that was cut off.
+    /// Carries out one task. With a journal, goes on with a run of this task that was cut off in this
+    /// folder with the same options, unless `anew`.
     ///
     /// # Errors
     ///
     /// If the task cannot be started, or a file cannot be written.
-    pub async fn once(&self, prompt: String, input: Option<&Input>) -> Result<End, Box<dyn Error>> {
+    pub async fn once(
+        &self,
+        prompt: String,
+        anew: bool,
+        input: Option<&Input>,
+    ) -> Result<End, Box<dyn Error>> {
         let Some(journal) = &self.journal else {
             let mut run = self.agent.start(prompt)?;
-            return self.carry_out(Work::Run(&mut run), input).await;
+            let end = self.carry_out(Work::Run(&mut run), input).await?;
+            return end.ok_or_else(|| "the run is locked".into());
         };
-        let asked = Task::from(Message::user(prompt.as_str()));
-        let mut others = Vec::new();
-        for run in runs::open_runs(journal)? {
-            if journal.task(&run.id)? == asked {
-                return self.resume(&run.id, input).await;
+        if !anew {
+            let asked = Task::from(Message::user(prompt.as_str()));
+            let here = folder();
+            for run in runs::open_runs(journal)? {
+                // A journal of another program may not have this entry.
+                let is_here = run.metadata.get(FOLDER).is_none_or(|folder| *folder == here);
+                if !is_here || journal.task(&run.id)? != asked {
+                    continue;
+                }
+                // A run keeps the form of its answer, so this is another task for the user.
+                if options_of(&run).is_some_and(|options| options != self.options) {
+                    let id = &run.id;
+                    note(&format!(
+                        "(run {id} of this task has other options; `toolwright runs resume {id}` \
+                         goes on with it)"
+                    ));
+                    continue;
+                }
+                note(&format!("(run {} of this task goes on; --new begins another)", run.id));
+                let (id, task, metadata) = (&*run.id, asked.clone(), Vec::new());
+                let work = Work::Kept { journal, id, task, metadata, other_driver: Driver::Skip };
+                if let Some(end) = self.carry_out(work, input).await? {
+                    return Ok(end);
+                }
+                note(&format!("(run {} is under way in another process)", run.id));
             }
-            others.push(run.id);
         }
-        if !others.is_empty() {
-            let others = others.join(", ");
-            note(&format!("(open runs: {others}; without a prompt, they go on)"));
-        }
-        self.begin(journal, prompt, Vec::new(), input).await
+        self.begin(journal, "run", prompt, Vec::new(), input).await
     }
 
     /// Goes on with a run of the journal.
@@ -219,29 +161,40 @@ impl Assistant {
         let journal = self.journal.as_ref().ok_or("there is no journal")?;
         let task = journal.task(id)?;
         note(&format!("(run {id} goes on)"));
-        self.carry_out(Work::Kept { journal, id, task, metadata: Vec::new() }, input).await
+        let (metadata, other_driver) = (Vec::new(), Driver::Error);
+        let work = Work::Kept { journal, id, task, metadata, other_driver };
+        let end = self.carry_out(work, input).await?;
+        end.ok_or_else(|| "the run is locked".into())
     }
 
-    /// Goes on with all runs of the journal that were cut off. Returns the last one that finished.
-    ///
-    /// # Errors
-    ///
-    /// The journal cannot be read.
-    pub async fn resume_all(&self, input: Option<&Input>) -> Result<Option<End>, Box<dyn Error>> {
-        let Some(journal) = &self.journal else { return Ok(None) };
-        let mut last = None;
-        for run in runs::open_runs(journal)? {
-            last = Some(self.resume(&run.id, input).await?);
-            if matches!(last, Some(End::Cancelled)) {
-                break;
-            }
+    /// Goes on with the last conversation of this folder, if there is one.
+    async fn last_conversation(&self, input: &Input) -> Result<Option<End>, Box<dyn Error>> {
+        let journal = self.journal.as_ref().ok_or("--continue needs a journal")?;
+        let here = folder();
+        let is_chat = |metadata: &std::collections::BTreeMap<String, String>| {
+            metadata.get(COMMAND).is_some_and(|command| command == "chat")
+                && metadata.get(FOLDER) == Some(&here)
+        };
+        let last = journal.runs()?.into_iter().rev().find(|run| is_chat(&run.metadata));
+        let Some(last) = last else {
+            note("(there is no conversation of this folder; this is a new one)");
+            return Ok(None);
+        };
+        if matches!(last.status, RunStatus::Open | RunStatus::Waiting) {
+            return Ok(Some(self.resume(&last.id, Some(input)).await?));
         }
-        Ok(last)
+        // The run has its result, so the model is not asked.
+        let task = journal.task(&last.id)?;
+        let finished = journal.drive(&self.agent, &last.id, task, &Context::default()).await;
+        let finished = finished.map_err(|error| format!("run {}: {error:#}", last.id))?;
+        note(&format!("(the conversation of run {} goes on)", last.id));
+        Ok(Some(End::Finished(Box::new(finished))))
     }
 
     async fn begin(
         &self,
         journal: &Journal,
+        command: &str,
         task: String,
         history: Vec<Arc<Message>>,
         input: Option<&Input>,
@@ -249,20 +202,34 @@ impl Assistant {
         self.started.set(self.started.get() + 1);
         let id = runs::new_id(self.started.get());
         note(&format!("(run {id})"));
-        let metadata = runs::metadata(&task).into_iter().collect();
+        let mut metadata: Vec<_> = runs::metadata(&task).into_iter().collect();
+        metadata.push((FOLDER.to_owned(), folder()));
+        metadata.push((COMMAND.to_owned(), command.to_owned()));
+        metadata.push((OPTIONS.to_owned(), serde_json::to_string(&self.options)?));
         let task = Task::new(task).with_history(history);
-        self.carry_out(Work::Kept { journal, id: &id, task, metadata }, input).await
+        let other_driver = Driver::Error;
+        let work = Work::Kept { journal, id: &id, task, metadata, other_driver };
+        let end = self.carry_out(work, input).await?;
+        end.ok_or_else(|| "the run is locked".into())
     }
 
-    /// Carries out one line after the other, all in one conversation. With a journal, the runs that
-    /// were cut off go on first, and each line is a run.
+    /// Carries out one line after the other, all in one conversation. With a journal, each line is a
+    /// run. If `continues`, it goes on after the last conversation in the journal.
     ///
     /// # Errors
     ///
     /// If a task cannot be started, or a file cannot be written.
-    pub async fn converse(&self, input: &Input) -> Result<ExitCode, Box<dyn Error>> {
+    pub async fn converse(
+        &self,
+        continues: bool,
+        input: &Input,
+    ) -> Result<ExitCode, Box<dyn Error>> {
         let mut code = ExitCode::SUCCESS;
-        let mut said = match self.resume_all(Some(input)).await? {
+        let before = match continues {
+            true => self.last_conversation(input).await?,
+            false => None,
+        };
+        let mut said = match before {
             Some(End::Finished(finished)) => without_instructions(&finished),
             Some(End::Failed) => {
                 code = ExitCode::FAILURE;
@@ -274,13 +241,13 @@ impl Assistant {
             note("(one task per line; Ctrl-C ends a task, Ctrl-D the conversation)");
         }
         let mut so_far: Option<Run> = None;
-        while let Some(task) = input.task().await? {
+        while let Some(task) = input.task(self.interrupts.next()).await? {
             if task.trim().is_empty() {
                 continue;
             }
             let end = match &self.journal {
                 Some(journal) => {
-                    let end = self.begin(journal, task, said.clone(), Some(input)).await?;
+                    let end = self.begin(journal, "chat", task, said.clone(), Some(input)).await?;
                     if let End::Finished(finished) = &end {
                         said = without_instructions(finished);
                     }
@@ -292,6 +259,7 @@ impl Assistant {
                         Some(before) => self.follow_up(before.clone(), task)?,
                     };
                     let end = self.carry_out(Work::Run(&mut run), Some(input)).await?;
+                    let end = end.ok_or("the run is locked")?;
                     if matches!(end, End::Finished(_)) {
                         so_far = Some(run);
                     }
@@ -325,27 +293,31 @@ impl Assistant {
         Ok(run.with_limits(limits))
     }
 
-    /// Drives a run to its end and prints the result.
+    /// Drives a run to its end and prints the result. Returns `None` for a run to skip.
     async fn carry_out(
         &self,
         work: Work<'_>,
         input: Option<&Input>,
-    ) -> Result<End, Box<dyn Error>> {
-        let kept = match &work {
-            Work::Kept { id, .. } => Some((*id).to_owned()),
-            Work::Run(_) => None,
+    ) -> Result<Option<End>, Box<dyn Error>> {
+        let (kept, other_driver) = match &work {
+            Work::Kept { id, other_driver, .. } => (Some((*id).to_owned()), *other_driver),
+            Work::Run(_) => (None, Driver::Error),
         };
         if let (true, Some(id)) = (self.json, &kept) {
             tell(&json!({ "run": id }));
         }
+        self.interrupts.forget();
+        let screen = Arc::new(Screen::new(!self.json));
         let (cancellation, ledger) = (Cancellation::default(), Ledger::default());
-        let cx =
-            self.context(input).with_cancellation(cancellation.clone()).with_ledger(ledger.clone());
+        let cx = self
+            .context(input, &screen)
+            .with_cancellation(cancellation.clone())
+            .with_ledger(ledger.clone());
         let started = Instant::now();
         let running = async {
             match work {
                 Work::Run(run) => self.agent.drive(run, &cx).await,
-                Work::Kept { journal, id, task, metadata } => {
+                Work::Kept { journal, id, task, metadata, .. } => {
                     let cx = cx.clone().with_run(id, metadata);
                     journal.drive(&self.agent, id, task, &cx).await
                 }
@@ -354,20 +326,27 @@ impl Assistant {
         let mut running = std::pin::pin!(running);
         let finished = tokio::select! {
             finished = &mut running => finished,
-            _ = tokio::signal::ctrl_c() => {
+            () = self.interrupts.next() => {
                 // The run stops and returns an error with the stage `Cancelled`.
                 cancellation.cancel();
                 running.await
             }
         };
+        screen.rest();
+        if let (Driver::Skip, Err(error)) = (other_driver, &finished)
+            && is_locked(error)
+        {
+            return Ok(None);
+        }
         // Save the replies after a failure too, because they cost money.
-        if let Some(path) = self.chosen.save_recording()? {
+        if let Some(path) = self.chosen.save_recording(&self.options)? {
             note(&format!("recorded in {}", path.display()));
         }
         let cost = summary(ledger.spent(), started.elapsed());
+        let finished = finished.and_then(|finished| Ok((self.read(&finished)?, finished)));
         if self.json {
             tell(&match &finished {
-                Ok(finished) => result(finished),
+                Ok((output, finished)) => result(finished, output.as_ref()),
                 Err(error) => json!({"error": {
                     "stage": error.stage(),
                     "text": format!("{error:#}"),
@@ -375,10 +354,13 @@ impl Assistant {
                 }}),
             });
         }
-        Ok(match finished {
-            Ok(finished) => {
-                if !self.streams && !self.json {
-                    say(&finished.answer);
+        Ok(Some(match finished {
+            Ok((output, finished)) => {
+                match output {
+                    _ if self.json => {}
+                    Some(output) => say_json(&output),
+                    None if !self.streams => say(&finished.answer),
+                    None => {}
                 }
                 if finished.ending != Ending::Answered {
                     let limit = finished.limit.map(|limit| format!(", {limit}"));
@@ -391,7 +373,7 @@ impl Assistant {
             Err(error) if error.stage() == Stage::Cancelled => {
                 note(&format!("\ncancelled after {cost}"));
                 if let Some(id) = &kept {
-                    note(&format!("(run {id} stays open)"));
+                    note(&format!("(run {id} stays open; the same task here goes on with it)"));
                 }
                 End::Cancelled
             }
@@ -412,16 +394,35 @@ impl Assistant {
                 }
                 End::Failed
             }
-        })
+        }))
+    }
+
+    /// Reads the answer of a run with a structured answer.
+    fn read(&self, finished: &Finished) -> toolwright_module::Result<Option<Value>> {
+        let Some(output) = &self.output else { return Ok(None) };
+        if finished.ending != Ending::Answered {
+            let limit = finished.limit.map(|limit| format!(" of {limit}")).unwrap_or_default();
+            let text = format!("the run ended at its limit{limit} without an answer");
+            return Err(ModuleError::stop(text).at(Stage::Limit));
+        }
+        // A run that was begun without this schema has an answer of its own.
+        output
+            .read_output(&finished.answer)
+            .map(Some)
+            .map_err(|error| ModuleError::stop(error).at(Stage::Decoding))
     }
 
     /// Creates the context, which shows events and asks the user for approvals.
-    fn context(&self, input: Option<&Input>) -> Context {
-        let (json, screen) = (self.json, Screen::default());
+    fn context(&self, input: Option<&Input>, screen: &Arc<Screen>) -> Context {
+        let (json, screen) = (self.json, Arc::clone(screen));
         let cx = Context::default()
             .with_events(move |event| if json { tell(event) } else { screen.show(event) });
         let Some(input) = input.filter(|_| self.approves) else { return cx };
         let (input, agent) = (input.clone(), self.agent.clone());
+        // Who decides at this terminal, for the page of the run.
+        let user = ["USER", "USERNAME"].iter().find_map(|name| std::env::var(name).ok());
+        let cx =
+            user.filter(|user| !user.is_empty()).map_or(cx.clone(), |user| with_decider(&cx, user));
         cx.with_approver(move |asked: Approval| {
             let (input, agent) = (input.clone(), agent.clone());
             async move {
@@ -438,10 +439,10 @@ impl Assistant {
 }
 
 /// Returns the last object of a finished run, for `--json`.
-fn result(finished: &Finished) -> Value {
+fn result(finished: &Finished, output: Option<&Value>) -> Value {
     let failures = finished.failures.iter();
     let failures = failures.map(|failure| json!({"call": failure.call, "error": failure.error}));
-    json!({"result": {
+    let mut result = json!({"result": {
         "answer": finished.answer,
         "ending": finished.ending,
         "limit": finished.limit,
@@ -449,7 +450,21 @@ fn result(finished: &Finished) -> Value {
         "spent": finished.spent,
         "tools_used": finished.tools_used,
         "failures": failures.collect::<Vec<_>>(),
-    }})
+    }});
+    if let Some(output) = output {
+        result["result"]["output"] = output.clone();
+    }
+    result
+}
+
+/// Returns the options of a run. A run of another program has none.
+pub(crate) fn options_of(run: &RunSummary) -> Option<Options> {
+    serde_json::from_str(run.metadata.get(OPTIONS)?).ok()
+}
+
+/// Returns the present folder.
+fn folder() -> String {
+    env::current_dir().map(|folder| folder.display().to_string()).unwrap_or_default()
 }
 
 fn is_locked(error: &ModuleError) -> bool {

@@ -10,6 +10,8 @@ use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 use tokio::sync::oneshot;
 
+use crate::keys::Keys;
+
 /// The user's input, line by line: from a terminal with editing and a history, or from a pipe.
 ///
 /// A separate thread reads a line when one is requested. The program can end while that thread
@@ -30,12 +32,18 @@ struct Ask {
 }
 
 impl Input {
-    /// Reads from the terminal. If `history` names a file, it keeps the history.
+    /// Reads from the terminal. If `history` names a file, it keeps the history. Lines with a key in
+    /// them are not kept.
     ///
     /// # Errors
     ///
     /// If there is no terminal, or the file cannot be read or written.
     pub fn terminal(history: Option<&Path>) -> io::Result<Self> {
+        Self::conversation(history, Keys::default())
+    }
+
+    /// Reads from the terminal, and knows these keys.
+    pub(crate) fn conversation(history: Option<&Path>, keys: Keys) -> io::Result<Self> {
         // The prompt goes to the terminal: stdout is for answers and may be redirected.
         let config = Config::builder().behavior(Behavior::PreferTerm).build();
         let mut editor = Editor::<(), FileHistory>::with_config(config).map_err(into_io)?;
@@ -52,7 +60,7 @@ impl Input {
             editor.append_history(file).map_err(|error| named(into_io(error)))?;
         }
         Ok(Self {
-            asks: start(move |ask| edited(&mut editor, history.as_ref(), ask)),
+            asks: start(move |ask| edited(&mut editor, history.as_ref(), &keys, ask)),
             terminal: true,
         })
     }
@@ -74,12 +82,12 @@ impl Input {
         self.terminal
     }
 
-    /// Returns the next task, or `None` at the end of a pipe and after Ctrl-C or Ctrl-D.
-    ///
-    /// # Errors
-    ///
-    /// If reading fails.
-    pub async fn task(&self) -> io::Result<Option<String>> {
+    /// Returns the next task, or `None` at the end of a pipe, after Ctrl-D, and if the user
+    /// interrupts the program.
+    pub(crate) async fn task(
+        &self,
+        interrupted: impl Future<Output = ()>,
+    ) -> io::Result<Option<String>> {
         let line = self.line("> ", String::new(), true);
         if self.terminal {
             // On a terminal, the editor handles Ctrl-C.
@@ -87,7 +95,7 @@ impl Input {
         }
         tokio::select! {
             line = line => line,
-            _ = tokio::signal::ctrl_c() => Ok(None),
+            () = interrupted => Ok(None),
         }
     }
 
@@ -131,6 +139,7 @@ fn start(
 fn edited(
     editor: &mut Editor<(), FileHistory>,
     history: Option<&PathBuf>,
+    keys: &Keys,
     ask: &Ask,
 ) -> io::Result<Option<String>> {
     let line = match editor.readline_with_initial(ask.prompt, (&ask.initial, "")) {
@@ -138,7 +147,7 @@ fn edited(
         Err(ReadlineError::Eof | ReadlineError::Interrupted) => return Ok(None),
         Err(error) => return Err(into_io(error)),
     };
-    if ask.kept && !line.trim().is_empty() {
+    if ask.kept && !line.trim().is_empty() && !keys.are_in(&line) {
         editor.add_history_entry(line.as_str()).map_err(into_io)?;
         if let Some(file) = history {
             editor.append_history(file).map_err(into_io)?;

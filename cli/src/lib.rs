@@ -1,24 +1,41 @@
-//! The parts of the command `toolwright`: arguments that choose a model and tools, the assistant, and
-//! the text that a person sees.
+//! The parts of the command `toolwright`: one module for each command, arguments that choose a model
+//! and tools, and the text that a person sees.
 //!
 //! The program of this package is `toolwright`. This library is for it and for the example programs of
 //! the workspace, and may change with each version.
 
+mod agent;
 mod approve;
 mod assistant;
-mod choose;
+mod chat;
+mod config;
+pub mod contract;
+pub mod files;
+mod folders;
 mod input;
+mod journal;
+mod keys;
+mod mcp;
+mod model;
+mod record;
+mod run;
 pub mod runs;
+mod schema;
 mod servers;
 mod show;
 mod signals;
 mod toolbox;
+mod tools;
 
-pub use approve::decide;
-pub use assistant::{AgentArgs, Assistant, End};
-pub use choose::{Chosen, ModelArgs, NoModel, Provider, ServerArgs};
+pub use agent::AgentArgs;
+pub use assistant::{Assistant, End};
+pub use chat::ChatArgs;
+pub use folders::runs as runs_folder;
 pub use input::Input;
-pub use servers::{McpArgs, note_left_out, started_by};
+pub use mcp::McpCommandArgs;
+pub use model::{NoModel, ServerArgs};
+pub use run::{RecordArgs, ReplayArgs, RunArgs};
 pub use show::{Screen, note, printable, say, summary, tell, visible};
 pub use signals::terminated;
 pub use toolbox::ToolArgs;
+pub use tools::ToolsArgs;

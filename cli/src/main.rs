@@ -1,15 +1,30 @@
 //! The command `toolwright`.
 
 use std::error::Error;
-use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use toolwright_cli::{AgentArgs, Input, note, terminated};
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+use serde_json::json;
+use tokio::runtime::Runtime;
+use toolwright_cli::contract::ContractArgs;
+use toolwright_cli::runs::RunsArgs;
+use toolwright_cli::{
+    ChatArgs, McpCommandArgs, RecordArgs, ReplayArgs, RunArgs, ToolsArgs, note, tell, terminated,
+};
 
 /// Agents, tools, contracts and runs at a terminal.
 #[derive(Parser)]
-#[command(version)]
+#[command(
+    version,
+    after_help = "\
+Examples:
+  toolwright run \"Store the key color with value blue, then retrieve it.\"
+  toolwright chat --model anthropic:claude-haiku-4-5 --tools files:.
+  toolwright tools list --tools text
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C, 143 SIGTERM."
+)]
 struct Args {
     #[command(subcommand)]
     command: Command,
@@ -18,39 +33,93 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     /// Carry out one task
-    Run {
-        #[command(flatten)]
-        agent: Box<AgentArgs>,
-
-        /// The task
-        #[arg(required = true)]
-        task: Vec<String>,
+    Run(Box<RunArgs>),
+    /// Hold a conversation
+    Chat(Box<ChatArgs>),
+    /// List and call tools
+    Tools(ToolsArgs),
+    /// Serve tools over MCP, and use the tools of MCP servers
+    Mcp(McpCommandArgs),
+    /// Show, lower and compare the contracts of tools and predictors
+    Contract(ContractArgs),
+    /// List, show, resume and delete the runs of a journal, or write one as a page
+    Runs(RunsArgs),
+    /// Carry out one task, and record the model's replies in a file
+    Record(Box<RecordArgs>),
+    /// Replay a recorded run: the replies are recorded, the tools run live
+    Replay(Box<ReplayArgs>),
+    /// Print the completions for a shell
+    #[command(after_help = "\
+Examples:
+  toolwright completions bash > ~/.local/share/bash-completion/completions/toolwright
+  toolwright completions fish > ~/.config/fish/completions/toolwright.fish")]
+    Completions {
+        /// The shell
+        shell: Shell,
     },
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    let ended = tokio::select! {
-        ended = run(Args::parse()) => ended,
-        () = terminated() => return ExitCode::from(143),
-    };
-    ended.unwrap_or_else(|error| {
-        note(&format!("error: {error}"));
-        ExitCode::FAILURE
-    })
-}
-
-async fn run(args: Args) -> Result<ExitCode, Box<dyn Error>> {
-    match args.command {
-        Command::Run { agent, task } => {
-            let task = task.join(" ");
-            let asks = agent.approve && io::stdin().is_terminal() && !agent.json;
-            let input = asks.then(|| Input::terminal(None)).transpose()?;
-            let assistant = agent.assistant(Some(&task), asks, None).await?;
-            let Some(assistant) = assistant else { return Ok(ExitCode::from(130)) };
-            let end = assistant.once(task, input.as_ref()).await;
-            assistant.close().await;
-            Ok(end?.code())
+impl Command {
+    /// Returns whether errors are printed as JSON.
+    fn is_json(&self) -> bool {
+        match self {
+            Self::Run(run) => run.is_json(),
+            Self::Chat(chat) => chat.is_json(),
+            Self::Record(record) => record.is_json(),
+            Self::Replay(replay) => replay.is_json(),
+            Self::Tools(_)
+            | Self::Mcp(_)
+            | Self::Contract(_)
+            | Self::Runs(_)
+            | Self::Completions { .. } => false,
         }
     }
+
+    async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
+        match self {
+            Self::Run(args) => args.run().await,
+            Self::Chat(args) => args.run().await,
+            Self::Tools(args) => args.run().await,
+            Self::Mcp(args) => args.run().await,
+            Self::Contract(args) => args.run().await,
+            Self::Runs(args) => args.run().await,
+            Self::Record(args) => args.run().await,
+            Self::Replay(args) => args.run().await,
+            Self::Completions { shell } => {
+                let mut script = Vec::new();
+                clap_complete::generate(shell, &mut Args::command(), "toolwright", &mut script);
+                toolwright_cli::say(String::from_utf8_lossy(&script).trim_end());
+                Ok(ExitCode::SUCCESS)
+            }
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let Args { command } = Args::parse();
+    let json = command.is_json();
+    let failed = |error: &dyn Error| {
+        if json {
+            tell(&json!({"error": {"stage": "setup", "text": error.to_string()}}));
+        } else {
+            note(&format!("error: {error}"));
+        }
+        ExitCode::FAILURE
+    };
+    let runtime = match Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error),
+    };
+    let serves = matches!(&command, Command::Mcp(mcp) if mcp.serves());
+    let ended = runtime.block_on(async {
+        tokio::select! {
+            ended = command.run() => ended,
+            // This drops the run, which also ends the servers that it started. A server ends its
+            // calls first.
+            () = terminated(), if !serves => Ok(ExitCode::from(143)),
+        }
+    });
+    // A read from a terminal cannot be cancelled.
+    runtime.shutdown_background();
+    ended.unwrap_or_else(|error| failed(&*error))
 }

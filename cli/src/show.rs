@@ -1,51 +1,121 @@
-use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use anstream::{stderr, stdout};
+use anstyle::{AnsiColor, Style};
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use serde_json::Value;
 use toolwright_module::budget::Spent;
 use toolwright_module::event::{Event, EventKind};
 
 /// Maximum number of characters of a tool's result that are shown.
 const LONGEST: usize = 400;
 
-/// Shows a run while it proceeds: the model's text on stdout, everything else on stderr.
+/// Style of calls.
+const CALL: Style = AnsiColor::Cyan.on_default();
+/// Style of failures and errors.
+const FAULT: Style = AnsiColor::Red.on_default().bold();
+/// Style of what is not part of the answer.
+const NOTE: Style = Style::new().dimmed();
+
+/// Shows a run while it proceeds: the model's text on stdout, everything else on stderr. At a
+/// terminal, a spinner shows what the run waits for.
 #[derive(Debug, Default)]
 pub struct Screen {
     /// Whether the last line on stdout has no line end yet.
     mid_line: AtomicBool,
+    /// Number of tools that run.
+    running: AtomicUsize,
+    spinner: Option<ProgressBar>,
 }
 
 impl Screen {
+    /// Returns a screen. It has a spinner if `spins`, and stderr is a terminal.
+    #[must_use]
+    pub fn new(spins: bool) -> Self {
+        let spinner = (spins && io::stderr().is_terminal()).then(|| {
+            let bar = ProgressBar::new_spinner();
+            let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})");
+            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
+        });
+        Self { spinner, ..Self::default() }
+    }
+
+    /// Removes the spinner, until the next event.
+    pub fn rest(&self) {
+        if let Some(spinner) = &self.spinner {
+            spinner.disable_steady_tick();
+            spinner.finish_and_clear();
+        }
+    }
+
+    fn wait_for(&self, what: String) {
+        // A spinner would overwrite a line that is not finished.
+        if let Some(spinner) = self.spinner.as_ref().filter(|_| !self.is_mid_line()) {
+            spinner.set_message(what);
+            spinner.reset();
+            spinner.enable_steady_tick(Duration::from_millis(100));
+        }
+    }
+
+    fn is_mid_line(&self) -> bool {
+        self.mid_line.load(Ordering::Relaxed)
+    }
+
     /// Shows an event.
     pub fn show(&self, event: &Event) {
+        self.rest();
         // Write errors are ignored: closed output is not a reason to end the run.
         let _ = match &event.kind {
             EventKind::TextDelta { text } => self.write(text),
-            EventKind::ModelReplied { .. } if self.mid_line.load(Ordering::Relaxed) => {
-                self.write("\n")
-            }
+            EventKind::ModelReplied { .. } if self.is_mid_line() => self.write("\n"),
             EventKind::ToolStarted { call } => {
+                self.running.fetch_add(1, Ordering::Relaxed);
                 let (name, arguments) = (visible(&call.name), visible(&call.arguments));
-                writeln!(io::stderr(), "-> {name} {arguments}")
+                writeln!(stderr(), "{CALL}-> {name}{CALL:#} {arguments}")
             }
             EventKind::ToolFinished { call, text, error, repairs, elapsed } => {
+                let less = |running: usize| Some(running.saturating_sub(1));
+                let _ = self.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
                 for repair in repairs {
                     let repair = printable(&repair.to_string());
-                    let _ = writeln!(io::stderr(), "   repaired {}", shortened(&repair));
+                    let _ = writeln!(stderr(), "   repaired {}", shortened(&repair));
                 }
-                let (mark, text) = error.as_ref().map_or(("", text), |error| ("failed: ", error));
-                let (name, text) = (printable(&call.name), shortened(&printable(text)));
+                let name = printable(&call.name);
+                let shown = shortened(&printable(error.as_ref().unwrap_or(text)));
                 let time = elapsed.as_secs_f64() * 1000.0;
-                writeln!(io::stderr(), "<- {name} {mark}{text} ({time:.1} ms)")
+                let time = format!("{NOTE}({time:.1} ms){NOTE:#}");
+                match error {
+                    None => writeln!(stderr(), "{CALL}<- {name}{CALL:#} {shown} {time}"),
+                    Some(_) => writeln!(
+                        stderr(),
+                        "{CALL}<- {name}{CALL:#} {FAULT}failed:{FAULT:#} {shown} {time}"
+                    ),
+                }
             }
             _ => Ok(()),
         };
+        match &event.kind {
+            EventKind::ToolStarted { call } => {
+                self.wait_for(format!("running {}", visible(&call.name)));
+            }
+            EventKind::ToolFinished { .. } if self.running.load(Ordering::Relaxed) > 0 => {
+                self.wait_for("running tools".to_owned());
+            }
+            EventKind::Started { .. }
+            | EventKind::ReasoningDelta { .. }
+            | EventKind::ToolFinished { .. } => self.wait_for("the model is thinking".to_owned()),
+            _ => {}
+        }
     }
 
     fn write(&self, text: &str) -> io::Result<()> {
         let text = printable(text);
-        self.mid_line.store(!text.is_empty() && !text.ends_with('\n'), Ordering::Relaxed);
+        if !text.is_empty() {
+            self.mid_line.store(!text.ends_with('\n'), Ordering::Relaxed);
+        }
         let mut out = io::stdout().lock();
         write!(out, "{text}")?;
         out.flush()
@@ -59,6 +129,21 @@ pub fn say(text: &str) {
     let _ = writeln!(io::stdout(), "{}", printable(text));
 }
 
+/// Prints a heading with the text below it on stdout.
+pub(crate) fn say_below(heading: &str, text: &str) {
+    let heading = printable(heading);
+    let _ = writeln!(stdout(), "{CALL}{heading}{CALL:#}{}", printable(text));
+}
+
+/// Prints JSON on stdout: on several lines at a terminal, otherwise on one.
+pub(crate) fn say_json(value: &Value) {
+    match io::stdout().is_terminal() {
+        // Control characters in strings are escaped in JSON.
+        true => say(&format!("{value:#}")),
+        false => tell(value),
+    }
+}
+
 /// Prints a line of JSON on stdout, for another program. It does not panic if the output is closed.
 pub fn tell(value: &impl Serialize) {
     if let Ok(mut line) = serde_json::to_vec(value) {
@@ -68,9 +153,13 @@ pub fn tell(value: &impl Serialize) {
     }
 }
 
-/// Prints a line on stderr.
+/// Prints a line on stderr. At a terminal, errors are red and the rest is dim.
 pub fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "{}", printable(text));
+    let text = printable(text);
+    let _ = match text.strip_prefix("error:") {
+        Some(rest) => writeln!(stderr(), "{FAULT}error:{FAULT:#}{rest}"),
+        None => writeln!(stderr(), "{NOTE}{text}{NOTE:#}"),
+    };
 }
 
 /// Returns the cost of a run in one line.

@@ -1,57 +1,153 @@
 use std::path::PathBuf;
+use std::str::FromStr;
 
-use clap::{Args, ValueEnum};
-use toolwright_github::GitHub;
+use clap::Args;
+use toolwright_github::{GitHub, GitHubError};
 use toolwright_memory::Memory;
 use toolwright_module::{Error, Result, Tool};
 use toolwright_text::Text;
 
+use crate::files::Files;
+use crate::folders;
+
 /// Arguments that select toolsets.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct ToolArgs {
-    /// Toolsets, separated by commas; `github` uses the token in GH_TOKEN or GITHUB_TOKEN, and
-    /// reads only public data without one
+    /// Toolsets, separated by commas: memory, memory:FILE, text, github, files:FOLDER or none.
+    /// Default: memory
+    ///
+    /// - memory: a memory that is lost when the program ends
+    /// - memory:FILE: a memory that is kept in this file
+    /// - text: search, count, cut and sort text
+    /// - github: read from GitHub with the token in GH_TOKEN or GITHUB_TOKEN, or only public data
+    /// - files:FOLDER: read, write, list and delete the files of this folder
     #[arg(
         long,
-        value_enum,
+        help_heading = "Tools",
         value_name = "NAME,…",
         value_delimiter = ',',
-        default_value = "memory"
+        verbatim_doc_comment
     )]
     tools: Vec<Toolset>,
-
-    /// Keep the memory in this file. Default: it is lost when the program ends
-    #[arg(long, value_name = "FILE")]
-    memory: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Toolset {
-    Memory,
+    Memory(Option<PathBuf>),
     Text,
     Github,
+    Files(PathBuf),
+    None,
+}
+
+impl FromStr for Toolset {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, place) = match text.split_once(':') {
+            Some((name, place)) => (name, Some(place)),
+            None => (text, None),
+        };
+        let path = |place: &str| folders::expanded(PathBuf::from(place));
+        match (name, place) {
+            ("memory" | "files", Some("")) => {
+                Err(format!("`{text}` names no path after the colon"))
+            }
+            ("memory", place) => Ok(Self::Memory(place.map(path))),
+            ("files", Some(place)) => Ok(Self::Files(path(place))),
+            ("files", None) => Err("name the folder, as in `files:.`".to_owned()),
+            ("text", None) => Ok(Self::Text),
+            ("github", None) => Ok(Self::Github),
+            ("none", None) => Ok(Self::None),
+            _ => Err("there is no such toolset; use memory, memory:FILE, text, github, \
+                      files:FOLDER or none"
+                .to_owned()),
+        }
+    }
+}
+
+impl Toolset {
+    /// Returns the toolset as an argument.
+    fn written(&self) -> String {
+        match self {
+            Self::Memory(None) => "memory".to_owned(),
+            Self::Memory(Some(file)) => format!("memory:{}", file.display()),
+            Self::Text => "text".to_owned(),
+            Self::Github => "github".to_owned(),
+            Self::Files(folder) => format!("files:{}", folder.display()),
+            Self::None => "none".to_owned(),
+        }
+    }
+
+    /// Returns whether its calls stay inside the process.
+    fn is_contained(&self) -> bool {
+        matches!(self, Self::Memory(None) | Self::Text | Self::None)
+    }
 }
 
 impl ToolArgs {
+    /// Uses these toolsets if the command line names none.
+    pub(crate) fn or(mut self, toolsets: &[String]) -> Result<Self, String> {
+        if self.tools.is_empty() {
+            let parsed = toolsets.iter().map(|text| text.parse());
+            self.tools =
+                parsed.collect::<Result<_, String>>().map_err(|error| format!("tools: {error}"))?;
+        }
+        Ok(self)
+    }
+
+    pub(crate) fn is_default(&self) -> bool {
+        self.tools.is_empty()
+    }
+
+    /// Returns the toolsets whose calls stay inside the process, as arguments, and the others.
+    pub(crate) fn written(&self) -> (Vec<String>, Vec<String>) {
+        let (contained, others): (Vec<_>, _) =
+            self.selected().into_iter().partition(Toolset::is_contained);
+        let written = |toolsets: Vec<Toolset>| toolsets.iter().map(Toolset::written).collect();
+        (written(contained), written(others))
+    }
+
+    fn selected(&self) -> Vec<Toolset> {
+        match self.tools.is_empty() {
+            true => vec![Toolset::Memory(None)],
+            false => self.tools.clone(),
+        }
+    }
+
     /// Returns the tools of the selected toolsets, each toolset once.
     ///
     /// # Errors
     ///
-    /// If the memory's file cannot be opened, or the token is not valid.
+    /// If a file or a folder cannot be opened, a toolset is selected with two places, or the token
+    /// for GitHub is not valid.
     pub async fn tools(&self) -> Result<Vec<Tool>> {
+        let selected = self.selected();
         let mut tools = Vec::new();
-        for (place, toolset) in self.tools.iter().enumerate() {
-            if self.tools[..place].contains(toolset) {
+        for (place, toolset) in selected.iter().enumerate() {
+            if selected[..place].contains(toolset) {
                 continue;
             }
+            let is_same =
+                |other: &Toolset| std::mem::discriminant(other) == std::mem::discriminant(toolset);
+            if let Some(other) = selected[..place].iter().find(|other| is_same(other)) {
+                let (other, toolset) = (other.written(), toolset.written());
+                return Err(Error::other(format!(
+                    "--tools: {other} and {toolset} have the same tools; choose one of them"
+                )));
+            }
             tools.extend(match toolset {
-                Toolset::Memory => self.memory().await?.tools()?,
+                Toolset::Memory(None) => Memory::default().tools()?,
+                Toolset::Memory(Some(file)) => Memory::open(file).await?.tools()?,
                 Toolset::Text => Text::default().tools()?,
                 Toolset::Github => github()?.tools()?,
+                Toolset::Files(folder) => {
+                    let named =
+                        |error| Error::other(format!("files:{}: {error}", folder.display()));
+                    Files::new(folder).map_err(named)?.tools()?
+                }
+                Toolset::None => Vec::new(),
             });
-        }
-        if self.memory.is_some() && !self.tools.contains(&Toolset::Memory) {
-            return Err(Error::other("--memory names a file, but --tools does not name memory"));
         }
         Ok(tools)
     }
@@ -59,26 +155,19 @@ impl ToolArgs {
     /// Returns the instructions for a model that uses the tools.
     #[must_use]
     pub fn instructions(&self) -> Option<&'static str> {
-        if !self.tools.contains(&Toolset::Memory) {
-            return None;
-        }
-        Some(match self.memory {
-            Some(_) => "A memory that is kept between sessions. Search it before you answer.",
-            None => "A memory for one session. Search it before you answer.",
+        self.selected().iter().find_map(|toolset| match toolset {
+            Toolset::Memory(Some(_)) => {
+                Some("A memory that is kept between sessions. Search it before you answer.")
+            }
+            Toolset::Memory(None) => Some("A memory for one session. Search it before you answer."),
+            _ => None,
         })
-    }
-
-    async fn memory(&self) -> Result<Memory> {
-        match &self.memory {
-            Some(file) => Memory::open(file).await,
-            None => Ok(Memory::default()),
-        }
     }
 }
 
-fn github() -> Result<GitHub, toolwright_github::GitHubError> {
+fn github() -> Result<GitHub, GitHubError> {
     match GitHub::from_env() {
-        Err(toolwright_github::GitHubError::MissingToken) => GitHub::new(),
+        Err(GitHubError::MissingToken) => GitHub::new(),
         other => other,
     }
 }

@@ -72,11 +72,11 @@ struct Args {
     server: ServerArgs,
 
     /// Model for summaries. Default: the model in --model
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "PROVIDER:NAME")]
     fast_model: Option<String>,
 
     /// Model for classification. Default: the model in --model
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "PROVIDER:NAME")]
     smart_model: Option<String>,
 
     /// Print the tools in the form of MCP, and exit
@@ -88,8 +88,7 @@ struct Args {
 async fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
     let model = |name: &Option<String>| -> Result<Arc<dyn LanguageModel>, Box<dyn Error>> {
-        let mut server = args.server.clone();
-        server.model = name.clone().or(server.model);
+        let server = args.server.clone().with_model(name.as_deref())?;
         Ok(match server.given()? {
             Some(model) => model,
             None => Arc::new(SchemaDriven::default()),

@@ -9,6 +9,8 @@ mod pages {
     mod asking_a_model {}
     #[doc = include_str!("../../docs/context-and-limits.md")]
     mod context_and_limits {}
+    #[doc = include_str!("../../docs/contracts-in-ci.md")]
+    mod contracts_in_ci {}
     #[doc = include_str!("../../docs/conversations.md")]
     mod conversations {}
     #[doc = include_str!("../../docs/deploys.md")]

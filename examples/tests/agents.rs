@@ -273,8 +273,8 @@ async fn an_agent_takes_a_toolset_as_it_is_and_every_tool_runs_on_its_own_schema
 
 #[tokio::test]
 async fn the_committed_recording_replays_over_live_tools_to_its_end() {
-    let recording = include_str!("../../cli/recordings/assistant.json");
-    let recording = Recording::parse(recording, "assistant.json").unwrap();
+    let recording = include_str!("../recordings/calls.json");
+    let recording = Recording::parse(recording, "calls.json").unwrap();
     let exchanges = recording.exchanges.len();
     let first = recording.exchanges[0].reply.tool_calls().next();
     let stored = first.filter(|call| call.name == "memory_store").unwrap().arguments.clone();
@@ -301,7 +301,7 @@ async fn the_committed_recording_replays_over_live_tools_to_its_end() {
 
 #[tokio::test]
 async fn the_committed_recording_of_a_selector_replays_over_live_tools_to_its_end() {
-    let recording = include_str!("../../cli/recordings/selector.json");
+    let recording = include_str!("../recordings/selector.json");
     let recording = Recording::parse(recording, "selector.json").unwrap();
     let exchanges = recording.exchanges.len();
     let first: Value = serde_json::from_str(&recording.exchanges[0].reply.to_text()).unwrap();

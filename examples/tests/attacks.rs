@@ -14,8 +14,6 @@
 mod api_client;
 #[path = "../examples/database.rs"]
 mod database;
-#[path = "../examples/files.rs"]
-mod files;
 #[path = "toolsets/server.rs"]
 mod server;
 
@@ -31,6 +29,7 @@ use serde_json::{Map, Value, json};
 use server::{Server, answer};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tempfile::TempDir;
+use toolwright_cli::files;
 use toolwright_github::GitHub;
 use toolwright_memory::Memory;
 use toolwright_module::error::{Audience, Stage};

@@ -14,7 +14,7 @@ fn text(path: &str) -> String {
 }
 
 /// The folders with sources of ours.
-const FOLDERS: [&str; 11] = [
+const FOLDERS: [&str; 12] = [
     "http",
     "macros",
     "signature",
@@ -25,6 +25,7 @@ const FOLDERS: [&str; 11] = [
     "providers",
     "toolsets",
     "toolwright",
+    "cli",
     "examples",
 ];
 

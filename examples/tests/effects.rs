@@ -5,11 +5,11 @@ use std::fs;
 use std::sync::{Arc, Condvar, Mutex};
 
 use crate::api_client::Api;
-use crate::files::Files;
 use crate::toolset_server::{Server, answer};
 use crate::toolset_support::{LONGEST, cities, said};
 use serde_json::json;
 use tempfile::TempDir;
+use toolwright_cli::files::Files;
 use toolwright_github::GitHub;
 use toolwright_memory::{Memory, MemoryStore};
 use toolwright_module::approval::{Approval, Decision};

@@ -6,9 +6,7 @@
 
 // What tests share.
 mod common;
-#[path = "common/mcp.rs"]
-mod mcp;
-#[path = "common/server.rs"]
+#[path = "../../cli/tests/common/server.rs"]
 mod server;
 #[path = "toolsets/server.rs"]
 mod toolset_server;
@@ -22,9 +20,6 @@ mod api_client;
 #[path = "../examples/database.rs"]
 #[allow(dead_code, reason = "`main` runs as a process")]
 mod database;
-#[path = "../examples/files.rs"]
-#[allow(dead_code, reason = "`main` runs as a process")]
-mod files;
 #[path = "../examples/search.rs"]
 #[allow(dead_code, reason = "`main` runs as a process")]
 mod search;
@@ -34,7 +29,6 @@ mod tasks;
 
 // Tests by subject.
 mod agents;
-mod assistant;
 mod deploys;
 mod documents;
 #[cfg(unix)]
@@ -42,7 +36,6 @@ mod durable_file;
 mod effects;
 mod layers;
 mod lower;
-mod mcp_programs;
 #[cfg(target_os = "linux")]
 mod mcp_servers;
 mod programs;
@@ -50,8 +43,6 @@ mod publishing;
 mod reading;
 mod real_server;
 mod replay;
-#[cfg(unix)]
-mod runs;
 #[cfg(unix)]
 mod stored_run;
 mod tool_calls;

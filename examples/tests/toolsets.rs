@@ -2,18 +2,17 @@
 
 use crate::api_client;
 use crate::database;
-use crate::files;
 use std::fs;
 use std::time::Duration;
 
 use crate::api_client::Api;
 use crate::common::{program, run};
 use crate::database::Database;
-use crate::files::Files;
 use crate::toolset_server::{Server, answer};
 use crate::toolset_support::{LONGEST, call, cities, said};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use toolwright_cli::files::{self, Files};
 use toolwright_module::Tool;
 use toolwright_module::error::{Audience, Stage};
 use toolwright_signature::Dialect;
@@ -28,40 +27,6 @@ async fn told(tools: &[Tool], name: &str, arguments: Value) -> String {
     let for_model = matches!(audience, Audience::ModelMayRetry | Audience::ModelFinal);
     assert!(for_model, "{arguments}: {error:#}");
     error.for_model().into_owned()
-}
-
-#[test]
-fn the_file_program_writes_lists_reads_and_deletes() {
-    let ran = run(&mut program("files"));
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    insta::assert_snapshot!(ran.stdout, @r#"
-    -> file_write {"path": "notes/oslo.txt", "text": "Rain."}
-    <- Wrote 5 bytes.
-    -> file_list {"path": "notes"}
-    <- {"entries":[{"name":"oslo.txt","kind":"file"}],"left_out":0,"unnamed":0}
-    -> file_read {"path": "notes/oslo.txt"}
-    <- Rain.
-    -> file_read {"path": "../../etc/passwd"}
-    <- failed: `path` must stay below the folder: no .. and no / at its start
-    -> file_delete {"path": "notes/oslo.txt"}
-    <- Deleted.
-    -> file_read {"path": "notes/oslo.txt"}
-    <- failed: There is no `notes/oslo.txt`; file_list shows what there is.
-    "#);
-}
-
-#[test]
-fn the_file_program_works_on_a_folder_that_is_named() {
-    let folder = TempDir::new().unwrap();
-    fs::write(folder.path().join("a.txt"), "Rain.").unwrap();
-    let ran = run(program("files").arg(folder.path()));
-    assert!(ran.stdout.contains(r#"{"name":"a.txt","kind":"file"}"#), "{}", ran.stdout);
-    let read = ["file_read", r#"{"path": "a.txt"}"#];
-    let ran = run(program("files").arg(folder.path()).args(read));
-    assert!(ran.stdout.ends_with("<- Rain.\n"), "{}", ran.stdout);
-    let ran = run(program("files").arg(folder.path()).args(["file_burn", "{}"]));
-    assert_eq!(ran.code, Some(1));
-    assert!(ran.stderr.contains("there is no file_burn; choose file_read, "), "{}", ran.stderr);
 }
 
 #[test]

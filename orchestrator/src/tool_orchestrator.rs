@@ -72,6 +72,7 @@ pub struct ToolOrchestrator {
     policy: Policy,
     choosing: Choosing,
     instructions: Option<Arc<str>>,
+    output: Option<Arc<Contract>>,
     streaming: bool,
     filter: Option<Filter>,
     editor: Option<Editor>,
@@ -153,6 +154,7 @@ impl ToolOrchestrator {
             policy: Policy::default(),
             choosing: Choosing::default(),
             instructions: None,
+            output: None,
             streaming: true,
             filter,
             editor: None,
@@ -394,6 +396,44 @@ impl ToolOrchestrator {
     pub fn with_instructions(mut self, instructions: &str) -> Self {
         self.instructions = Some(instructions.into());
         self
+    }
+
+    /// Makes the agent's runs typed, for an output schema that is known only at run time: a run ends
+    /// when the model calls `finish` with an output of this contract. If an output does not fit, the
+    /// model gets the faults and calls `finish` again. For a type, use [`ReAct`](crate::ReAct).
+    ///
+    /// The answer is the text of the output. Read it with [`Contract::read_output`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use serde_json::{Value, json};
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Contract, Reply, ToolCall};
+    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # let model = Scripted::new(|_| {
+    /// #     Ok(Reply::calls([ToolCall::new("1", "finish", r#"{"age": "36"}"#)]))
+    /// # });
+    /// let output = json!({
+    ///     "type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"],
+    /// });
+    /// let contract = Contract::dynamic("person", "", json!({"type": "object"}), Some(output))?;
+    /// let contract = Arc::new(contract);
+    /// let agent = ToolOrchestrator::new(model, [])?.with_output(Arc::clone(&contract))?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let finished = agent.run("How old is Ada?", &Context::default()).await?;
+    /// assert_eq!(contract.read_output::<Value>(&finished.answer)?, json!({"age": 36}));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The contract has no output schema, a tool has the name `finish`, or the model's provider does
+    /// not accept the schema.
+    pub fn with_output(mut self, contract: Arc<Contract>) -> error::Result<Self> {
+        self.lower(Some(&contract), |_| ())?;
+        self.output = Some(contract);
+        Ok(self)
     }
 
     /// Sets whether the model's replies are streamed if the context has a listener. Default:
@@ -658,6 +698,9 @@ impl ToolOrchestrator {
         }
         if let Some(instructions) = &self.instructions {
             run = run.with_instructions(&**instructions);
+        }
+        if let Some(output) = &self.output {
+            run = run.with_output(Arc::clone(output))?;
         }
         run.check_model(&*self.model)?;
         Ok(run)

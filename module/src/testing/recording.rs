@@ -53,6 +53,10 @@ pub struct Recording {
     version: u32,
     /// The model's name, as its server reports it.
     pub model: String,
+    /// Data of the program that recorded the run, such as its options. It is stored and masked with
+    /// the exchanges. `null` by default.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub metadata: Value,
     /// The exchanges, in the order of the replies.
     #[serde(serialize_with = "stored::serialize")]
     pub exchanges: Vec<Exchange>,
@@ -298,7 +302,7 @@ impl<M: LanguageModel> Recorder<M> {
         let exchanges = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let model = exchanges.iter().find_map(|exchange| exchange.reply.model.clone());
         let model = model.unwrap_or_else(|| self.model.name().to_owned());
-        Recording { version: VERSION, model, exchanges }
+        Recording { version: VERSION, model, metadata: Value::Null, exchanges }
     }
 }
 
@@ -505,6 +509,8 @@ mod stored {
     pub(super) struct Run {
         version: u32,
         model: String,
+        #[serde(default)]
+        metadata: Value,
         exchanges: Vec<Stored>,
     }
 
@@ -552,12 +558,12 @@ mod stored {
     impl TryFrom<Run> for Recording {
         type Error = Unclear;
 
-        fn try_from(run: Run) -> Result<Self, Unclear> {
+        fn try_from(mut run: Run) -> Result<Self, Unclear> {
             if run.version > VERSION {
                 return Err(Unclear::Version(run.version));
             }
             let mut exchanges: Vec<Exchange> = Vec::new();
-            for stored in run.exchanges {
+            for stored in std::mem::take(&mut run.exchanges) {
                 let request = match (stored.request, stored.then, exchanges.last()) {
                     (Some(request), None, _) => Ok(request),
                     (None, Some(then), Some(before)) => {
@@ -572,7 +578,8 @@ mod stored {
                 let request = request.map_err(|fault| Unclear::Exchange { exchange, fault })?;
                 exchanges.push(Exchange { request, reply: stored.reply });
             }
-            Ok(Self { version: run.version, model: run.model, exchanges })
+            let Run { version, model, metadata, .. } = run;
+            Ok(Self { version, model, metadata, exchanges })
         }
     }
 }

@@ -1,12 +1,15 @@
 //! The drives of an agent: to the end, as a stream, with a store, and for one step.
 
+use std::sync::Arc;
+
+use serde_json::Value;
 use toolwright_module::driver;
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::event::{Ending, EventKind};
 use toolwright_module::message::Part;
 use toolwright_module::model::BoxFuture;
 use toolwright_module::predict::Validators;
-use toolwright_module::{Context, Error, Result};
+use toolwright_module::{Context, Contract, Error, Policy, Repaired, Result};
 use tracing::Instrument;
 
 use super::ToolOrchestrator;
@@ -218,8 +221,12 @@ impl ToolOrchestrator {
         store: Option<AfterStep<'_>>,
         only_one: bool,
     ) -> Result<Option<Finished>> {
-        let mut checks = ChecksAnswer(&self.validators);
-        let judge = (!self.validators.is_empty()).then_some(&mut checks as &mut dyn Judge);
+        // The stored run decides: it may have been begun with another output, or with none.
+        let output = run.output().cloned();
+        let checks_any = output.is_some() || !self.validators.is_empty();
+        let policy = self.policy().min(cx.policy());
+        let mut checks = ChecksAnswer { validators: &self.validators, output, policy };
+        let judge = checks_any.then_some(&mut checks as &mut dyn Judge);
         let Some(finished) = self.drive_steps(run, cx, judge, store, only_one).await? else {
             return Ok(None);
         };
@@ -243,10 +250,11 @@ impl ToolOrchestrator {
     ) -> Result<Option<Finished>> {
         let name = cx.tool().unwrap_or(&self.name);
         let below = driver::nested(cx)?;
-        let span = telemetry::invoke_agent(name, self.model.name(), self.model.provider());
+        let span = telemetry::invoke_agent(name, &*self.model, run.task(), cx);
         cx.emit(|| EventKind::Started { agent: name.to_owned(), step: run.step() });
-        run.check_tools(&self.known).map_err(error::RunError::into_module)?;
-        run.check_model(&*self.model).map_err(error::RunError::into_module)?;
+        let fits = run.check_tools(&self.known).and_then(|()| run.check_model(&*self.model));
+        fits.map_err(error::RunError::into_module)
+            .inspect_err(|error| telemetry::failed(&span, cx, error))?;
         run.add_approval(&self.approval);
         let mut driver = Driver::new(self, name, run, below, store);
         // Boxed, because agents below agents would otherwise use too much of the stack.
@@ -254,8 +262,7 @@ impl ToolOrchestrator {
         let result = driven.instrument(span.clone()).await;
         let failures = std::mem::take(&mut driver.failures);
         drop(driver);
-        span.record("gen_ai.usage.input_tokens", run.spent().usage.input_tokens);
-        span.record("gen_ai.usage.output_tokens", run.spent().usage.output_tokens);
+        telemetry::spent(&span, run);
         match result {
             Ok(None) => Ok(None),
             Ok(Some(result)) => {
@@ -263,6 +270,7 @@ impl ToolOrchestrator {
                     let reason = format!("`{name}` has reached its limit of {limit}");
                     cx.emit(|| EventKind::LimitReached { limit, reason });
                 }
+                telemetry::answered(&span, &result.answer, cx);
                 cx.emit(|| EventKind::Done {
                     answer: result.answer.clone(),
                     ending: result.ending,
@@ -270,7 +278,7 @@ impl ToolOrchestrator {
                 Ok(Some(Finished::new(run, result, failures)))
             }
             Err(error) => {
-                telemetry::failed(&span, &error);
+                telemetry::failed(&span, cx, &error);
                 cx.emit(|| EventKind::Failed {
                     stage: error.stage(),
                     error: run.limits().cut_error(format!("{error:#}")),
@@ -281,8 +289,12 @@ impl ToolOrchestrator {
     }
 }
 
-/// Checks the text of an agent with its validators.
-struct ChecksAnswer<'a>(&'a Validators<Task>);
+/// Checks the text of an agent with the contract of its output, and with its validators.
+struct ChecksAnswer<'a> {
+    validators: &'a Validators<Task>,
+    output: Option<Arc<Contract>>,
+    policy: Policy,
+}
 
 impl Judge for ChecksAnswer<'_> {
     fn judge<'a>(
@@ -292,9 +304,24 @@ impl Judge for ChecksAnswer<'_> {
         cx: &'a Context,
     ) -> BoxFuture<'a, Result<Verdict>> {
         Box::pin(async move {
+            let mut repaired = None;
+            if let Some(output) = &self.output {
+                match output.read_output_with::<Value>(answer, self.policy) {
+                    Ok(reading) => repaired = Repaired::of(&reading),
+                    Err(fault) => {
+                        return Ok(Verdict::Rejected(format!("{fault}. Call `finish` again.")));
+                    }
+                }
+            }
+            if self.validators.is_empty() {
+                return Ok(Verdict::Taken(repaired));
+            }
             let task = Task::new(text_of(run.task()));
             let answer = TaskAnswer { answer: answer.to_owned(), limit_reached: false };
-            verdict(self.0.check(&task, &answer, cx).await)
+            Ok(match verdict(self.validators.check(&task, &answer, cx).await)? {
+                Verdict::Taken(_) => Verdict::Taken(repaired),
+                rejected @ Verdict::Rejected(_) => rejected,
+            })
         })
     }
 }

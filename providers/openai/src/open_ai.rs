@@ -1,7 +1,6 @@
 //! [`OpenAi`]: the settings of a model, and the calls of [`LanguageModel`].
 
 use std::fmt;
-use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +9,9 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout_at};
-use toolwright_http::Endpoint;
 use toolwright_http::reqwest::header::HeaderName;
 use toolwright_http::reqwest::{self, Url};
+use toolwright_http::{Endpoint, RequestBody};
 #[cfg(feature = "async-openai")]
 use toolwright_http::{ErrorKind, HttpError, UrlFault};
 use toolwright_module::model::{Capabilities, Delta, Setting, SettingSet, Settings};
@@ -92,7 +91,7 @@ struct Parts {
 
 /// The body of a request.
 struct Prepared {
-    body: Vec<u8>,
+    body: RequestBody,
     /// The hash of the conversation, if the server keeps it.
     history: Option<History>,
     /// Whether the body has only what is new.
@@ -178,6 +177,36 @@ impl OpenAi {
     /// variable of its address is missing. [`ProviderError::MissingKey`] if there is no key. The
     /// errors of [`at`](Self::at) and [`with_key`](Self::with_key).
     pub fn service(name: &str, model: impl Into<String>) -> Result<Self> {
+        let (openai, service) = Self::at_service(name, model)?;
+        let Some(variable) = service.key_variable else { return Ok(openai) };
+        let key = from_env(variable, "the API key")?.filter(|key| !key.trim().is_empty());
+        openai.with_key(key.ok_or(ProviderError::MissingKey { variable })?)
+    }
+
+    /// Creates a model of a service in the list [`Service::ALL`] with this key, as
+    /// [`service`](Self::service) does with the key in the environment.
+    ///
+    /// ```
+    /// use toolwright_openai::OpenAi;
+    ///
+    /// let model = OpenAi::service_with_key("groq", "openai/gpt-oss-120b", "made-up")?;
+    /// assert_eq!(model.base_url(), "https://api.groq.com/openai/v1");
+    /// # Ok::<(), toolwright_openai::ProviderError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`service`](Self::service), but for a missing key.
+    pub fn service_with_key(
+        name: &str,
+        model: impl Into<String>,
+        key: impl Into<String>,
+    ) -> Result<Self> {
+        Self::at_service(name, model)?.0.with_key(key)
+    }
+
+    /// Creates a model of a service, without a key.
+    fn at_service(name: &str, model: impl Into<String>) -> Result<(Self, &'static Service)> {
         let fault = |fault| ProviderError::Service { name: name.to_owned(), fault };
         let Some(service) = Service::ALL.iter().find(|service| service.name == name) else {
             let names: Vec<_> = Service::ALL.iter().map(|service| service.name).collect();
@@ -206,9 +235,7 @@ impl OpenAi {
             (parts.api, parts.dialect) = (service.api, service.dialect);
             parts.structured_output = parts.rules.has_structured_output;
         });
-        let Some(variable) = service.key_variable else { return Ok(openai) };
-        let key = from_env(variable, "the API key")?.filter(|key| !key.trim().is_empty());
-        openai.with_key(key.ok_or(ProviderError::MissingKey { variable })?)
+        Ok((openai, service))
     }
 
     /// Creates a model of Azure OpenAI: a deployment at an endpoint such as
@@ -525,10 +552,10 @@ impl OpenAi {
         let began = Instant::now();
         let mut sent = parts.prepare(request, false, parts.server_state)?;
         let send = |body| parts.connection.whole(parts.url(), body);
-        let mut reply = send(mem::take(&mut sent.body)).await;
+        let mut reply = send(sent.body.clone()).await;
         if sent.is_rest && reply.as_ref().is_err_and(is_forgotten) {
             sent = parts.prepare(request, false, false)?;
-            reply = send(mem::take(&mut sent.body)).await;
+            reply = send(sent.body.clone()).await;
         }
         let mut reply = reply?;
         if parts.api == Api::Responses && parts.background {
@@ -545,10 +572,10 @@ impl OpenAi {
         }
         let mut sent = parts.prepare(request, true, parts.server_state)?;
         let send = |body| parts.connection.events(parts.url(), body);
-        let mut response = send(mem::take(&mut sent.body)).await;
+        let mut response = send(sent.body.clone()).await;
         if sent.is_rest && response.as_ref().is_err_and(is_forgotten) {
             sent = parts.prepare(request, true, false)?;
-            response = send(mem::take(&mut sent.body)).await;
+            response = send(sent.body.clone()).await;
         }
         let (response, silence) = (response?, parts.connection.silence());
         let [chat, responses] = &parts.rules.origins;

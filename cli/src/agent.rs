@@ -1,0 +1,311 @@
+use std::cell::Cell;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use toolwright_journal::{Journal, RunSummary};
+use toolwright_module::Effect;
+use toolwright_module::model::Settings;
+use toolwright_orchestrator::{ApprovalPolicy, Choosing, Limits, ToolOrchestrator};
+
+use crate::assistant::{Assistant, options_of};
+use crate::config::ConfigArgs;
+use crate::model::{Chosen, ModelArgs, NoModel};
+use crate::record::{Options, Recorded};
+use crate::schema::AnswerSchema;
+use crate::servers::McpArgs;
+use crate::show::note;
+use crate::signals::Interrupts;
+use crate::toolbox::ToolArgs;
+
+/// Maximum number of tokens of a reply, if the arguments have none.
+const OUTPUT_TOKENS: u64 = 4096;
+
+/// Arguments that make an agent: its model, its tools and its limits.
+#[derive(Clone, Default, Args)]
+pub struct AgentArgs {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+
+    #[command(flatten)]
+    tools: ToolArgs,
+
+    #[command(flatten)]
+    mcp: McpArgs,
+
+    /// Instructions for the model, as its system message
+    #[arg(long, help_heading = "Agent", value_name = "TEXT")]
+    system: Option<String>,
+
+    /// Form of the answer, which is printed as JSON: fields such as 'name, age int, tags list of
+    /// text?', a JSON Schema, or a file with one that ends in .json
+    ///
+    /// A field is a name with a type: text (the default), int, number, bool, `list of` a type,
+    /// words such as `small|large`, or {more fields}. A `?` at its end makes it optional, and a
+    /// description may follow after a colon. `list of` a type alone is a list.
+    #[arg(long, help_heading = "Agent", value_name = "FIELDS|FILE|JSON")]
+    schema: Option<AnswerSchema>,
+
+    /// Let the model select tools in its text, for models that cannot call tools; replies are not
+    /// streamed
+    #[arg(long, help_heading = "Agent")]
+    selector: bool,
+
+    /// Ask before each irreversible call, and before each call of an MCP server's tool; needs a
+    /// terminal
+    #[arg(long, help_heading = "Agent")]
+    pub approve: bool,
+
+    /// Maximum number of model calls for one task
+    #[arg(long, help_heading = "Agent", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_model_calls: Option<u64>,
+
+    /// Maximum time for one task, in seconds
+    #[arg(long, help_heading = "Agent", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    max_time: Option<u64>,
+
+    /// Maximum number of tokens of each reply. Default: 4096
+    #[arg(long, help_heading = "Agent", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_output_tokens: Option<u64>,
+
+    /// Print only JSON on stdout, one object per line
+    ///
+    /// Each event is an object with the field `event`. The last object of each task has the field
+    /// `result` (answer, output, ending, limit, iterations, spent, tools_used, failures) or `error`
+    /// (stage, text, spent). With a journal, the first object of each task has the field `run`, its
+    /// id.
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
+
+    /// The recorded run to replay.
+    #[arg(skip)]
+    replay: Option<Arc<Recorded>>,
+}
+
+impl AgentArgs {
+    /// Returns the arguments, with the defaults of the configuration file for options that the
+    /// command line leaves out.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or has an unknown key.
+    pub fn configured(mut self) -> Result<Self, Box<dyn Error>> {
+        let config = self.config.load()?;
+        let named = |error| format!("the configuration: {error}");
+        // A recording has its own tools and options.
+        if self.replay.is_none() {
+            self.tools = self.tools.or(&config.tools).map_err(named)?;
+            self.mcp = self.mcp.or(&config.mcp);
+            self.model = self.model.or(&config).map_err(named)?;
+            self.system = self.system.or(config.system);
+            self.selector |= config.selector;
+            self.max_output_tokens = self.max_output_tokens.or(config.max_output_tokens);
+        }
+        self.approve |= config.approve;
+        self.max_model_calls = self.max_model_calls.or(config.max_model_calls);
+        self.max_time = self.max_time.or(config.max_time);
+        Ok(self)
+    }
+
+    /// Makes the assistant, and connects to its servers. It can ask for approvals if `asks`. Returns
+    /// `None` if the user ends the program with Ctrl-C meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// If an argument is not valid, or there is no model for this prompt.
+    pub async fn assistant(
+        &self,
+        prompt: Option<&str>,
+        asks: bool,
+        journal: Option<&Path>,
+    ) -> Result<Option<Assistant>, Box<dyn Error>> {
+        let args = self.clone().configured()?;
+        let journal = journal.map(Journal::open).transpose()?;
+        let journal = journal.map(|journal| {
+            let changed = |id: &str, change: &_| note(&format!("(run {id}: {change})"));
+            journal.with_change_listener(changed)
+        });
+        let (args, chosen) = args.chosen(prompt).await?;
+        note(&chosen.line);
+
+        let mut limits = Limits::default();
+        limits.budget.model_calls = args.max_model_calls;
+        limits.max_time = args.max_time.map(Duration::from_secs);
+        // A selection and a structured answer are JSON for the program, not text for the user.
+        let streams = !args.model.no_stream && !args.selector && args.schema.is_none();
+        let mut tools = args.tools.tools().await?;
+        let ours = tools.len();
+        let servers = tokio::select! {
+            servers = args.mcp.connect(&mut tools) => servers?,
+            _ = tokio::signal::ctrl_c() => return Ok(None),
+        };
+        let mut approval = ApprovalPolicy::from_effect(Effect::Irreversible);
+        for theirs in &tools[ours..] {
+            approval = approval.with_tool(theirs.name());
+        }
+        let tokens = args.max_output_tokens.unwrap_or(OUTPUT_TOKENS);
+        let mut agent = ToolOrchestrator::new(Arc::clone(&chosen.model), tools)?
+            .with_limits(limits.clone())
+            .with_settings(Settings::default().with_max_output_tokens(tokens))?
+            .with_streaming(streams);
+        if let Some(system) = &args.system {
+            agent = agent.with_instructions(system);
+        }
+        if args.selector {
+            agent = agent.with_choosing(Choosing::Selector)?;
+        }
+        let output = args.schema.as_ref().map(AnswerSchema::contract);
+        if let Some(output) = &output {
+            agent = agent.with_output(Arc::clone(output))?;
+        }
+        if args.approve {
+            agent = agent.with_approval(approval)?;
+        }
+        Ok(Some(Assistant {
+            agent,
+            output,
+            chosen,
+            options: args.options(),
+            limits,
+            streams,
+            approves: asks,
+            json: args.json,
+            journal,
+            servers,
+            interrupts: Interrupts::listen(),
+            started: Cell::new(0),
+        }))
+    }
+
+    /// Returns the arguments with the options of a run in the journal, for what the command line leaves
+    /// out, so that its answer has the same form and its tools are there.
+    ///
+    /// # Errors
+    ///
+    /// If the run used folders, files or servers, and the arguments name no tools.
+    pub fn of_run(self, run: &RunSummary) -> Result<Self, Box<dyn Error>> {
+        let Some(mut options) = options_of(run) else { return Ok(self) };
+        let today = self.clone().configured()?.options();
+        if !options.outside.is_empty() && today.outside == options.outside {
+            // The configuration names them, and what is not named here comes from there.
+            options.outside.clear();
+            options.tools.clear();
+        }
+        self.with_options(options, "a stored run")
+    }
+
+    /// Finds the model. Without one, the recording of this program answers its own task.
+    async fn chosen(mut self, prompt: Option<&str>) -> Result<(Self, Chosen), Box<dyn Error>> {
+        if let Some(recorded) = self.replay.take() {
+            return Ok((self.recorded_with(&recorded)?, Chosen::replay(&recorded)));
+        }
+        if let Some(chosen) = self.model.find().await? {
+            return Ok((self, chosen));
+        }
+        let first = Recorded::first()?;
+        let task = first.task();
+        if prompt != Some(task.as_str()) {
+            return Err(Box::new(NoModel { recorded: task }));
+        }
+        Ok((self.recorded_with(&first)?, Chosen::replay(&first)))
+    }
+
+    fn recorded_with(self, recorded: &Recorded) -> Result<Self, Box<dyn Error>> {
+        self.with_options(recorded.options.clone().unwrap_or_default(), "a recording")
+    }
+
+    /// Returns the arguments with these options, for what the command line leaves out. Toolsets and
+    /// servers of the command line stay.
+    fn with_options(mut self, options: Options, source: &str) -> Result<Self, Box<dyn Error>> {
+        if self.tools.is_default() && self.mcp.shown().is_empty() {
+            if !options.outside.is_empty() {
+                let outside = options.outside.join(", ");
+                return Err(format!(
+                    "this run used {outside}; {source} does not choose them for you, so name them \
+                     with --tools and --mcp"
+                )
+                .into());
+            }
+            self.tools = self.tools.or(&options.tools)?;
+        }
+        self.system = self.system.or(options.system);
+        self.selector |= options.selector;
+        self.max_output_tokens = self.max_output_tokens.or(options.max_output_tokens);
+        if let (None, Some(schema)) = (&self.schema, options.schema) {
+            self.schema = Some(schema.to_string().parse()?);
+        }
+        Ok(self)
+    }
+
+    /// Returns the options that a recording keeps.
+    fn options(&self) -> Options {
+        let (tools, mut outside) = self.tools.written();
+        outside.extend(self.mcp.shown());
+        Options {
+            tools,
+            outside,
+            system: self.system.clone(),
+            selector: self.selector,
+            schema: self.schema.as_ref().and_then(AnswerSchema::schema).cloned(),
+            max_output_tokens: self.max_output_tokens,
+        }
+    }
+
+    /// Replays this run.
+    pub(crate) fn replaying(mut self, recorded: Recorded) -> Self {
+        self.replay = Some(Arc::new(recorded));
+        self
+    }
+
+    /// Records the replies of the model in this file.
+    pub(crate) fn recording_in(mut self, file: PathBuf) -> Self {
+        self.model.record = Some(file);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use toolwright_journal::RunStatus;
+
+    use super::*;
+
+    fn run(options: &str) -> RunSummary {
+        let mut run = RunSummary::new("a", RunStatus::Open);
+        run.metadata.insert("options".to_owned(), options.to_owned());
+        run
+    }
+
+    fn bare() -> AgentArgs {
+        AgentArgs { config: ConfigArgs::none(), ..AgentArgs::default() }
+    }
+
+    #[test]
+    fn a_run_has_its_options_again() {
+        let options = r#"{"tools":["text"],"system":"Be brief.","selector":true,"schema":{"type":"integer"}}"#;
+        let args = bare().of_run(&run(options)).unwrap();
+        assert_eq!(serde_json::to_string(&args.options()).unwrap(), options);
+        // Arguments win.
+        let named = AgentArgs { system: Some("Be kind.".to_owned()), ..bare() };
+        assert_eq!(named.of_run(&run(options)).unwrap().system.as_deref(), Some("Be kind."));
+        // A run of another program.
+        let other = bare().of_run(&RunSummary::new("a", RunStatus::Open)).unwrap();
+        assert_eq!(other.options(), bare().options());
+    }
+
+    #[test]
+    fn folders_and_servers_of_a_run_are_named_again() {
+        let options = r#"{"tools":["text"],"outside":["files:.","npx"]}"#;
+        let told = bare().of_run(&run(options)).err().unwrap().to_string();
+        assert_eq!(
+            told,
+            "this run used files:., npx; a stored run does not choose them for you, so name them with \
+             --tools and --mcp"
+        );
+    }
+}

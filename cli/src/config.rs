@@ -1,0 +1,83 @@
+//! The configuration file: defaults for options.
+
+use std::error::Error;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Deserialize;
+
+use crate::folders;
+
+/// Arguments that name the configuration file.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ConfigArgs {
+    /// TOML file with defaults for the options, by their names: model, tools, mcp, max-time and so
+    /// on. Default: toolwright/config.toml in $XDG_CONFIG_HOME or ~/.config
+    #[arg(long, value_name = "FILE", help_heading = "Configuration")]
+    config: Option<PathBuf>,
+
+    /// Do not read a configuration file
+    #[arg(long, conflicts_with = "config", help_heading = "Configuration")]
+    no_config: bool,
+}
+
+/// Defaults for options. An option of the command line wins.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct Config {
+    pub(crate) model: Option<String>,
+    pub(crate) base_url: Option<String>,
+    pub(crate) api: Option<String>,
+    pub(crate) key_env: Option<String>,
+    pub(crate) key_file: Option<PathBuf>,
+    pub(crate) timeout: Option<u64>,
+    pub(crate) temperature: Option<f32>,
+    #[serde(default)]
+    pub(crate) no_stream: bool,
+    #[serde(default)]
+    pub(crate) tools: Vec<String>,
+    #[serde(default)]
+    pub(crate) mcp: Vec<String>,
+    pub(crate) system: Option<String>,
+    #[serde(default)]
+    pub(crate) selector: bool,
+    #[serde(default)]
+    pub(crate) approve: bool,
+    pub(crate) max_model_calls: Option<u64>,
+    pub(crate) max_time: Option<u64>,
+    pub(crate) max_output_tokens: Option<u64>,
+    pub(crate) journal: Option<PathBuf>,
+    #[serde(default)]
+    pub(crate) no_journal: bool,
+    pub(crate) history: Option<PathBuf>,
+}
+
+impl ConfigArgs {
+    /// Reads no file.
+    #[cfg(test)]
+    pub(crate) fn none() -> Self {
+        Self { config: None, no_config: true }
+    }
+
+    /// Reads the file. Without one, returns no defaults.
+    pub(crate) fn load(&self) -> Result<Config, Box<dyn Error>> {
+        let path = match &self.config {
+            _ if self.no_config => None,
+            Some(path) => Some(path.clone()),
+            None => folders::config(),
+        };
+        let Some(path) = path else { return Ok(Config::default()) };
+        let named = |error: &dyn std::fmt::Display| {
+            format!("the configuration {}: {error}", path.display())
+        };
+        let text = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound && self.config.is_none() => {
+                return Ok(Config::default());
+            }
+            text => text.map_err(|error| named(&error))?,
+        };
+        Ok(toml::from_str(&text).map_err(|error| named(&error))?)
+    }
+}

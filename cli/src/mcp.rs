@@ -1,0 +1,284 @@
+//! The command `mcp`: serves toolsets, and uses the tools of other servers.
+
+use std::env;
+use std::error::Error as StdError;
+use std::fmt::Display;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use tokio::net::TcpListener;
+use toolwright_mcp::{McpClient, McpClientBuilder, McpError, McpServer};
+use toolwright_module::{Cancellation, Error, Result};
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::config::ConfigArgs;
+use crate::servers::{is_url, note_left_out, started_by};
+use crate::show::{note, say, tell};
+use crate::signals::terminated;
+use crate::toolbox::ToolArgs;
+use crate::tools::{CallArgs, describe, ended};
+
+/// Arguments of `mcp`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  toolwright mcp serve --tools memory:memory.db,text
+  toolwright mcp serve --tools files:. --http 8000
+  toolwright mcp list 'npx -y @modelcontextprotocol/server-filesystem .'
+  toolwright mcp call http://127.0.0.1:8000/mcp file_list
+  toolwright mcp lock http://127.0.0.1:8000/mcp > server.lock
+  toolwright mcp list http://127.0.0.1:8000/mcp --lock server.lock")]
+pub struct McpCommandArgs {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Serve toolsets to MCP clients. Default: over standard input and output
+    Serve(Serve),
+    /// Print the tools of a server with their effects, descriptions and arguments
+    List {
+        #[command(flatten)]
+        server: Server,
+
+        /// Print each tool's definition as the server sent it, one object per line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Call a tool of a server and print its result; after a failure the exit code is 1
+    Call {
+        #[command(flatten)]
+        server: Server,
+
+        #[command(flatten)]
+        call: CallArgs,
+    },
+    /// Print the current state of a server, as a file for --lock
+    Lock {
+        #[command(flatten)]
+        server: Server,
+    },
+}
+
+#[derive(Args)]
+struct Serve {
+    #[command(flatten)]
+    tools: ToolArgs,
+
+    #[command(flatten)]
+    config: ConfigArgs,
+
+    /// Serve over HTTP at this address, such as 127.0.0.1:8000; a port without an address is for
+    /// this machine only, and addresses for other machines require a token
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    http: Option<SocketAddr>,
+
+    /// Environment variable with the token that HTTP clients must send
+    #[arg(long, value_name = "NAME", requires = "http")]
+    token_env: Option<String>,
+
+    /// Host name of this machine in the requests of HTTP clients; can be repeated
+    #[arg(long, value_name = "NAME", requires = "http")]
+    host: Vec<String>,
+}
+
+#[derive(Args)]
+struct Server {
+    /// The server: the command that starts it, or its URL. A command is split into words as by a
+    /// shell, but no shell runs
+    #[arg(value_name = "COMMAND|URL")]
+    server: String,
+
+    /// Environment variable with the token for a server with a URL
+    #[arg(long, value_name = "NAME")]
+    token_env: Option<String>,
+
+    /// Environment variable that the command gets, in addition to PATH, HOME and the like; can be
+    /// repeated
+    #[arg(long, value_name = "NAME")]
+    env: Vec<String>,
+
+    /// Continue only if the server has not changed since `lock` wrote this file
+    #[arg(long, value_name = "FILE")]
+    lock: Option<PathBuf>,
+}
+
+impl McpCommandArgs {
+    /// Returns whether the command serves. A server ends its calls before it ends.
+    #[must_use]
+    pub fn serves(&self) -> bool {
+        matches!(self.task, Task::Serve(_))
+    }
+
+    /// Runs the command.
+    ///
+    /// # Errors
+    ///
+    /// If the toolsets cannot be served, or the server cannot be used.
+    pub async fn run(self) -> Result<ExitCode, Box<dyn StdError>> {
+        let (Task::List { server, .. } | Task::Call { server, .. } | Task::Lock { server }) =
+            &self.task
+        else {
+            let Task::Serve(serve) = self.task else { return Ok(ExitCode::SUCCESS) };
+            return serve.run().await;
+        };
+        tokio::select! {
+            done = self.task.with(server) => ended(done),
+            _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(130)),
+        }
+    }
+}
+
+impl Task {
+    async fn with(&self, server: &Server) -> Result<()> {
+        // The annotations are only shown, and decide nothing, so they can be trusted.
+        let client = match self {
+            Self::List { .. } => server.client()?.with_trusted_annotations(),
+            _ => server.client()?,
+        };
+        let remote = client.connect().await.map_err(|error| server.advice(error))?;
+        let done = match self {
+            Self::Call { call, .. } => {
+                let tools = remote.tools();
+                if !tools.iter().any(|tool| tool.name() == call.name) {
+                    note_left_out(&remote);
+                }
+                call.make(&tools).await
+            }
+            Self::Lock { .. } => {
+                say(remote.lock().trim_end());
+                Ok(())
+            }
+            Self::List { json, .. } => {
+                list(&remote, *json);
+                Ok(())
+            }
+            Self::Serve(_) => Ok(()),
+        };
+        remote.close().await;
+        done
+    }
+}
+
+impl Server {
+    fn client(&self) -> Result<McpClientBuilder> {
+        let mut client = if is_url(&self.server) {
+            if !self.env.is_empty() {
+                return Err(Error::other("--env is for a command; a URL has --token-env"));
+            }
+            McpClient::http(&self.server)?
+        } else {
+            if self.token_env.is_some() {
+                return Err(Error::other("--token-env is for a URL; a command has --env"));
+            }
+            started_by(&self.server)?
+        };
+        for name in &self.env {
+            let none = || Error::other(format!("--env: {name} is not set"));
+            client = client.with_env(name, env::var_os(name).ok_or_else(none)?);
+        }
+        if let Some(name) = &self.token_env {
+            client = client.with_token(token(name)?)?;
+        }
+        if let Some(file) = &self.lock {
+            let named =
+                |error: &dyn Display| Error::other(format!("--lock {}: {error}", file.display()));
+            let lock = fs::read_to_string(file).map_err(|error| named(&error))?;
+            client = client
+                .with_lock(&lock)
+                .map_err(|_| named(&"this file was not written by `lock`"))?;
+        }
+        Ok(client)
+    }
+
+    /// Converts an error. The result names the option that helps.
+    fn advice(&self, error: McpError) -> Error {
+        match (error, &self.token_env) {
+            (McpError::Unauthorized { server }, None) => Error::other(format!(
+                "{server} requires a token; name the variable with the token in --token-env"
+            )),
+            (McpError::Unauthorized { server }, Some(name)) => {
+                Error::other(format!("{server} rejected the token in {name}"))
+            }
+            (error, _) => error.into(),
+        }
+    }
+}
+
+fn list(remote: &McpClient, json: bool) {
+    note_left_out(remote);
+    if json {
+        // These are the server's definitions, not the contracts derived from them.
+        remote.definitions().iter().for_each(tell);
+        return;
+    }
+    for tool in remote.tools() {
+        describe(&tool, ", according to the server");
+    }
+}
+
+impl Serve {
+    async fn run(self) -> Result<ExitCode, Box<dyn StdError>> {
+        // Standard output is for the client. Causes of failures that the client does not get go to
+        // standard error.
+        let log = tracing_subscriber::fmt().with_writer(std::io::stderr);
+        log.with_max_level(LevelFilter::WARN).init();
+        let config = self.config.load()?;
+        let tools = self.tools.or(&config.tools)?;
+        let shutdown = Cancellation::default();
+        let version = env!("CARGO_PKG_VERSION");
+        let mut server = McpServer::new("toolwright", version, tools.tools().await?)?
+            .with_shutdown(shutdown.clone())
+            .with_hosts(self.host);
+        if let Some(instructions) = tools.instructions() {
+            server = server.with_instructions(instructions);
+        }
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                () = terminated() => {}
+            }
+            shutdown.cancel();
+        });
+        if let Some(name) = &self.token_env {
+            server = server.with_token(token(name)?)?;
+        }
+        match self.http {
+            None => server.serve_stdio().await?,
+            Some(address) => {
+                let listener = TcpListener::bind(address).await?;
+                note(&format!("at http://{}/mcp", listener.local_addr()?));
+                server.serve_http(listener).await.map_err(advice)?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    let here = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let address = text.parse().map(here).or_else(|_| text.parse());
+    address.map_err(|_| "write a port, or an IP address with one, such as 127.0.0.1:8000")
+}
+
+fn token(name: &str) -> Result<String> {
+    env::var(name).map_err(|_| Error::other(format!("{name} has no token; set it")))
+}
+
+/// Converts an error of the server. The result names the option that helps.
+fn advice(error: McpError) -> Error {
+    match error {
+        McpError::TokenRequired { address } => Error::other(format!(
+            "{address} can be reached from other machines; name a variable with a token in \
+             --token-env"
+        )),
+        McpError::HostsRequired { address } => Error::other(format!(
+            "{address} is every address of this machine; set its host names with --host"
+        )),
+        error => error.into(),
+    }
+}

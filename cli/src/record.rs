@@ -1,0 +1,92 @@
+//! Recordings of runs: the replies of the model, and the options that shape its requests.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use toolwright_module::Message;
+use toolwright_module::message::Part;
+use toolwright_module::testing::{Recording, RecordingError};
+
+/// The recording that is replayed if there is no model.
+const FIRST: &str = include_str!("../recordings/first.json");
+
+/// A recorded run.
+#[derive(Debug, Clone)]
+pub(crate) struct Recorded {
+    pub(crate) recording: Recording,
+    pub(crate) options: Option<Options>,
+}
+
+/// The options of a recorded run.
+///
+/// Toolsets that reach beyond the process are only named. Whoever replays the file has to name them
+/// again: a file from someone else must not choose a folder or start a server.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Options {
+    /// Toolsets whose calls stay inside the process.
+    #[serde(default)]
+    pub(crate) tools: Vec<String>,
+    /// Other toolsets and MCP servers, for the message to the user.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) outside: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) system: Option<String>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) selector: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) schema: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) max_output_tokens: Option<u64>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+impl Recorded {
+    /// Returns the recording of this program.
+    pub(crate) fn first() -> Result<Self, RecordingError> {
+        Ok(Self::of(Recording::parse(FIRST, "recordings/first.json")?))
+    }
+
+    pub(crate) fn load(path: &Path) -> Result<Self, RecordingError> {
+        Ok(Self::of(Recording::load(path)?))
+    }
+
+    fn of(recording: Recording) -> Self {
+        let options = serde_json::from_value(recording.metadata.clone()).ok();
+        Self { recording, options }
+    }
+
+    /// Returns the task of the run.
+    pub(crate) fn task(&self) -> String {
+        let first = self.recording.exchanges.first();
+        let messages = first.into_iter().flat_map(|exchange| &exchange.request.messages);
+        for message in messages {
+            if let Message::User { parts } = &**message {
+                let texts = parts.iter().filter_map(|part| match part {
+                    Part::Text(text) => Some(text.as_str()),
+                    _ => None,
+                });
+                return texts.collect();
+            }
+        }
+        String::new()
+    }
+
+    /// Returns how the run was made, for the user.
+    pub(crate) fn line(&self) -> String {
+        let mut how = Vec::new();
+        if let Some(options) = &self.options {
+            how.extend(options.selector.then_some("--selector"));
+            how.extend(options.schema.is_some().then_some("--schema"));
+            how.extend(options.system.is_some().then_some("--system"));
+        }
+        let how = match how.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", how.join(", ")),
+        };
+        format!("replaying a run recorded with {}{how}; the tools run live", self.recording.model)
+    }
+}

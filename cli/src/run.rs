@@ -1,0 +1,166 @@
+//! The command `run`: one task.
+
+use std::error::Error;
+use std::io::{self, IsTerminal, Read};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::agent::AgentArgs;
+use crate::input::Input;
+use crate::journal::JournalArgs;
+use crate::record::Recorded;
+
+/// Maximum length of a task from standard input, in bytes.
+const LONGEST_TASK: u64 = 1 << 20;
+
+/// Arguments of `run`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  toolwright run \"Store the key color with value blue, then retrieve it.\"
+  toolwright run --model anthropic:claude-haiku-4-5 --tools files:. \"What is in this folder?\"
+  toolwright run --schema 'name, age int' \"Ada Lovelace was born in 1815 and died in 1852.\"
+  toolwright run --mcp 'npx -y @modelcontextprotocol/server-filesystem .' --approve \"Tidy up.\"
+  git diff | toolwright run --tools none --system \"Review the change.\" -")]
+pub struct RunArgs {
+    /// The task; `-` reads it from standard input
+    #[arg(required = true)]
+    task: Vec<String>,
+
+    #[command(flatten)]
+    agent: AgentArgs,
+
+    #[command(flatten)]
+    journal: JournalArgs,
+
+    /// Begin another run, even if a run of this task was cut off in this folder
+    #[arg(long, help_heading = "Journal")]
+    new: bool,
+}
+
+/// Arguments of `record`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  toolwright record color.json \"Store the key color with value blue, then retrieve it.\"
+  toolwright replay color.json")]
+pub struct RecordArgs {
+    /// The file to write. Known forms of keys are masked, but read it before you publish it
+    file: PathBuf,
+
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+/// Arguments of `replay`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  toolwright replay color.json
+  toolwright replay listing.json --tools files:.")]
+pub struct ReplayArgs {
+    /// A file that `record` wrote
+    file: PathBuf,
+
+    #[command(flatten)]
+    agent: AgentArgs,
+
+    #[command(flatten)]
+    journal: JournalArgs,
+}
+
+impl RunArgs {
+    /// Returns whether the output is JSON.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        self.agent.json
+    }
+
+    /// Runs the command.
+    ///
+    /// # Errors
+    ///
+    /// If an argument is not valid, or the task cannot be started.
+    pub async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
+        let task = task(self.task)?;
+        carry_out(task, self.agent, &self.journal, self.new).await
+    }
+}
+
+impl RecordArgs {
+    /// Returns whether the output is JSON.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        self.run.is_json()
+    }
+
+    /// Runs the command.
+    ///
+    /// # Errors
+    ///
+    /// If an argument is not valid, or the task cannot be started.
+    pub async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
+        let RunArgs { agent, journal, task: words, .. } = self.run;
+        // The rest of a run that was cut off would be half a recording.
+        carry_out(task(words)?, agent.recording_in(self.file), &journal, true).await
+    }
+}
+
+impl ReplayArgs {
+    /// Returns whether the output is JSON.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        self.agent.json
+    }
+
+    /// Runs the command.
+    ///
+    /// # Errors
+    ///
+    /// If the file is not a recording, or the run needs tools that the arguments do not name.
+    pub async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
+        let recorded = Recorded::load(&self.file)?;
+        let task = recorded.task();
+        if task.is_empty() {
+            return Err(format!("{} has no recorded task", self.file.display()).into());
+        }
+        carry_out(task, self.agent.replaying(recorded), &self.journal, true).await
+    }
+}
+
+async fn carry_out(
+    task: String,
+    agent: AgentArgs,
+    journal: &JournalArgs,
+    anew: bool,
+) -> Result<ExitCode, Box<dyn Error>> {
+    let journal = journal.folder(&agent.config.load()?)?;
+    let agent = agent.configured()?;
+    // A run in a journal may have calls whose end is not known: the user decides on them.
+    let asks = agent.approve || journal.is_some();
+    let approves = asks && io::stdin().is_terminal() && !agent.json;
+    let input = approves.then(|| Input::terminal(None)).transpose()?;
+    let assistant = agent.assistant(Some(&task), approves, journal.as_deref()).await?;
+    let Some(assistant) = assistant else { return Ok(ExitCode::from(130)) };
+    let end = assistant.once(task, anew, input.as_ref()).await;
+    assistant.close().await;
+    Ok(end?.code())
+}
+
+/// Returns the task of the arguments or of standard input.
+fn task(words: Vec<String>) -> Result<String, Box<dyn Error>> {
+    if words != ["-"] {
+        return Ok(words.join(" "));
+    }
+    let mut text = String::new();
+    io::stdin().lock().take(LONGEST_TASK + 1).read_to_string(&mut text)?;
+    match text.trim() {
+        _ if text.len() as u64 > LONGEST_TASK => {
+            Err(format!("the task has more than {LONGEST_TASK} bytes").into())
+        }
+        "" => Err("standard input has no task".into()),
+        text => Ok(text.to_owned()),
+    }
+}

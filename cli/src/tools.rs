@@ -1,0 +1,223 @@
+//! The command `tools`: the tools of toolsets and servers, and their calls.
+
+use std::error::Error as StdError;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use toolwright_mcp::McpClient;
+use toolwright_module::error::Audience;
+use toolwright_module::message::Part;
+use toolwright_module::{Context, Dialect, Effect, Error, Result, Tool};
+
+use crate::config::ConfigArgs;
+use crate::servers::McpArgs;
+use crate::show::{note, say, say_below, tell};
+use crate::toolbox::ToolArgs;
+
+/// Arguments of `tools`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  toolwright tools list --tools text
+  toolwright tools list --tools memory,files:. --json
+  toolwright tools call text_wc '{\"text\": \"one two\"}' --tools text
+  toolwright tools call file_list --tools files:.")]
+pub struct ToolsArgs {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Print the tools with their effects, descriptions and arguments
+    List {
+        #[command(flatten)]
+        from: From,
+
+        /// Print each tool's definition, as MCP has it, one object per line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Call a tool and print its result; after a failure the exit code is 1
+    Call {
+        #[command(flatten)]
+        from: From,
+
+        #[command(flatten)]
+        call: CallArgs,
+    },
+}
+
+/// Where the tools come from.
+#[derive(Args)]
+struct From {
+    #[command(flatten)]
+    tools: ToolArgs,
+
+    #[command(flatten)]
+    mcp: McpArgs,
+
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+/// A call on the command line.
+#[derive(Args)]
+pub(crate) struct CallArgs {
+    /// The tool
+    pub(crate) name: String,
+    /// Its arguments, as a JSON object
+    #[arg(default_value = "{}")]
+    pub(crate) arguments: String,
+    /// Print an object with `text`, `value` and `parts`
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl ToolsArgs {
+    /// Runs the command.
+    ///
+    /// # Errors
+    ///
+    /// If a toolset or a server cannot be used, or the call fails.
+    pub async fn run(self) -> Result<ExitCode, Box<dyn StdError>> {
+        let (Task::List { from, .. } | Task::Call { from, .. }) = &self.task;
+        let (tools, servers) = from.tools().await?;
+        let done = match &self.task {
+            Task::List { json, .. } => list(&tools, *json),
+            Task::Call { call, .. } => call.make(&tools).await,
+        };
+        join_all(servers.into_iter().map(McpClient::close)).await;
+        ended(done)
+    }
+}
+
+impl From {
+    async fn tools(&self) -> Result<(Vec<Tool>, Vec<McpClient>), Box<dyn StdError>> {
+        let config = self.config.load()?;
+        let mut tools = self.tools.clone().or(&config.tools)?.tools().await?;
+        let servers = self.mcp.clone().or(&config.mcp).connect(&mut tools).await?;
+        Ok((tools, servers))
+    }
+}
+
+/// Returns the exit code. Prints the error of a call.
+pub(crate) fn ended(done: Result<()>) -> Result<ExitCode, Box<dyn StdError>> {
+    let Err(error) = done else { return Ok(ExitCode::SUCCESS) };
+    // An error for the model is a complete sentence, so it gets no prefix.
+    let whole = matches!(error.audience(), Audience::ModelMayRetry | Audience::ModelFinal);
+    note(&if whole { error.to_string() } else { format!("error: {error:#}") });
+    Ok(ExitCode::FAILURE)
+}
+
+fn list(tools: &[Tool], json: bool) -> Result<()> {
+    for tool in tools {
+        if json {
+            tell(&tool.contract().tool(Dialect::Mcp)?);
+        } else {
+            describe(tool, "");
+        }
+    }
+    Ok(())
+}
+
+impl CallArgs {
+    /// Calls the tool, and prints its result.
+    pub(crate) async fn make(&self, tools: &[Tool]) -> Result<()> {
+        let Some(tool) = tools.iter().find(|tool| tool.name() == self.name) else {
+            let there: Vec<&str> = tools.iter().map(Tool::name).collect();
+            let there = there.join(", ");
+            return Err(Error::other(format!(
+                "there is no tool `{}`; there are: {there}",
+                self.name
+            )));
+        };
+        let output = tool.call(&self.arguments, &Context::default()).await?;
+        if self.json {
+            let (value, parts) = (output.value()?, output.parts());
+            tell(&json!({"text": output.text(), "value": value, "parts": parts}));
+            return Ok(());
+        }
+        if !output.text().is_empty() {
+            say(output.text());
+        }
+        for source in output.parts().iter().filter_map(Part::source) {
+            note(&match (source.media_type(), source.to_url()) {
+                (Some(kind), _) => {
+                    format!("(the result has a file of type {kind}; --json prints it)")
+                }
+                (None, Some(url)) => format!("(the result has a file at {url})"),
+                (None, None) => {
+                    "(the result has a file of a provider; --json prints it)".to_owned()
+                }
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Describes a tool for the user: its name, effect and purpose, and one line per argument. `source`
+/// says who declares the effect.
+pub(crate) fn describe(tool: &Tool, source: &str) {
+    let effect = match tool.effect() {
+        Effect::Read => format!("read-only{source}"),
+        Effect::Idempotent => format!("idempotent{source}"),
+        Effect::Irreversible if source.is_empty() => "irreversible".to_owned(),
+        _ => "may change things".to_owned(),
+    };
+    let mut text = format!(" ({effect})");
+    for line in tool.contract().description().lines() {
+        text.push_str(format!("\n  {line}").trim_end_matches(' '));
+    }
+    let schema = tool.contract().input();
+    for (name, argument) in schema["properties"].as_object().into_iter().flatten() {
+        let optional = if required(schema, name) { "" } else { ", optional" };
+        text.push_str(&format!("\n    {name}: {}{optional}", kind(argument)));
+        if let Some(default) = argument.get("default") {
+            text.push_str(&format!(", default: {default}"));
+        }
+        if let Some(said) = argument["description"].as_str() {
+            text.push_str(&format!(". {}", said.split_whitespace().collect::<Vec<_>>().join(" ")));
+        }
+    }
+    say_below(tool.name(), &(text + "\n"));
+}
+
+fn required(schema: &Value, name: &str) -> bool {
+    schema["required"].as_array().is_some_and(|names| names.iter().any(|one| one == name))
+}
+
+/// Returns the type of a schema in a few words.
+fn kind(schema: &Value) -> String {
+    let or = |kinds: Vec<String>| kinds.join(" or ");
+    if let Some(values) = schema["enum"].as_array() {
+        return or(values.iter().map(Value::to_string).collect());
+    }
+    if let Some(value) = schema.get("const") {
+        return value.to_string();
+    }
+    if let Some(schemas) = schema["anyOf"].as_array().or(schema["oneOf"].as_array()) {
+        return or(schemas.iter().map(kind).collect());
+    }
+    if let Some(reference) = schema["$ref"].as_str() {
+        return reference.rsplit('/').next().unwrap_or_default().to_owned();
+    }
+    let fields = schema["properties"].as_object();
+    let named = |name: &str| match (schema.get("items"), fields) {
+        (Some(items), _) if name == "array" => format!("array of {}", kind(items)),
+        (_, Some(fields)) if name == "object" => {
+            let field = |(name, field): (&String, &Value)| {
+                format!("{name}{}: {}", if required(schema, name) { "" } else { "?" }, kind(field))
+            };
+            format!("{{{}}}", fields.iter().map(field).collect::<Vec<_>>().join(", "))
+        }
+        _ => name.to_owned(),
+    };
+    match &schema["type"] {
+        Value::String(name) => named(name),
+        Value::Array(names) => or(names.iter().filter_map(Value::as_str).map(named).collect()),
+        _ => "anything".to_owned(),
+    }
+}

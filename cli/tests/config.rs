@@ -1,0 +1,110 @@
+//! The configuration file and the key file.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::common::{program, run, says, server};
+
+fn with(folder: &Path) -> Command {
+    let mut command = program("run");
+    command.env("XDG_CONFIG_HOME", folder);
+    command
+}
+
+fn write(folder: &Path, name: &str, text: &str) {
+    let folder = folder.join("toolwright");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join(name), text).unwrap();
+}
+
+#[test]
+fn the_file_has_defaults_and_the_command_line_wins() {
+    let folder = TempDir::new().unwrap();
+    let server = server(&[says("Hello.")]);
+    let text = format!(
+        "model = \"small\"\nbase-url = \"{}\"\nno-stream = true\ntools = [\"text\"]\n\
+         system = \"Be brief.\"\nno-journal = true\nmax-output-tokens = 77\n",
+        server.base_url
+    );
+    write(folder.path(), "config.toml", &text);
+    let ran = run(with(folder.path()).arg("Hi."));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Hello.\n"), "{}", ran.stderr);
+    let ran = run(with(folder.path()).args(["--tools", "memory", "--system", "Be kind.", "Hi."]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let asked = server.asked();
+    assert_eq!(asked[0]["tools"].as_array().unwrap().len(), 8);
+    assert_eq!(asked[0]["max_completion_tokens"], 77);
+    assert!(asked[0]["messages"].to_string().contains("Be brief."));
+    assert_eq!(asked[1]["tools"].as_array().unwrap().len(), 9);
+    assert!(asked[1]["messages"].to_string().contains("Be kind."));
+
+    // The same file by its name, and none.
+    let file = folder.path().join("toolwright/config.toml");
+    let ran = run(program("run").arg("--config").arg(&file).arg("Hi."));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let ran = run(with(folder.path()).args(["--no-config", "--no-journal", "--offline", "Hi."]));
+    assert!(ran.stderr.contains("no model was found"), "{}", ran.stderr);
+    let ran = run(Command::new(env!("CARGO_BIN_EXE_toolwright"))
+        .args(["tools", "list", "--json", "--config"])
+        .arg(&file));
+    assert_eq!(ran.stdout.lines().count(), 8, "{}", ran.stderr);
+}
+
+#[test]
+fn a_fault_of_the_file_is_named() {
+    let folder = TempDir::new().unwrap();
+    for (text, said) in [
+        ("modle = \"small\"", "unknown field `modle`"),
+        ("max-time = \"long\"", "max-time"),
+        ("tools = [\"mail\"]", "there is no such toolset"),
+        ("model = \"groq\"", "name a model of groq"),
+        ("model =", "config.toml"),
+    ] {
+        write(folder.path(), "config.toml", text);
+        let ran = run(with(folder.path()).args(["--no-journal", "Hi."]));
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
+        assert!(ran.stderr.contains(said), "{text}: {}", ran.stderr);
+    }
+    let ran = run(program("run").args(["--config", "no/such.toml", "Hi."]));
+    assert!(ran.stderr.contains("the configuration no/such.toml: No such file"), "{}", ran.stderr);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_key_file_that_others_can_read_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = TempDir::new().unwrap();
+    let key = "made-up-0123456789";
+    write(folder.path(), "keys.toml", &format!("SOME_KEY = \"{key}\"\n"));
+    let file = folder.path().join("toolwright/keys.toml");
+    let server = server(&[says("Hello.")]);
+    let mut command = with(folder.path());
+    command.args(["--base-url", &server.base_url, "--model", "small", "--no-stream"]);
+    command.args(["--key-env", "SOME_KEY", "--no-journal", "Hi."]);
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    let ran = run(&mut command);
+    assert_eq!(ran.code, Some(1));
+    let said = format!("others can read the key file {0}; run: chmod 600 {0}", file.display());
+    assert!(ran.stderr.contains(&said), "{}", ran.stderr);
+    assert!(server.asked().is_empty());
+
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let ran = run(&mut command);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Hello.\n"), "{}", ran.stderr);
+    assert!(server.heads()[0].contains(&format!("Bearer {key}")), "{:?}", server.heads());
+    assert!(!ran.stderr.contains(key), "{}", ran.stderr);
+    // The environment wins.
+    let ran = run(command.env("SOME_KEY", "of-the-environment"));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(server.heads()[1].contains("Bearer of-the-environment"), "{:?}", server.heads());
+
+    // The key is not in the error of a file that cannot be read.
+    fs::write(&file, format!("SOME_KEY = {key}\n")).unwrap();
+    let ran = run(command.env_remove("SOME_KEY"));
+    assert!(ran.stderr.contains("is not valid; write lines such as"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("made-up"), "{}", ran.stderr);
+}

@@ -1,0 +1,220 @@
+//! The journal: the default folder, and runs that are killed and go on.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use toolwright_journal::{Journal, RunStatus};
+
+use crate::common::{call, program, run, run_with, says, server};
+use crate::server::Server;
+
+const STORE: &str = r#"{"key":"color","value":"blue"}"#;
+
+fn asking(command: &str, server: &Server, folder: &Path) -> Command {
+    let mut program = program(command);
+    program.args(["--base-url", &server.base_url, "--model", "small", "--no-stream"]);
+    program.env("XDG_DATA_HOME", folder);
+    program
+}
+
+fn journal(folder: &Path) -> Journal {
+    Journal::open(folder.join("toolwright/runs")).unwrap()
+}
+
+/// Starts a command that stores a color, and kills it at its next question. Returns the id of the
+/// run.
+fn cut_off(mut start: impl FnMut(&Server) -> Command, folder: &Path) -> String {
+    let silent = server(&[call("memory_store", STORE), String::new()]);
+    let mut child = start(&silent).stderr(std::process::Stdio::null()).spawn().unwrap();
+    for _ in 0..1_000 {
+        if silent.asked().len() == 2 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(silent.asked().len(), 2, "the second question did not come");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    journal(folder).runs().unwrap().last().unwrap().id.clone()
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+#[test]
+fn a_killed_run_goes_on_with_the_same_task_in_the_same_folder() {
+    let folder = folder();
+    let folder = folder.path();
+    let start = |task: &'static str| {
+        move |server: &Server| {
+            let mut command = asking("run", server, folder);
+            command.arg(task);
+            command
+        }
+    };
+    let id = cut_off(start("Store it."), folder);
+    let other = cut_off(start("Store something else."), folder);
+    assert_ne!(id, other);
+
+    // Not in another folder, and not if the user wants another run.
+    let model = server(&[says("Elsewhere.")]);
+    let ran = run(asking("run", &model, folder).current_dir(folder).arg("Store it."));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Elsewhere.\n"), "{}", ran.stderr);
+    let model = server(&[says("Anew.")]);
+    let ran = run(asking("run", &model, folder).args(["--new", "Store it."]));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Anew.\n"), "{}", ran.stderr);
+
+    let model = server(&[says("Stored.")]);
+    let ran = run(asking("run", &model, folder).arg("Store it."));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Stored.\n"), "{}", ran.stderr);
+    assert!(ran.stderr.contains(&format!("(run {id} of this task goes on; ")), "{}", ran.stderr);
+    // The call has its result, so it is not made again.
+    assert!(!ran.stderr.contains("memory_store"), "{}", ran.stderr);
+    let asked = model.asked();
+    let said = asked[0]["messages"].as_array().unwrap();
+    assert_eq!((asked.len(), &said.last().unwrap()["role"]), (1, &json!("tool")));
+
+    // The same task again is a new run.
+    let model = server(&[says("Again.")]);
+    let ran = run(asking("run", &model, folder).arg("Store it."));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Again.\n"), "{}", ran.stderr);
+    assert_eq!(journal(folder).runs().unwrap().len(), 5);
+}
+
+#[test]
+fn a_run_with_other_options_is_left_alone() {
+    let folder = folder();
+    let folder = folder.path();
+    let start = |server: &Server| {
+        let mut command = asking("run", server, folder);
+        command.arg("Ada is 36.");
+        command
+    };
+    let id = cut_off(start, folder);
+    // Its answer would not have the form that the user asks for.
+    let model = server(&[call("finish", r#"{"name":"Ada","age":36}"#)]);
+    let mut command = asking("run", &model, folder);
+    let ran = run(command.args(["--schema", "name, age int", "Ada is 36."]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(ran.stdout, "{\"name\":\"Ada\",\"age\":36}\n");
+    let told = format!("(run {id} of this task has other options; `toolwright runs resume {id}` ");
+    assert!(ran.stderr.contains(&told), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("goes on; --new"), "{}", ran.stderr);
+
+    // Limits may change.
+    let model = server(&[says("Stored.")]);
+    let mut command = asking("run", &model, folder);
+    let ran = run(command.args(["--max-time", "60", "Ada is 36."]));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Stored.\n"), "{}", ran.stderr);
+    assert!(ran.stderr.contains(&format!("(run {id} of this task goes on; ")), "{}", ran.stderr);
+    let options = &journal(folder).run(&id).unwrap().metadata["options"];
+    assert_eq!(options, r#"{"tools":["memory"]}"#);
+}
+
+#[test]
+fn a_run_that_another_process_drives_is_left_alone() {
+    let folder = folder();
+    let silent = server(&[String::new()]);
+    let mut child = asking("run", &silent, folder.path())
+        .arg("Wait.")
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    while silent.asked().is_empty() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let model = server(&[says("Hello.")]);
+    let ran = run(asking("run", &model, folder.path()).arg("Wait."));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Hello.\n"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("is under way in another process"), "{}", ran.stderr);
+    assert_eq!(journal(folder.path()).runs().unwrap().len(), 2);
+}
+
+#[test]
+fn a_conversation_goes_on_where_it_ended() {
+    let folder = folder();
+    let folder = folder.path();
+    let chat = |model: &Server, arguments: &[&str], lines: &str| {
+        let ran = run_with(asking("chat", model, folder).args(arguments), lines);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        ran
+    };
+    let model = server(&[says("Hello, Ada.")]);
+    chat(&model, &[], "I am Ada.\n");
+    let model = server(&[says("Ada.")]);
+    let ran = chat(&model, &["--continue"], "Who am I?\n");
+    assert_eq!(ran.stdout, "Ada.\n", "{}", ran.stderr);
+    let text = model.asked()[0]["messages"].to_string();
+    assert!(text.contains("I am Ada.") && text.contains("Hello, Ada."), "{text}");
+
+    // A task that was cut off is finished first. A task of `run` is not part of a conversation.
+    let model = server(&[says("Other.")]);
+    run(asking("run", &model, folder).arg("Something else."));
+    let lines = folder.join("lines");
+    fs::write(&lines, "Store it.\n").unwrap();
+    let start = |server: &Server| {
+        let mut command = asking("chat", server, folder);
+        command.stdin(fs::File::open(&lines).unwrap());
+        command
+    };
+    cut_off(start, folder);
+    let model = server(&[says("Stored."), says("Blue.")]);
+    let ran = chat(&model, &["--continue"], "Which color?\n");
+    assert_eq!(ran.stdout, "Stored.\nBlue.\n", "{}", ran.stderr);
+    let text = model.asked()[1]["messages"].to_string();
+    assert!(text.contains("Store it.") && text.contains("Stored."), "{text}");
+    assert!(!text.contains("Ada"), "{text}");
+    let runs = journal(folder).runs().unwrap();
+    assert!(runs.iter().all(|run| run.status == RunStatus::Finished), "{runs:?}");
+
+    // Without the option it begins anew.
+    let model = server(&[says("Hello.")]);
+    chat(&model, &[], "Hi.\n");
+    assert!(!model.asked()[0]["messages"].to_string().contains("Store it."));
+}
+
+#[test]
+fn every_run_is_kept_by_default_for_this_user_only() {
+    let folder = folder();
+    let model = server(&[says("Hello.")]);
+    let ran = run(asking("run", &model, folder.path()).args(["--json", "Say hello."]));
+    let first: Value = serde_json::from_str(ran.stdout.lines().next().unwrap()).unwrap();
+    let runs = journal(folder.path()).runs().unwrap();
+    assert_eq!((runs.len(), &first["run"]), (1, &json!(runs[0].id)));
+    let here = std::env::current_dir().unwrap().display().to_string();
+    assert_eq!(runs[0].metadata["folder"], here);
+    assert_eq!(runs[0].metadata["command"], "run");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+
+        let made = fs::metadata(folder.path().join("toolwright")).unwrap();
+        assert_eq!(made.permissions().mode() & 0o777, 0o700);
+    }
+
+    let named = folder.path().join("named");
+    let ran = run(asking("run", &model, folder.path()).arg("--journal").arg(&named).arg("Hi."));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let ran = run(asking("run", &model, folder.path()).args(["--no-journal", "Hi."]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(Journal::open(&named).unwrap().runs().unwrap().len(), 1);
+    assert_eq!(journal(folder.path()).runs().unwrap().len(), 1);
+}
+
+#[test]
+fn a_journal_that_cannot_be_made_is_an_error_with_advice() {
+    let folder = folder();
+    fs::write(folder.path().join("toolwright"), "a file").unwrap();
+    let model = server(&[says("Hello.")]);
+    let ran = run(asking("run", &model, folder.path()).arg("Hi."));
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("use --journal or --no-journal"), "{}", ran.stderr);
+    assert!(model.asked().is_empty());
+}

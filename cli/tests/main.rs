@@ -1,0 +1,23 @@
+//! Tests of the command `toolwright`, as a process: output, exit code, requests, terminal.
+// Helpers are part of a test too: with this, the rules for tests in `clippy.toml` hold for them.
+#![cfg(test)]
+
+// What tests share.
+mod common;
+#[path = "common/mcp.rs"]
+mod mcp_process;
+#[path = "common/server.rs"]
+mod server;
+
+// Tests by subject.
+mod chat;
+mod config;
+mod contract;
+mod help;
+mod journal;
+mod mcp;
+mod record;
+mod run;
+#[cfg(unix)]
+mod terminal;
+mod tools;

@@ -1,0 +1,390 @@
+//! `mcp`: toolsets served to clients, and the tools of servers.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::common::{Ran, lines, program, run};
+use crate::mcp_process as mcp;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use toolwright_mcp::McpServer;
+use toolwright_module::message::Image;
+use toolwright_module::{Effect, Error, Tool, ToolOutput};
+use toolwright_signature::Contract;
+
+/// What no output may hold.
+const TOKEN: &str = "hunter2-0123456789";
+
+/// The command of our server with these arguments.
+fn stdio(arguments: &[&str]) -> String {
+    let server = [env!("CARGO_BIN_EXE_toolwright"), "mcp", "serve", "--no-config"];
+    shlex::try_join(server.into_iter().chain(arguments.iter().copied())).unwrap()
+}
+
+/// The client of this server.
+fn client(server: &str, task: &[&str]) -> Command {
+    let mut client = program("mcp");
+    client.args([task[0], server]).args(&task[1..]);
+    client
+}
+
+fn serve() -> Command {
+    let mut server = program("mcp");
+    server.arg("serve");
+    server
+}
+
+/// A server over HTTP that ends with the test.
+struct Served {
+    process: Child,
+    url: String,
+}
+
+impl Served {
+    fn start(arguments: &[&str], token: Option<&str>) -> Self {
+        let mut server = serve();
+        server.args(["--http", "0"]).args(arguments);
+        if let Some(token) = token {
+            server.env("MCP_WORD", token).args(["--token-env", "MCP_WORD"]);
+        }
+        let mut process = server.stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        let url = line.trim().strip_prefix("at ").expect(&line).to_owned();
+        assert!(url.starts_with("http://127.0.0.1:"), "{url}");
+        Self { process, url }
+    }
+
+    fn kill(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn ok(ran: Ran) -> String {
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    ran.stdout
+}
+
+/// What was said of a failure; nothing came of it.
+fn failed(ran: Ran) -> String {
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
+    ran.stderr
+}
+
+#[test]
+fn list_shows_each_tool_and_what_the_server_says_of_it() {
+    let shown = ok(run(&mut client(&stdio(&[]), &["list"])));
+    insta::assert_snapshot!(shown);
+    let served = Served::start(&[], None);
+    assert_eq!(ok(run(&mut client(&served.url, &["list"]))), shown);
+}
+
+#[test]
+fn list_gives_other_programs_the_definitions() {
+    let all = ok(run(&mut client(&stdio(&["--tools", "memory,text,github"]), &["list", "--json"])));
+    let definitions = lines(&all);
+    assert_eq!(definitions.len(), 9 + 8 + 7);
+    let of = |name: &str| definitions.iter().find(|definition| definition["name"] == name);
+    let store = of("memory_store").unwrap();
+    assert_eq!(store["inputSchema"]["required"], json!(["key", "value"]));
+    assert_eq!(store["annotations"]["idempotentHint"], true);
+    assert!(of("text_grep").is_some() && of("github_get_issue").is_some(), "{all}");
+    // A toolset by itself has nothing to say of a memory.
+    let lock = ok(run(&mut client(&stdio(&["--tools", "text"]), &["lock"])));
+    assert!(!lock.contains("memory"), "{lock}");
+}
+
+#[test]
+fn call_prints_the_result_and_a_failure_is_told_and_an_exit_code() {
+    let served = Served::start(&[], None);
+    let call = |arguments: &[&str]| run(&mut client(&served.url, &[&["call"], arguments].concat()));
+    let stored = ok(call(&["memory_store", r#"{"key": "color", "value": "blue"}"#]));
+    assert!(stored.starts_with("Stored memory 'color' successfully\n"), "{stored}");
+    assert_eq!(ok(call(&["memory_count"])), "1\n");
+    let retrieved = ok(call(&["memory_retrieve", r#"{"key": "color"}"#, "--json"]));
+    let expected = json!({"text": "blue", "value": {"result": "blue"}, "parts": []});
+    assert_eq!(lines(&retrieved), [expected]);
+
+    for (arguments, said) in [
+        (&["memory_store", r#"{"key": "color"#][..], "the JSON text ends too early"),
+        (&["memory_store", "[1]"], "expected an object"),
+        (&["memory_store", ""], "does not fit"),
+        (&["memory_store", r#"{"key": 1, "value": "x"}"#], "$.key: expected a string"),
+        (&["memory_search", r#"{"pattern": "["}"#], "unclosed"),
+        (&["memory_forget"], "there is no tool `memory_forget`; there are: memory_store, "),
+    ] {
+        let told = failed(call(arguments));
+        assert!(told.contains(said), "{arguments:?}: {told}");
+        assert!(failed(call(&[arguments, &["--json"]].concat())).contains(said));
+    }
+    assert_eq!(run(&mut client(&served.url, &["call"])).code, Some(2));
+}
+
+#[test]
+fn a_lock_holds_the_server_to_what_it_was() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("server.lock");
+    let lock = ok(run(&mut client(&stdio(&[]), &["lock"])));
+    let served = Served::start(&[], None);
+    assert_eq!(ok(run(&mut client(&served.url, &["lock"]))), lock);
+    fs::write(&file, &lock).unwrap();
+    let held = |server: &str, task: &[&str]| run(client(server, task).arg("--lock").arg(&file));
+    assert_eq!(ok(held(&stdio(&[]), &["lock"])), lock);
+    assert_eq!(ok(held(&served.url, &["call", "memory_count"])), "0\n");
+
+    // Tools that are new, and a description that is another.
+    let told = failed(held(&stdio(&["--tools", "memory,text"]), &["call", "memory_count"]));
+    assert!(told.contains("\n+      \"name\": \"text_grep\",\n"), "{told}");
+    fs::write(&file, lock.replace("Remove all entries", "Show all entries")).unwrap();
+    let told = failed(held(&served.url, &["list"]));
+    let changed = ["Show", "Remove"].map(|word| {
+        let sign = if word == "Show" { '-' } else { '+' };
+        format!("{sign}      \"description\": \"{word} all entries for good.\",\n")
+    });
+    assert!(told.contains(&changed.concat()), "{told}");
+
+    fs::write(&file, "no lock").unwrap();
+    let told = failed(held(&stdio(&[]), &["list"]));
+    assert!(told.contains("server.lock: this file was not written by `lock`"), "{told}");
+    fs::remove_file(&file).unwrap();
+    let told = failed(held(&stdio(&[]), &["list"]));
+    assert!(told.contains("server.lock: No such file"), "{told}");
+}
+
+#[test]
+fn a_token_is_asked_for_and_shown_by_nobody() {
+    let mut served = Served::start(&[], Some(TOKEN));
+    let with = |token: &str, url: &str| {
+        let mut client = client(url, &["call", "memory_count", "--token-env", "MCP_WORD"]);
+        let ran = run(client.env("MCP_WORD", token));
+        assert!(!ran.stderr.contains(token) && !ran.stdout.contains(token), "{}", ran.stderr);
+        ran
+    };
+    assert_eq!(ok(with(TOKEN, &served.url)), "0\n");
+    let told = failed(with("another-word", &served.url));
+    assert!(told.contains("rejected the token in MCP_WORD"), "{told}");
+    let told = failed(run(&mut client(&served.url, &["list"])));
+    assert!(told.contains(&format!("{} requires a token;", served.url)), "{told}");
+    assert!(told.contains("--token-env"), "{told}");
+    let told = failed(with("no\u{fc}header", &served.url));
+    assert!(told.contains("the token is empty or has a character"), "{told}");
+    // Not over a network that can read it.
+    let told = failed(with(TOKEN, "http://tools.example.com/mcp"));
+    assert!(told.contains("use https://"), "{told}");
+    served.kill();
+    let told = failed(with(TOKEN, &served.url));
+    assert!(told.contains("no MCP server responded at"), "{told}");
+
+    let url = "http://127.0.0.1:9/mcp";
+    let programs = [
+        serve().args(["--http", "0", "--token-env", "MCP_WORD"]),
+        &mut client(url, &["list", "--token-env", "MCP_WORD"]),
+    ]
+    .map(run);
+    for told in programs.map(failed) {
+        assert!(told.contains("MCP_WORD has no token; set it"), "{told}");
+    }
+}
+
+#[test]
+fn beyond_this_machine_the_server_wants_a_token() {
+    for address in ["0.0.0.0:0", "[::]:0"] {
+        let told = failed(run(serve().args(["--http", address])));
+        assert!(told.contains("--token-env"), "{told}");
+        let mut named = serve();
+        named.env("MCP_WORD", TOKEN).args(["--http", address, "--token-env", "MCP_WORD"]);
+        let told = failed(run(&mut named));
+        assert!(told.contains("--host") && !told.contains(TOKEN), "{told}");
+    }
+    let ran = run(serve().args(["--http", "here"]));
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("such as 127.0.0.1:8000"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_memory_in_a_file_is_there_for_the_next_server() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("memory.db");
+    let server = stdio(&["--tools", &format!("memory:{}", file.display())]);
+    let call = |arguments: &[&str]| ok(run(&mut client(&server, &[&["call"], arguments].concat())));
+    call(&["memory_store", r#"{"key": "color", "value": "blue"}"#]);
+    assert_eq!(call(&["memory_retrieve", r#"{"key": "color"}"#]), "blue\n");
+    // In the process it is not.
+    assert_eq!(ok(run(&mut client(&stdio(&[]), &["call", "memory_count"]))), "0\n");
+}
+
+#[test]
+fn the_end_of_input_ends_the_server_and_the_end_of_the_client_too() {
+    let ran = run(&mut serve());
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(0), "", ""));
+
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("numbers");
+    let server = mcp::serve(&file, &[]);
+    for task in [&["list"][..], &["call", "memory_count"], &["call", "none"], &["lock"]] {
+        run(&mut client(&server, task));
+    }
+    assert_eq!(mcp::numbers(&file).len(), 4);
+    mcp::ended(&file);
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_the_client_and_a_server_that_does_not_answer() {
+    for signal in ["-INT", "-KILL"] {
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("numbers");
+        let command = mcp::tell_number(&file, &["cat"]);
+        let mut client = client(&command, &["list"]).spawn().unwrap();
+        mcp::numbers(&file);
+        let number = client.id().to_string();
+        assert!(Command::new("kill").args([signal, &number]).status().unwrap().success());
+        let expected = if signal == "-INT" { Some(130) } else { None };
+        assert_eq!(client.wait().unwrap().code(), expected);
+        mcp::ended(&file);
+    }
+}
+
+#[test]
+fn a_command_is_split_and_no_shell_reads_it() {
+    let folder = TempDir::new().unwrap();
+    let made = folder.path().join("made");
+    let list = |command: &str| run(&mut client(command, &["list"]));
+    let touch = format!("{} $(touch {})", stdio(&[]), made.display());
+    assert!(failed(list(&touch)).contains("unexpected argument"));
+    assert!(!made.exists());
+
+    // What a server dies of is said; what follows its name is not, it may be a secret.
+    let told = failed(list(r#"sh -c 'echo "the key is missing" >&2; exit 3' hunter2"#));
+    assert!(
+        told.contains("no MCP server responded at sh; its standard error was: the key is missing"),
+        "{told}"
+    );
+    assert!(!told.contains("hunter2"), "{told}");
+    let told = failed(list("no-such-server --key hunter2"));
+    assert!(told.starts_with("error: `no-such-server` could not be started"), "{told}");
+    assert!(!told.contains("hunter2"), "{told}");
+    assert!(failed(list("sh 'hunter2")).contains("a quote that is not closed"));
+    assert!(failed(list(" ")).contains("command of a server is empty"));
+    assert_eq!(run(program("mcp").arg("list")).code, Some(2));
+    let told = failed(run(&mut client("x", &["list", "--token-env", "Y"])));
+    assert!(told.contains("--token-env is for a URL"), "{told}");
+    let told = failed(run(&mut client("http://x", &["list", "--env", "Y"])));
+    assert!(told.contains("--env is for a command"), "{told}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_server_gets_the_variables_that_are_named() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("variables");
+    let server = [env!("CARGO_BIN_EXE_toolwright"), "mcp", "serve", "--no-config"];
+    let words = ["sh", "-c", r#"env > "$0"; exec "$@""#, file.to_str().unwrap()];
+    let command = shlex::try_join(words.into_iter().chain(server)).unwrap();
+    let seen = |switches: &[&str]| {
+        let mut client = client(&command, &[&["call", "memory_count"], switches].concat());
+        ok(run(client.env("MCP_WORD", TOKEN)));
+        fs::read_to_string(&file).unwrap().contains(TOKEN)
+    };
+    assert!(!seen(&[]));
+    assert!(seen(&["--env", "MCP_WORD"]));
+    let told = failed(run(&mut client(&command, &["list", "--env", "MCP_WORD"])));
+    assert!(told.contains("--env: MCP_WORD is not set"), "{told}");
+}
+
+/// Tools that ours are not: with images, unreadable schemas, and failures of every kind.
+fn odd() -> Vec<Tool> {
+    let tool = |name: &str, description: &str, make: fn() -> Result<ToolOutput, Error>| {
+        let input = json!({"type": "object", "properties": {
+            "kind": {"enum": ["a", 1, null]},
+            "parts": {"type": "array", "items": {"type": "object", "properties": {
+                "at": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+                "below": {"$ref": "#/properties/parts"},
+            }, "required": ["at"]}},
+        }});
+        let contract = Contract::dynamic(name, description, input, None).unwrap();
+        Tool::dynamic(contract, Effect::Irreversible, move |_, _| async move { make() })
+    };
+    let images = || {
+        let image = |url: &str| Image::url(url).into();
+        let images = [image("data:image/png;base64,AAAA"), image("https://example.com/a.png")];
+        Ok(ToolOutput::text_only("Two\u{1b}[2J images.").with_parts(images))
+    };
+    vec![
+        tool("picture", "Show\u{1b}[2J a picture.\n\nAnd another.", images),
+        tool("refuse", "Refuse.", || Err(Error::refuse("Not on Sundays."))),
+        tool("fail", "Fail.", || Err(Error::other(TOKEN))),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn images_odd_schemas_and_failures_are_shown_and_steer_no_terminal() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let server = McpServer::new("odd", "1", odd()).unwrap();
+    tokio::spawn(server.serve_http(listener));
+    tokio::task::spawn_blocking(move || {
+        let client = |task: &[&str]| run(&mut client(&url, task));
+        let shown = ok(client(&["list"]));
+        insta::assert_snapshot!(shown.split("\nrefuse").next().unwrap(), @r#"
+        picture (may change things)
+          Show[2J a picture.
+
+          And another.
+            kind: "a" or 1 or null, optional
+            parts: array of {at: integer or null, below?: parts}, optional
+        "#);
+
+        let ran = client(&["call", "picture"]);
+        assert!(ran.stderr.contains("(the result has a file of type image/png;"), "{}", ran.stderr);
+        assert!(ok(ran).starts_with("Two[2J images.\n"));
+        let images = ok(client(&["call", "picture", "--json"]));
+        assert!(images.contains("data:image/png;base64,AAAA") && !images.contains('\u{1b}'));
+        assert_eq!(failed(client(&["call", "refuse"])), "Not on Sundays.\n");
+        let told = failed(client(&["call", "fail"]));
+        assert!(told.contains("failed") && !told.contains(TOKEN), "{told}");
+    })
+    .await
+    .unwrap();
+}
+
+#[test]
+fn a_client_whose_output_nobody_reads_does_not_panic() {
+    let mut client = client(&stdio(&[]), &["list"]);
+    let mut client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(client.stdout.take());
+    let mut told = String::new();
+    client.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    assert_eq!((client.wait().unwrap().code(), told.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn the_configuration_of_a_desktop_client_names_what_there_is() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let shown = readme.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
+    let shown: Value = serde_json::from_str(shown).unwrap();
+    let server = &shown["mcpServers"]["toolwright"];
+    let command = server["command"].as_str().unwrap();
+    assert!(command.ends_with("/target/debug/toolwright"), "{command}");
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("memory.db");
+    let arguments = server["args"].as_array().unwrap().iter().map(|one| one.as_str().unwrap());
+    let named = format!("memory:{}", file.display());
+    let arguments: Vec<&str> = std::iter::once(env!("CARGO_BIN_EXE_toolwright"))
+        .chain(arguments.map(|one| if one.starts_with("memory:") { &*named } else { one }))
+        .collect();
+    assert_eq!(arguments[1..3], ["mcp", "serve"]);
+    let command = shlex::try_join(arguments).unwrap();
+    assert_eq!(lines(&ok(run(&mut client(&command, &["list", "--json"])))).len(), 9);
+    assert!(file.exists());
+}

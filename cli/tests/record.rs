@@ -1,0 +1,116 @@
+//! `record` and `replay`.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::common::{asking, call, program, run, says, server};
+use crate::server::Server;
+
+const TASK: &str = "Store it.";
+
+fn record(server: &Server, file: &std::path::Path) -> Command {
+    let mut command = asking("record", server);
+    command.arg(file);
+    command
+}
+
+#[test]
+fn a_recorded_run_is_replayed_with_live_tools_and_its_own_options() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("run.json");
+    let finish = r#"{"stored": "true"}"#;
+    let replies = [
+        call("memory_store", r#"{"key":"color","value":"blue"}"#),
+        call("memory_count", "{}"),
+        call("finish", finish),
+    ];
+    let model = server(&replies);
+    let options = ["--schema", "stored bool", "--system", "Be brief.", "--tools", "text,memory"];
+    let ran = run(record(&model, &file).args(options).arg(TASK));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "{\"stored\":true}\n"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("recorded in "), "{}", ran.stderr);
+    assert_eq!(model.asked()[0]["temperature"], 0.0);
+
+    let replay =
+        |arguments: &[&str]| run(program("replay").arg(&file).arg("--no-journal").args(arguments));
+    let ran = replay(&[]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "{\"stored\":true}\n"), "{}", ran.stderr);
+    let how = "replaying a run recorded with small (--schema, --system); the tools run live\n";
+    assert!(ran.stderr.starts_with(how), "{}", ran.stderr);
+    assert!(ran.stderr.contains("<- memory_count 1"), "{}", ran.stderr);
+    // Other tools are other requests.
+    let ran = replay(&["--tools", "text"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("error: "), "{}", ran.stderr);
+}
+
+#[test]
+fn a_recording_chooses_no_folder_and_no_server() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("a.txt"), "Rain.").unwrap();
+    let file = folder.path().join("run.json");
+    let model = server(&[call("file_read", r#"{"path":"a.txt"}"#), says("Rain.")]);
+    let tools = format!("files:{}", folder.path().display());
+    let ran = run(record(&model, &file).args(["--tools", &tools, TASK]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+
+    let replay =
+        |arguments: &[&str]| run(program("replay").arg(&file).arg("--no-journal").args(arguments));
+    let ran = replay(&[]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("name them with --tools and --mcp"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("file_read"), "{}", ran.stderr);
+    let ran = replay(&["--tools", &tools]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Rain.\n"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_key_is_sent_to_the_address_it_was_given_for_and_written_nowhere() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("run.json");
+    let key = "sk-test-0123456789abcdefghij";
+    let server = server(&[says("Hello.")]);
+    let ran = run(record(&server, &file)
+        .env("SOME_KEY", key)
+        .args(["--key-env", "SOME_KEY", "--system", &format!("Use {key}.")])
+        .arg(format!("My key is {key}.")));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let written = fs::read_to_string(&file).unwrap();
+    assert!(written.contains("My key is [secret]."), "{written}");
+    assert!(!written.contains(key) && !ran.stderr.contains(key));
+    let written: Value = serde_json::from_str(&written).unwrap();
+    assert_eq!(written["metadata"]["system"], "Use [secret].");
+}
+
+#[test]
+fn a_recording_that_cannot_be_written_is_found_out_before_the_model_is_asked() {
+    let server = server(&[says("Hello.")]);
+    let ran = run(record(&server, "no/such/folder/run.json".as_ref()).arg("Hi."));
+    assert_eq!(ran.code, Some(1));
+    assert_eq!(ran.stderr, "error: there is no folder no/such/folder\n");
+    assert!(server.asked().is_empty());
+}
+
+#[test]
+fn a_run_that_fails_is_recorded_as_far_as_it_came() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("run.json");
+    let server = server(&[call("memory_count", "{}"), "no JSON".to_owned()]);
+    let ran = run(record(&server, &file).arg("Hi."));
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    assert!(fs::read_to_string(&file).unwrap().contains("memory_count"));
+}
+
+#[test]
+fn a_file_that_is_no_recording_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("run.json");
+    let ran = run(program("replay").arg(&file));
+    assert!(ran.stderr.contains("cannot read the recording"), "{}", ran.stderr);
+    fs::write(&file, r#"{"version":1,"model":"m","exchanges":[]}"#).unwrap();
+    let ran = run(program("replay").arg(&file));
+    assert!(ran.stderr.contains("has no recorded task"), "{}", ran.stderr);
+}

@@ -1,0 +1,460 @@
+//! `run`: one task, its options, and the servers that it uses.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::common::{asking, call, lines, program, run, run_with, says, server};
+use crate::mcp_process as mcp;
+use crate::server::Server;
+
+const TASK: &str = "Store the key color with value blue, then retrieve it.";
+
+fn task(server: &Server) -> Command {
+    asking("run", server)
+}
+
+#[test]
+fn json_is_an_event_a_line_and_the_result_last() {
+    let server = server(&[
+        call("memory_store", r#"{"key":"color","value":"blue\u001b"}"#),
+        call("memory_retrieve", r#"{"keys":"color"}"#),
+        says("Stored.\u{1b}[2J"),
+    ]);
+    let ran = run(task(&server).args(["--json", "Store it."]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(!ran.stdout.contains('\u{1b}'), "{}", ran.stdout);
+    let mut lines = lines(&ran.stdout);
+    let last = lines.pop().unwrap();
+    assert_eq!(lines.iter().filter(|line| line["event"].is_string()).count(), lines.len());
+    let kinds: Vec<&str> = lines.iter().map(|line| line["event"].as_str().unwrap()).collect();
+    let round = ["model_replied", "tool_started", "tool_finished"];
+    let expected: Vec<&str> =
+        [&["started"][..], &round, &round, &["model_replied", "done"]].concat();
+    assert_eq!(kinds, expected);
+
+    let result = &last["result"];
+    assert_eq!(result["answer"], "Stored.\u{1b}[2J");
+    assert_eq!((&result["ending"], &result["limit"]), (&json!("answered"), &Value::Null));
+    assert_eq!(result["iterations"], 2);
+    assert_eq!(result["tools_used"], json!(["memory_store", "memory_retrieve"]));
+    assert_eq!(result["spent"]["usage"]["input_tokens"], 150);
+    assert_eq!(result["failures"][0]["call"]["name"], "memory_retrieve");
+    assert!(result["failures"][0]["error"].as_str().unwrap().contains("$.key"));
+}
+
+#[test]
+fn json_says_so_too_where_there_is_no_model() {
+    let ran = run(program("run").args(["--offline", "--json", "Sing."]));
+    assert_eq!(ran.code, Some(1));
+    let lines = lines(&ran.stdout);
+    assert_eq!(lines[0]["error"]["stage"], "setup");
+    assert!(lines[0]["error"]["text"].as_str().unwrap().starts_with("no model was found"));
+    assert_eq!((lines.len(), ran.stderr.as_str()), (1, ""));
+}
+
+#[test]
+fn a_call_that_cannot_be_undone_is_not_made_where_nobody_can_be_asked() {
+    let calls = [
+        call("memory_store", r#"{"key":"color","value":"blue"}"#),
+        call("memory_clear", "{}"),
+        says("Cleared."),
+    ];
+    let why = "`memory_clear` waits for a person's approval";
+    let server_ = server(&calls);
+    let ran = run(task(&server_).args(["--approve", "Store it and clear."]));
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    assert!(ran.stderr.contains(&format!("error: {why}")), "{}", ran.stderr);
+    assert!(ran.stderr.contains("<- memory_store"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("-> memory_clear"), "{}", ran.stderr);
+    assert_eq!(server_.asked().len(), 2);
+
+    let server_ = server(&calls);
+    let ran = run(task(&server_).args(["--approve", "--json", "Store it and clear."]));
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    let lines = lines(&ran.stdout);
+    let error = &lines.last().unwrap()["error"];
+    assert_eq!(error["stage"], "approval");
+    assert!(error["text"].as_str().unwrap().starts_with(why), "{error}");
+    let waits = lines.iter().find(|line| line["event"] == "approval_awaited").unwrap();
+    assert_eq!(waits["calls"][0]["name"], "memory_clear");
+
+    // Without the switch it is made.
+    let server_ = server(&calls);
+    let ran = run(task(&server_).arg("Store it and clear."));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Cleared.\n"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_selector_asks_for_selections_and_then_for_the_answer() {
+    let server = server(&[
+        says(
+            r#"{"selection":{"action":"call_tool","tool_name":"memory_store","tool_input":{"key":"color","value":"blue"}}}"#,
+        ),
+        says(r#"{"selection":{"action":"finish"}}"#),
+        says("Stored."),
+    ]);
+    let ran = run(task(&server).args(["--selector", "Store it."]));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Stored.\n"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("<- memory_store Stored memory 'color'"), "{}", ran.stderr);
+    let asked = server.asked();
+    assert!(asked.iter().all(|asked| asked["tools"].is_null()));
+    assert_eq!(asked[0]["response_format"]["type"], "json_schema");
+    assert!(asked[2]["response_format"].is_null());
+}
+
+#[test]
+fn the_toolsets_that_are_named_are_used_and_the_memory_stays_in_its_file() {
+    let file = std::env::temp_dir().join(format!("assistant-{}.db", std::process::id()));
+    let file = file.to_str().unwrap();
+    let kept = format!("memory:{file}");
+    let run_with = |replies: &[String], arguments: &[&str]| {
+        let server = server(replies);
+        let ran = run(task(&server).args(arguments).arg("Go."));
+        let tools = server.asked().first().and_then(|asked| Some(asked["tools"].as_array()?.len()));
+        (ran, tools)
+    };
+    let replies = [
+        call("text_wc", r#"{"text":"one two\nthree\n"}"#),
+        call("memory_store", r#"{"key":"words","value":"3"}"#),
+        says("Counted."),
+    ];
+    let (ran, tools) = run_with(&replies, &["--tools", &format!("{kept},text,github")]);
+    assert_eq!((ran.code, tools), (Some(0), Some(9 + 8 + 7)), "{}", ran.stderr);
+    assert!(ran.stderr.contains("<- text_wc Lines: 2, Words: 3, Characters: 14"), "{}", ran.stderr);
+
+    // Another process, with other tools besides.
+    let replies = [call("memory_retrieve", r#"{"key":"words"}"#), says("There were three.")];
+    let (ran, tools) = run_with(&replies, &["--tools", &kept]);
+    assert_eq!((ran.code, tools), (Some(0), Some(9)), "{}", ran.stderr);
+    assert!(ran.stderr.contains("<- memory_retrieve 3"), "{}", ran.stderr);
+    for end in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(format!("{file}{end}"));
+    }
+
+    for (arguments, advice) in [
+        ("memory,mail", "use memory, memory:FILE, text, github, files:FOLDER or none"),
+        ("memory:/proc/none/memory.db", "/proc/none/memory.db"),
+        ("memory:", "names no path after the colon"),
+        ("files", "name the folder, as in `files:.`"),
+        ("files:/proc/none/folder", "files:/proc/none/folder: No such file"),
+        ("memory,memory:x.db", "memory and memory:x.db have the same tools"),
+    ] {
+        let (ran, _) = run_with(&[], &["--tools", arguments]);
+        assert_ne!(ran.code, Some(0));
+        assert!(ran.stderr.contains(advice), "{}", ran.stderr);
+    }
+    let (ran, tools) = run_with(&[says("Hello.")], &["--tools", "none"]);
+    assert_eq!((ran.code, tools), (Some(0), None), "{}", ran.stderr);
+}
+
+/// The names of the tools that a model was told of.
+fn told_of(asked: &Value) -> Vec<&str> {
+    let tools = asked["tools"].as_array().unwrap().iter();
+    tools.map(|tool| tool["function"]["name"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn servers_tools_are_called_and_a_name_that_is_taken_gets_the_servers_before_it() {
+    let folder = TempDir::new().unwrap();
+    let [first, second] = ["first", "second"].map(|name| mcp::remembering(folder.path(), name));
+    let model = server(&[
+        call("memory_store", r#"{"key":"color","value":"blue"}"#),
+        call("toolwright_memory_store", r#"{"key":"color","value":"red"}"#),
+        call("memory_retrieve", r#"{"key":"color"}"#),
+        call("toolwright_memory_retrieve", r#"{"key":"color"}"#),
+        call("toolwright_memory_retrieve", r#"{"keys":"color"}"#),
+        says("Two colors."),
+    ]);
+    let ran = run(task(&model).args([
+        "--tools",
+        "text",
+        "--mcp",
+        &first,
+        "--mcp",
+        &second,
+        "Store them.",
+    ]));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Two colors.\n"), "{}", ran.stderr);
+    assert_eq!(ran.stderr.matches("9 tools of toolwright\n").count(), 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains("<- memory_retrieve blue"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("<- toolwright_memory_retrieve red"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("<- toolwright_memory_retrieve failed: "), "{}", ran.stderr);
+    let asked = model.asked();
+    let told = told_of(&asked[0]);
+    assert_eq!(told.len(), 8 + 9 + 9);
+    assert_eq!((told[8], told[17]), ("memory_store", "toolwright_memory_store"));
+    for name in ["first", "second"] {
+        mcp::ended(&folder.path().join(name));
+    }
+
+    // A third time the server's name says nothing, and a number does.
+    let model = server(&[says("Hello.")]);
+    let ran = run(task(&model).args(["--mcp", &first, "--mcp", &second, "Go."]));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Hello.\n"), "{}", ran.stderr);
+    let asked = model.asked();
+    assert!(told_of(&asked[0]).contains(&"toolwright_2_memory_store"));
+    for name in ["first", "second"] {
+        mcp::ended(&folder.path().join(name));
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named_and_the_model_is_not_asked() {
+    let folder = TempDir::new().unwrap();
+    let there = mcp::remembering(folder.path(), "there");
+    for (server, told) in [
+        ("no-such-server --key hunter2", "no-such-server (2 of 2): `no-such-server` could not be"),
+        (
+            "sh -c 'echo no key >&2' hunter2",
+            "sh (2 of 2): no MCP server responded at sh; its standard error was: no key",
+        ),
+        (
+            "http://127.0.0.1:9/mcp?key=hunter2",
+            "http://127.0.0.1:9/mcp (2 of 2): no MCP server responded",
+        ),
+        (
+            "http://me:hunter2@127.0.0.1:9/mcp",
+            "http://127.0.0.1:9/mcp (2 of 2): the server's address",
+        ),
+        ("https://", "URL (2 of 2): the server's address cannot be used"),
+        ("'hunter2", "a quote that is not closed"),
+        ("", "command of a server is empty"),
+    ] {
+        let model = self::server(&[says("Hello.")]);
+        let servers = ["--tools", "text", "--mcp", &there, "--mcp", server, "Go."];
+        let ran = run(task(&model).args(servers));
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
+        assert!(ran.stderr.contains(told), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("hunter2"), "{}", ran.stderr);
+        assert!(model.asked().is_empty());
+        let ran = run(task(&model).arg("--json").args(servers));
+        let error = &lines(&ran.stdout)[0]["error"];
+        assert_eq!((ran.code, &error["stage"]), (Some(1), &json!("setup")));
+        assert!(error["text"].as_str().unwrap().contains(told), "{error}");
+    }
+    mcp::ended(&folder.path().join("there"));
+}
+
+#[test]
+fn whatever_a_server_says_of_its_tools_a_person_is_asked() {
+    let folder = TempDir::new().unwrap();
+    let theirs = mcp::remembering(folder.path(), "theirs");
+    // It says of itself that it only reads.
+    let model = server(&[call("memory_count", "{}"), says("None.")]);
+    let servers = ["--tools", "text", "--mcp", &theirs];
+    let ran = run(task(&model).args(servers).args(["--approve", "How many?"]));
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    let told = "error: `memory_count` waits for a person's approval";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("-> memory_count"), "{}", ran.stderr);
+    mcp::ended(&folder.path().join("theirs"));
+
+    let model = server(&[call("memory_count", "{}"), says("None.")]);
+    let ran = run(task(&model).args(servers).arg("How many?"));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "None.\n"), "{}", ran.stderr);
+    // Its own are as they were.
+    let model = server(&[call("memory_count", "{}"), says("None.")]);
+    let ran = run(task(&model).args(["--approve", "How many?"]));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "None.\n"), "{}", ran.stderr);
+}
+
+#[cfg(unix)]
+#[test]
+fn no_server_outlives_the_program_however_it_ends() {
+    for (signal, code) in [("-INT", Some(130)), ("-TERM", Some(143)), ("-KILL", None)] {
+        let folder = TempDir::new().unwrap();
+        let numbers = folder.path().join("theirs");
+        let theirs = mcp::remembering(folder.path(), "theirs");
+        let model = server(&[String::new()]);
+        let mut child = task(&model)
+            .args(["--mcp", &theirs, "Wait for ever."])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        while model.asked().is_empty() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(mcp::is_there(mcp::numbers(&numbers)[0]));
+        let number = child.id().to_string();
+        assert!(Command::new("kill").args([signal, &number]).status().unwrap().success());
+        assert_eq!(child.wait().unwrap().code(), code);
+        mcp::ended(&numbers);
+    }
+}
+
+#[test]
+fn a_limit_of_time_ends_the_task() {
+    let silent = Server::start(&[""]);
+    let ran = run(task(&silent).args(["--max-time", "1", "Wait."]));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "\n"), "{}", ran.stderr);
+    let said = "(the run ended at a limit: LimitReached, time)";
+    assert!(ran.stderr.contains(said), "{}", ran.stderr);
+}
+
+#[test]
+fn without_a_model_the_recorded_run_is_replayed_and_its_tools_really_run() {
+    let ran = run(program("run").args(["--offline", "--no-journal", TASK]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("replaying a run recorded with SmolLM2"), "{}", ran.stderr);
+    for part in [
+        r#"-> memory_store {"key":"color","value":"blue"}"#,
+        "<- memory_store Stored memory 'color' successfully",
+        r#"-> memory_retrieve {"key":"color"}"#,
+        "<- memory_retrieve blue",
+        "4 model calls",
+    ] {
+        assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
+    }
+    assert!(ran.stdout.contains("color") && ran.stdout.lines().count() == 1, "{}", ran.stdout);
+}
+
+#[test]
+fn for_another_task_it_says_how_to_get_a_model() {
+    let ran = run(program("run").args(["--offline", "--no-journal", "Sing."]));
+    assert_eq!(ran.code, Some(1));
+    insta::assert_snapshot!(ran.stderr);
+}
+
+#[test]
+fn what_is_missing_on_the_command_line_is_said() {
+    let told = |arguments: &[&str], code: i32| {
+        let ran = run(program("run").arg("--no-journal").args(arguments));
+        assert_eq!(ran.code, Some(code), "{}", ran.stderr);
+        ran.stderr
+    };
+    let url = ["--base-url", "http://127.0.0.1:9/v1"];
+    assert!(told(&[url[0], url[1], "Hi."], 1).contains("name the server's model with --model"));
+    assert!(told(&["--key-env", "SOME_KEY", "Hi."], 2).contains("--base-url <URL>"));
+    assert!(told(&["--api", "telepathy", "Hi."], 2).contains("use `chat` or `responses`"));
+    assert!(told(&["--model", "groq", "Hi."], 2).contains("as in `groq:NAME`"));
+    assert!(told(&["--max-model-calls", "0", "Hi."], 2).contains("--max-model-calls"));
+    assert!(told(&["--schema", "age itn", "Hi."], 2).contains("expected a type: text, int"));
+    assert!(told(&[], 2).contains("<TASK>"));
+    let told = told(&["--model", "anthropic:claude-haiku-4-5", "Hi."], 1);
+    assert!(told.contains("ANTHROPIC_API_KEY"), "{told}");
+}
+
+#[test]
+fn it_says_when_no_server_answers() {
+    let arguments = ["--base-url", "http://127.0.0.1:9/v1", "--model", "none", "Hi."];
+    let ran = run(program("run").arg("--no-journal").args(arguments));
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("error: "), "{}", ran.stderr);
+}
+
+#[test]
+fn a_provider_of_a_server_is_named_with_the_model() {
+    let reply = json!({
+        "id": "m", "type": "message", "role": "assistant", "model": "small",
+        "content": [{"type": "text", "text": "Hello."}], "stop_reason": "end_turn",
+        "usage": {"input_tokens": 5, "output_tokens": 2},
+    });
+    let server = Server::start(&[&reply.to_string()]);
+    let ran = run(program("run").args(["--base-url", &server.base_url, "--no-stream"]).args([
+        "--model",
+        "anthropic:small",
+        "--no-journal",
+        "--system",
+        "Be brief.",
+        "--temperature",
+        "0.5",
+        "--max-output-tokens",
+        "99",
+        "Hi.",
+    ]));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Hello.\n"), "{}", ran.stderr);
+    let asked = server.asked();
+    assert_eq!((&asked[0]["model"], &asked[0]["max_tokens"]), (&json!("small"), &json!(99)));
+    assert!(asked[0]["system"].to_string().contains("Be brief."), "{}", asked[0]);
+    assert_eq!(asked[0]["temperature"], json!(0.5));
+}
+
+#[test]
+fn the_task_can_come_from_standard_input() {
+    let server = server(&[says("Two.")]);
+    let ran = run_with(task(&server).arg("-"), "How many lines?\nThese.\n");
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Two.\n"), "{}", ran.stderr);
+    let asked = server.asked();
+    let said = asked[0]["messages"].as_array().unwrap().last().unwrap();
+    assert_eq!(said["content"], "How many lines?\nThese.");
+    let ran = run_with(task(&server).arg("-"), " \n");
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(1), "error: standard input has no task\n"));
+}
+
+#[test]
+fn an_answer_with_a_schema_is_json_and_a_wrong_one_is_sent_back() {
+    let replies = [
+        call("finish", r#"{"name": "Ada", "age": "young"}"#),
+        call("finish", r#"{"name": "Ada", "age": "36"}"#),
+    ];
+    let wanted = ["--schema", "name, age int, tags list of text?", "--tools", "none"];
+    let model = server(&replies);
+    let ran = run(task(&model).args(wanted).arg("Who?"));
+    let answer = "{\"name\":\"Ada\",\"age\":36}\n";
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), answer), "{}", ran.stderr);
+    let asked = model.asked();
+    let finish = &asked[0]["tools"][0]["function"];
+    assert_eq!(finish["name"], "finish");
+    assert_eq!(finish["parameters"]["properties"]["age"]["type"], "integer");
+    assert!(asked[1]["messages"].to_string().contains("$.age"), "{}", asked[1]);
+
+    let model = server(&replies[1..]);
+    let ran = run(task(&model).args(wanted).args(["--json", "Who?"]));
+    let last = lines(&ran.stdout).pop().unwrap();
+    assert_eq!(last["result"]["output"], json!({"name": "Ada", "age": 36}), "{last}");
+
+    // A limit is a failure, because there is no answer of this form.
+    let model = server(&[call("memory_count", "{}")]);
+    let wanted = ["--schema", "list of text", "--max-model-calls", "1", "Who?"];
+    let ran = run(task(&model).args(wanted));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
+    assert!(ran.stderr.contains("without an answer"), "{}", ran.stderr);
+}
+
+#[test]
+fn calls_results_and_usage_are_shown_and_no_control_characters() {
+    let stored = call("memory_store", r#"{"key":"color","value":"blue"}"#);
+    let server = server(&[stored, says("Stored.\u{1b}[2J")]);
+    let ran = run(task(&server).arg(TASK));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Stored.[2J\n"), "{}", ran.stderr);
+    let called = r#"-> memory_store {"key":"color","value":"blue"}"#;
+    assert!(ran.stderr.contains(called), "{}", ran.stderr);
+    assert!(ran.stderr.contains("2 model calls, 100 tokens in, 20 out"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains('\u{1b}'), "{}", ran.stderr);
+}
+
+#[test]
+fn a_servers_names_do_not_steer_the_terminal() {
+    let name = "\u{1b}]0;owned\u{7}small";
+    let arguments = ["--base-url", "http://127.0.0.1:9/v1", "--model", name, "Hi."];
+    let ran = run(program("run").arg("--no-journal").args(arguments));
+    assert!(!ran.stderr.contains('\u{1b}'), "{}", ran.stderr);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_nobody_reads_is_no_reason_to_panic() {
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = program("run");
+    let command = command.args(["--offline", "--no-journal", TASK]).stdout(full()).stderr(full());
+    assert_eq!(command.status().unwrap().code(), Some(0));
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_the_task_with_its_cost() {
+    let server = server(&[String::new()]);
+    let child = task(&server).arg(TASK).stderr(Stdio::piped()).spawn().unwrap();
+    while server.asked().is_empty() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("cancelled after"), "{stderr}");
+}
