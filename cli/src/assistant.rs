@@ -26,7 +26,7 @@ use crate::input::Input;
 use crate::model::Chosen;
 use crate::record::Options;
 use crate::runs;
-use crate::show::{Screen, note, say, say_json, summary, tell};
+use crate::show::{Screen, note, of_few_lines, say, say_json, summary, tell};
 use crate::signals::Interrupts;
 
 /// The name of the metadata with the folder in which a run was started.
@@ -379,7 +379,7 @@ impl Assistant {
             }
             Err(error) => {
                 if !self.json {
-                    note(&format!("error: {error:#}"));
+                    note(&of_few_lines(&format!("error: {error:#}")));
                 }
                 let awaits = error.downcast_ref::<AwaitsApproval>().is_some();
                 match &kept {

@@ -19,8 +19,8 @@ Examples:
   toolwright chat --model ollama:llama3.2 --tools memory:notes.db
   toolwright chat --continue
 
-Each line is a task. Ctrl-C ends a task, Ctrl-D the conversation. The lines are kept in a file, except
-those with a key in them.")]
+Each line is a task. Ctrl-C ends a task, Ctrl-D the conversation.
+The lines are kept in a file, except those with a key in them.")]
 pub struct ChatArgs {
     #[command(flatten)]
     agent: AgentArgs,

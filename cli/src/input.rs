@@ -11,6 +11,7 @@ use rustyline::{Config, Editor};
 use tokio::sync::oneshot;
 
 use crate::keys::Keys;
+use crate::show::note;
 
 /// The user's input, line by line: from a terminal with editing and a history, or from a pipe.
 ///
@@ -83,7 +84,7 @@ impl Input {
     }
 
     /// Returns the next task, or `None` at the end of a pipe, after Ctrl-D, and if the user
-    /// interrupts the program.
+    /// interrupts the program: at a terminal twice.
     pub(crate) async fn task(
         &self,
         interrupted: impl Future<Output = ()>,
@@ -142,10 +143,17 @@ fn edited(
     keys: &Keys,
     ask: &Ask,
 ) -> io::Result<Option<String>> {
-    let line = match editor.readline_with_initial(ask.prompt, (&ask.initial, "")) {
-        Ok(line) => line,
-        Err(ReadlineError::Eof | ReadlineError::Interrupted) => return Ok(None),
-        Err(error) => return Err(into_io(error)),
+    // As in a shell, Ctrl-C discards the line of a task. Twice, it ends the conversation.
+    let mut interrupts = 0..u8::from(ask.kept);
+    let line = loop {
+        match editor.readline_with_initial(ask.prompt, (&ask.initial, "")) {
+            Ok(line) => break line,
+            Err(ReadlineError::Interrupted) if interrupts.next().is_some() => {
+                note("(Ctrl-C again or Ctrl-D ends the conversation)");
+            }
+            Err(ReadlineError::Eof | ReadlineError::Interrupted) => return Ok(None),
+            Err(error) => return Err(into_io(error)),
+        }
     };
     if ask.kept && !line.trim().is_empty() && !keys.are_in(&line) {
         editor.add_history_entry(line.as_str()).map_err(into_io)?;

@@ -1,4 +1,3 @@
-use std::env;
 use std::error::Error;
 use std::fmt;
 use std::net::IpAddr;
@@ -13,6 +12,7 @@ use toolwright_anthropic::Anthropic;
 use toolwright_gemini::Gemini;
 use toolwright_module::LanguageModel;
 use toolwright_module::model::Settings;
+use toolwright_module::provider::ProviderError;
 use toolwright_module::testing::{Recorder, RecordingError, Replay};
 use toolwright_openai::{Api, OpenAi, Service};
 
@@ -323,7 +323,7 @@ impl ServerArgs {
         let Some(base_url) = &self.base_url else {
             let Some(provider) = provider else { return Ok(None) };
             let name = name.or(provider.default_model().map(str::to_owned)).unwrap_or_default();
-            let model = self.hosted(provider, &name, keys)?;
+            let model = self.hosted(provider, &name, keys).map_err(with_advice)?;
             let line = format!("asking {} at {}", model.name(), provider.name());
             return Ok(Some((model, line)));
         };
@@ -437,9 +437,21 @@ impl ServerArgs {
             || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
         // Some local servers require a key, but accept any.
         Ok(here.then(|| {
-            let key = provider.key().and_then(|key| env::var(key).ok());
+            let key = provider.key().and_then(|key| keys.get(key));
             key.unwrap_or_else(|| "no-key-required".to_owned())
         }))
+    }
+}
+
+/// Converts an error. The result names the options that help.
+fn with_advice(error: Box<dyn Error>) -> Box<dyn Error> {
+    match error.downcast_ref() {
+        Some(ProviderError::MissingKey { variable }) => format!(
+            "there is no API key: set {variable}, or write it to the file of --key-file; a server \
+             without a key has a --base-url"
+        )
+        .into(),
+        _ => error,
     }
 }
 
@@ -490,6 +502,10 @@ impl ModelArgs {
 
     pub(crate) fn keys(&self) -> Result<Keys, Box<dyn Error>> {
         self.server.keys()
+    }
+
+    pub(crate) fn key_file(&self) -> Option<&Path> {
+        self.server.key_file.as_deref()
     }
 
     fn recorded(&self, model: Model, line: String) -> Chosen {

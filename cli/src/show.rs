@@ -13,6 +13,9 @@ use toolwright_module::event::{Event, EventKind};
 /// Maximum number of characters of a tool's result that are shown.
 const LONGEST: usize = 400;
 
+/// Maximum number of lines of an error that are shown.
+const MOST_LINES: usize = 40;
+
 /// Style of calls.
 const CALL: Style = AnsiColor::Cyan.on_default();
 /// Style of failures and errors.
@@ -221,9 +224,34 @@ fn is_hidden(char: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
+/// Returns the first lines of an error, which may show a whole request.
+pub(crate) fn of_few_lines(text: &str) -> String {
+    let text = text.trim_end();
+    match text.match_indices('\n').nth(MOST_LINES - 1) {
+        None => text.to_owned(),
+        Some((end, _)) => {
+            let more = text[end..].lines().count() - 1;
+            format!("{}\n… ({more} more lines, which --json prints)", &text[..end])
+        }
+    }
+}
+
 pub(crate) fn shortened(text: &str) -> String {
     match text.char_indices().nth(LONGEST) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_error_is_cut_after_some_lines() {
+        let lines = |count: usize| vec!["a"; count].join("\n");
+        assert_eq!(of_few_lines(&lines(MOST_LINES)), lines(MOST_LINES));
+        let cut = format!("{}\n… (2 more lines, which --json prints)", lines(MOST_LINES));
+        assert_eq!(of_few_lines(&lines(MOST_LINES + 2)), cut);
     }
 }

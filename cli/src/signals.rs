@@ -1,4 +1,5 @@
 use std::cell::Cell;
+use std::io;
 
 use tokio::sync::watch;
 
@@ -13,11 +14,15 @@ impl Interrupts {
     /// Begins to listen.
     pub(crate) fn listen() -> Self {
         let (sender, count) = watch::channel(0);
-        tokio::spawn(async move {
-            while tokio::signal::ctrl_c().await.is_ok() && !sender.is_closed() {
-                sender.send_modify(|count| *count += 1);
-            }
-        });
+        // The handler is there when this returns. In a task it may come too late: on a busy machine, a
+        // press ended the program.
+        if let Ok(mut presses) = presses() {
+            tokio::spawn(async move {
+                while presses.recv().await.is_some() && !sender.is_closed() {
+                    sender.send_modify(|count| *count += 1);
+                }
+            });
+        }
         Self { count, seen: Cell::new(0) }
     }
 
@@ -35,6 +40,18 @@ impl Interrupts {
     pub(crate) fn forget(&self) {
         self.seen.set(*self.count.borrow());
     }
+}
+
+#[cfg(unix)]
+fn presses() -> io::Result<tokio::signal::unix::Signal> {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    signal(SignalKind::interrupt())
+}
+
+#[cfg(windows)]
+fn presses() -> io::Result<tokio::signal::windows::CtrlC> {
+    tokio::signal::windows::ctrl_c()
 }
 
 /// Waits for a signal that asks this program to end: SIGTERM, or SIGHUP when its terminal closes.

@@ -1,14 +1,15 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::Args;
-use toolwright_github::{GitHub, GitHubError};
+use toolwright_github::GitHub;
 use toolwright_memory::Memory;
 use toolwright_module::{Error, Result, Tool};
 use toolwright_text::Text;
 
 use crate::files::Files;
 use crate::folders;
+use crate::keys::Keys;
 
 /// Arguments that select toolsets.
 #[derive(Debug, Clone, Default, Args)]
@@ -122,6 +123,11 @@ impl ToolArgs {
     /// If a file or a folder cannot be opened, a toolset is selected with two places, or the token
     /// for GitHub is not valid.
     pub async fn tools(&self) -> Result<Vec<Tool>> {
+        self.tools_with(None).await
+    }
+
+    /// Returns the tools, with the keys of this file or of the default one.
+    pub(crate) async fn tools_with(&self, key_file: Option<&Path>) -> Result<Vec<Tool>> {
         let selected = self.selected();
         let mut tools = Vec::new();
         for (place, toolset) in selected.iter().enumerate() {
@@ -140,7 +146,7 @@ impl ToolArgs {
                 Toolset::Memory(None) => Memory::default().tools()?,
                 Toolset::Memory(Some(file)) => Memory::open(file).await?.tools()?,
                 Toolset::Text => Text::default().tools()?,
-                Toolset::Github => github()?.tools()?,
+                Toolset::Github => github(key_file)?.tools()?,
                 Toolset::Files(folder) => {
                     let named =
                         |error| Error::other(format!("files:{}: {error}", folder.display()));
@@ -165,9 +171,12 @@ impl ToolArgs {
     }
 }
 
-fn github() -> Result<GitHub, GitHubError> {
-    match GitHub::from_env() {
-        Err(GitHubError::MissingToken) => GitHub::new(),
-        other => other,
-    }
+fn github(key_file: Option<&Path>) -> Result<GitHub> {
+    let keys = Keys::load(key_file).map_err(|error| Error::other(error.to_string()))?;
+    let token = ["GH_TOKEN", "GITHUB_TOKEN"].into_iter().find_map(|name| keys.get(name));
+    let github = GitHub::new()?;
+    Ok(match token {
+        Some(token) => github.with_token(token)?,
+        None => github,
+    })
 }

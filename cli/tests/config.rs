@@ -108,3 +108,42 @@ fn a_key_file_that_others_can_read_is_refused() {
     assert!(ran.stderr.contains("is not valid; write lines such as"), "{}", ran.stderr);
     assert!(!ran.stderr.contains("made-up"), "{}", ran.stderr);
 }
+
+#[test]
+fn without_a_key_the_options_that_help_are_named() {
+    let ran = run(program("run").args(["--no-journal", "--model", "anthropic", "Hi."]));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
+    let said = "there is no API key: set ANTHROPIC_API_KEY, or write it to the file of --key-file;";
+    assert!(ran.stderr.contains(said), "{}", ran.stderr);
+}
+
+#[cfg(unix)]
+#[test]
+fn the_key_file_is_for_local_servers_and_github_too() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = TempDir::new().unwrap();
+    let keys = "OPENAI_API_KEY = \"made-up-0123456789\"\nGH_TOKEN = \"of\\u0007nobody\"\n";
+    write(folder.path(), "keys.toml", keys);
+    let file = folder.path().join("toolwright/keys.toml");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let server = server(&[says("Hello.")]);
+    let mut command = with(folder.path());
+    command.args(["--base-url", &server.base_url, "--model", "small", "--no-stream"]);
+    let ran = run(command.args(["--no-journal", "Hi."]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(server.heads()[0].contains("Bearer made-up-0123456789"), "{:?}", server.heads());
+
+    // The token is the one in the file, which is not valid.
+    let list = |tools: &str| {
+        let mut command = program("tools");
+        run(command.env("XDG_CONFIG_HOME", folder.path()).args(["list", "--tools", tools]))
+    };
+    let ran = list("github");
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
+    assert!(ran.stderr.contains("token") && !ran.stderr.contains("nobody"), "{}", ran.stderr);
+    assert_eq!(list("memory").code, Some(0));
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(list("github").stderr.contains("chmod 600"));
+    assert_eq!(list("memory").code, Some(0));
+}

@@ -154,6 +154,26 @@ fn ctrl_c_ends_a_task_and_not_the_conversation() {
     ended(&session, 0);
     assert_eq!(model.asked().len(), 2);
 
+    // At the prompt it discards the line, and twice it ends the conversation.
+    let model = server(&[says("Hello.")]);
+    let mut session = at_terminal(chat(&model, folder.path()));
+    session.exp_string("> ").unwrap();
+    type_in(&mut session, "Do not say");
+    session.send_control('c').unwrap();
+    session.exp_string("(Ctrl-C again or Ctrl-D ends the conversation)").unwrap();
+    session.exp_string("> ").unwrap();
+    type_in(&mut session, "Say hello.\r");
+    session.exp_string("Hello.").unwrap();
+    for _ in 0..2 {
+        session.exp_string("> ").unwrap();
+        session.send_control('c').unwrap();
+    }
+    session.exp_eof().unwrap();
+    ended(&session, 0);
+    let asked = model.asked();
+    let said = asked[0]["messages"].as_array().unwrap().last().unwrap()["content"].clone();
+    assert_eq!((asked.len(), said), (1, "Say hello.".into()));
+
     // A task of `run` ends the program.
     let model = server(&[String::new()]);
     let mut command = asking("run", &model);
