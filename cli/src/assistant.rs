@@ -16,6 +16,7 @@ use toolwright_module::approval::Approval;
 use toolwright_module::budget::Ledger;
 use toolwright_module::error::Stage;
 use toolwright_module::{Cancellation, Context, Contract, Error as ModuleError, Message};
+use toolwright_orchestrator::perform::with_decider;
 use toolwright_orchestrator::{
     AwaitsApproval, Ending, Finished, Limits, Run, Task, ToolOrchestrator,
 };
@@ -418,6 +419,10 @@ impl Assistant {
             .with_events(move |event| if json { tell(event) } else { screen.show(event) });
         let Some(input) = input.filter(|_| self.approves) else { return cx };
         let (input, agent) = (input.clone(), self.agent.clone());
+        // Who decides at this terminal, for the page of the run.
+        let user = ["USER", "USERNAME"].iter().find_map(|name| std::env::var(name).ok());
+        let cx =
+            user.filter(|user| !user.is_empty()).map_or(cx.clone(), |user| with_decider(&cx, user));
         cx.with_approver(move |asked: Approval| {
             let (input, agent) = (input.clone(), agent.clone());
             async move {

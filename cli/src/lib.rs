@@ -9,6 +9,7 @@ mod approve;
 mod assistant;
 mod chat;
 mod config;
+pub mod contract;
 pub mod files;
 mod folders;
 mod input;

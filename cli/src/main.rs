@@ -7,6 +7,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use serde_json::json;
 use tokio::runtime::Runtime;
+use toolwright_cli::contract::ContractArgs;
+use toolwright_cli::runs::RunsArgs;
 use toolwright_cli::{
     ChatArgs, McpCommandArgs, RecordArgs, ReplayArgs, RunArgs, ToolsArgs, note, tell, terminated,
 };
@@ -38,6 +40,10 @@ enum Command {
     Tools(ToolsArgs),
     /// Serve tools over MCP, and use the tools of MCP servers
     Mcp(McpCommandArgs),
+    /// Show, lower and compare the contracts of tools and predictors
+    Contract(ContractArgs),
+    /// List, show, resume and delete the runs of a journal, or write one as a page
+    Runs(RunsArgs),
     /// Carry out one task, and record the model's replies in a file
     Record(Box<RecordArgs>),
     /// Replay a recorded run: the replies are recorded, the tools run live
@@ -61,7 +67,11 @@ impl Command {
             Self::Chat(chat) => chat.is_json(),
             Self::Record(record) => record.is_json(),
             Self::Replay(replay) => replay.is_json(),
-            Self::Tools(_) | Self::Mcp(_) | Self::Completions { .. } => false,
+            Self::Tools(_)
+            | Self::Mcp(_)
+            | Self::Contract(_)
+            | Self::Runs(_)
+            | Self::Completions { .. } => false,
         }
     }
 
@@ -71,6 +81,8 @@ impl Command {
             Self::Chat(args) => args.run().await,
             Self::Tools(args) => args.run().await,
             Self::Mcp(args) => args.run().await,
+            Self::Contract(args) => args.run().await,
+            Self::Runs(args) => args.run().await,
             Self::Record(args) => args.run().await,
             Self::Replay(args) => args.run().await,
             Self::Completions { shell } => {
@@ -110,4 +122,14 @@ fn main() -> ExitCode {
     // A read from a terminal cannot be cancelled.
     runtime.shutdown_background();
     ended.unwrap_or_else(|error| failed(&*error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_argument_that_a_rule_names_exists() {
+        Args::command().debug_assert();
+    }
 }

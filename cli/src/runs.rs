@@ -1,25 +1,149 @@
-//! The runs of a journal, as text for a person. The functions have no input and no output of their
-//! own, so that other programs can use them.
+//! The runs of a journal: the command `runs`, and the texts and the page that it shows.
+
+mod follow;
+mod page;
+mod text;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::time::{Duration, SystemTime};
+use std::error::Error;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
+use clap::{Args, Subcommand};
 use toolwright_journal::{Journal, JournalError, RunStatus, RunSummary};
 use toolwright_module::Message;
-use toolwright_module::approval::Decision;
-use toolwright_module::budget::Spent;
-use toolwright_module::message::{Part as MessagePart, ReplyPart};
+use toolwright_module::message::Part;
 use toolwright_orchestrator::Task;
-use toolwright_orchestrator::perform::{OutcomeKind, Record};
 
-use crate::show::{shortened, summary, visible};
+pub use self::page::page;
+pub use self::text::{list, show};
+use crate::agent::AgentArgs;
+use crate::config::ConfigArgs;
+use crate::folders;
+use crate::input::Input;
+use crate::show::{note, say};
 
 /// The name of the metadata with the first words of a run's task.
 pub const TASK: &str = "task";
 
 /// Maximum number of characters of a task in the metadata and in a list.
 const LONGEST_TASK: usize = 60;
+
+/// Arguments of the command `runs`.
+#[derive(Args)]
+pub struct RunsArgs {
+    /// The folder of the journal. Default: toolwright/runs in $XDG_DATA_HOME or ~/.local/share
+    #[arg(long, value_name = "FOLDER", global = true)]
+    journal: Option<PathBuf>,
+
+    #[command(subcommand)]
+    does: Does,
+}
+
+#[derive(Subcommand)]
+enum Does {
+    /// List all runs: id, status, time since the last change, first words of the task
+    List,
+    /// Show a run: its steps with calls and results, what waits, and its cost
+    Show {
+        /// The id of the run
+        id: String,
+    },
+    /// Go on with a run. At a terminal, it asks for the decisions that the run waits for
+    Resume {
+        /// The id of the run
+        id: String,
+
+        #[command(flatten)]
+        agent: Box<AgentArgs>,
+    },
+    /// Delete a run. Its calls are not undone
+    Delete {
+        /// The id of the run
+        id: String,
+    },
+    /// Write a run as one HTML file, which needs no server and no network
+    Page {
+        /// The id of the run
+        id: String,
+
+        /// Write to this file. Default: standard output
+        #[arg(short, long, value_name = "FILE", required_if_eq("follow", "true"))]
+        output: Option<PathBuf>,
+
+        /// Write the file again each time the run goes on, until the run ends. The open page
+        /// reloads itself
+        #[arg(long)]
+        follow: bool,
+    },
+}
+
+impl RunsArgs {
+    /// Runs the command.
+    ///
+    /// # Errors
+    ///
+    /// There is no folder, no such run, or a file cannot be read or written.
+    pub async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
+        let folder = self.journal.map_or_else(default_folder, Ok)?;
+        if !folder.is_dir() {
+            return Err(format!("there is no folder {}", folder.display()).into());
+        }
+        let journal = Journal::open(&folder)?;
+        match self.does {
+            Does::List => {
+                // Write errors are ignored: closed output is not an error of the journal.
+                let _ = write!(io::stdout(), "{}", list(&journal.runs()?));
+            }
+            Does::Show { id } => {
+                let (run, records) = (journal.run(&id)?, journal.records(&id)?);
+                say(show(&run, &journal.task(&id)?, &records).trim_end());
+            }
+            Does::Delete { id } => {
+                journal.delete(&id)?;
+                note(&format!("deleted {id}"));
+            }
+            Does::Resume { id, agent } => return resume(&journal, &folder, &id, &agent).await,
+            Does::Page { id, output: Some(file), follow: true } => {
+                return follow::follow(&journal, &id, &file).await;
+            }
+            Does::Page { id, output: Some(file), .. } => {
+                follow::replace(&file, &page(&journal, &id, None)?)?;
+            }
+            Does::Page { id, output: None, .. } => {
+                let page = page(&journal, &id, None)?;
+                let _ = io::stdout().lock().write_all(page.as_bytes());
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+async fn resume(
+    journal: &Journal,
+    folder: &Path,
+    id: &str,
+    agent: &AgentArgs,
+) -> Result<ExitCode, Box<dyn Error>> {
+    let asks = io::stdin().is_terminal() && !agent.json;
+    let input = asks.then(|| Input::terminal(None)).transpose()?;
+    let prompt = text(&journal.task(id)?);
+    let assistant = agent.assistant(Some(&prompt), asks, Some(folder)).await?;
+    let Some(assistant) = assistant else { return Ok(ExitCode::from(130)) };
+    let end = assistant.resume(id, input.as_ref()).await;
+    assistant.close().await;
+    Ok(end?.code())
+}
+
+/// Returns the folder of the runs if none is named: that of the configuration, or the default one.
+fn default_folder() -> Result<PathBuf, Box<dyn Error>> {
+    match (ConfigArgs::default().load()?.journal, folders::runs()) {
+        (Some(folder), _) => Ok(folders::expanded(folder)),
+        (None, Some(folder)) => Ok(folder),
+        (None, None) => Err("there is no home folder for the journal; use --journal".into()),
+    }
+}
 
 /// Returns the metadata for a new run of this task.
 #[must_use]
@@ -40,7 +164,7 @@ pub fn text(task: &Task) -> String {
     let mut text = task.task.clone();
     if let Some(Message::User { parts }) = task.history().last().map(|message| &**message) {
         for part in parts {
-            if let MessagePart::Text(said) = part {
+            if let Part::Text(said) = part {
                 text.push_str(said);
             }
         }
@@ -57,172 +181,6 @@ pub fn open_runs(journal: &Journal) -> Result<Vec<RunSummary>, JournalError> {
     let mut runs = journal.runs()?;
     runs.retain(|run| matches!(run.status, RunStatus::Open | RunStatus::Waiting));
     Ok(runs)
-}
-
-/// Returns a list of runs, one in each line.
-#[must_use]
-pub fn list(runs: &[RunSummary]) -> String {
-    let longest = runs.iter().map(|run| run.id.chars().count()).max().unwrap_or(0);
-    let mut text = String::new();
-    for run in runs {
-        let task = run.metadata.get(TASK).map_or("", String::as_str);
-        let id = visible(&run.id);
-        let status = status(run);
-        let age = age(run.changed);
-        let _ = writeln!(text, "{id:longest$}  {status:10}  {age:>8}  {}", visible(task));
-    }
-    text
-}
-
-/// Returns the whole run: its task, its steps with calls and results, what waits, and its cost.
-#[must_use]
-pub fn show(run: &RunSummary, task: &Task, records: &[Record]) -> String {
-    let mut text = format!("run     {}\n", visible(&run.id));
-    let _ = writeln!(text, "status  {}, changed {} ago", status(run), age(run.changed).trim());
-    for (name, value) in &run.metadata {
-        if name != TASK {
-            let _ = writeln!(text, "{}  {}", visible(name), visible(value));
-        }
-    }
-    let _ = writeln!(text, "task    {}\n", lines(&self::text(task)));
-    let (mut spent, mut open) = (Spent::default(), Vec::new());
-    for record in records {
-        match record {
-            Record::Begun { key, .. } => open.push(key.as_str()),
-            Record::Failed { key, .. } => open.retain(|other| *other != key),
-            Record::Ended { key, outcome, .. } => {
-                open.retain(|other| *other != key);
-                let part = Part::of(key);
-                // The cost of an agent's call is that of its parts.
-                if part.kind != "run" {
-                    spent += outcome.spent;
-                }
-                part.write(&mut text, &outcome.kind);
-            }
-            _ => {}
-        }
-    }
-    for key in open {
-        let part = Part::of(key);
-        let call = visible(&part.id);
-        let _ = writeln!(text, "{}?? call {call} was begun and has no result", part.indent());
-    }
-    for asked in &run.waiting {
-        let above: Vec<String> = asked.path.iter().map(|call| visible(&call.tool)).collect();
-        let above = above.iter().map(|tool| format!("{tool} > ")).collect::<String>();
-        let (tool, arguments) = (visible(&asked.call.name), visible(&asked.call.arguments));
-        let what = if asked.unknown { "was begun before; make it again?" } else { "allow it?" };
-        let _ = writeln!(text, "waits   {above}{tool} {arguments}: {what}");
-    }
-    if let Some(error) = &run.error {
-        let _ = writeln!(text, "error   {}", lines(error));
-    }
-    let took = run.changed.duration_since(run.started).unwrap_or_default();
-    let _ = writeln!(text, "\n{}, {} tool calls", summary(spent, took), spent.tool_calls);
-    text
-}
-
-/// A part of a run, as its key names it.
-struct Part {
-    /// Number of agents above.
-    depth: usize,
-    kind: String,
-    /// The id of the call, or the number of the question.
-    id: String,
-}
-
-impl Part {
-    fn of(key: &str) -> Self {
-        let names: Vec<String> = serde_json::from_str(key).unwrap_or_default();
-        // Two names for each call above, then two or three for the part.
-        let own = 2 + names.len() % 2;
-        let mut rest = names.iter().skip(names.len().saturating_sub(own)).cloned();
-        let (kind, mut id) = (rest.next().unwrap_or_default(), rest.next().unwrap_or_default());
-        if kind == "ask" {
-            id = rest.next().unwrap_or_default();
-        }
-        Self { depth: names.len().saturating_sub(own) / 2, kind, id }
-    }
-
-    fn indent(&self) -> String {
-        "  ".repeat(self.depth)
-    }
-
-    fn write(&self, text: &mut String, outcome: &OutcomeKind) {
-        let indent = self.indent();
-        let _ = match outcome {
-            OutcomeKind::Reply(reply) => {
-                for part in &reply.parts {
-                    match part {
-                        ReplyPart::Call(call) => {
-                            let (name, id) = (visible(&call.name), visible(&call.id));
-                            let arguments = shortened(&visible(&call.arguments));
-                            let _ = writeln!(text, "{indent}-> {name} {arguments} ({id})");
-                        }
-                        ReplyPart::Text(said) if !said.trim().is_empty() => {
-                            let _ = writeln!(text, "{indent}   {}", lines(said));
-                        }
-                        _ => {}
-                    }
-                }
-                Ok(())
-            }
-            OutcomeKind::Called { result, error } => {
-                let (mark, said) = match error {
-                    Some(error) => ("failed: ", error),
-                    None => ("", &result.text),
-                };
-                let name = visible(&result.name);
-                writeln!(text, "{indent}<- {name} {mark}{}", shortened(&lines(said)))
-            }
-            OutcomeKind::Decided(decision) => {
-                let decided = match decision {
-                    Decision::Approve => "approved".to_owned(),
-                    Decision::Edit { arguments } => {
-                        format!("approved with {}", visible(arguments))
-                    }
-                    Decision::Deny { reason } => format!("denied: {}", lines(reason)),
-                    Decision::Happened { result } => {
-                        format!("said to have happened: {}", lines(result))
-                    }
-                    Decision::CallAgain => "to be made again".to_owned(),
-                    other => format!("{other:?}"),
-                };
-                writeln!(text, "{indent}!! {} is {decided}", visible(&self.id))
-            }
-            OutcomeKind::Unknown => {
-                let id = visible(&self.id);
-                writeln!(text, "{indent}?? {id} was under way when the program ended")
-            }
-            OutcomeKind::Exhausted { limit, allowed } => {
-                writeln!(text, "{indent}   the limit of {allowed} {limit} was reached")
-            }
-            _ => Ok(()),
-        };
-    }
-}
-
-fn status(run: &RunSummary) -> String {
-    match (run.status, run.ending) {
-        (RunStatus::Finished, Some(ending)) => format!("{ending:?}").to_lowercase(),
-        (status, _) => format!("{status:?}").to_lowercase(),
-    }
-}
-
-fn age(at: SystemTime) -> String {
-    let seconds = SystemTime::now().duration_since(at).unwrap_or(Duration::ZERO).as_secs();
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7_200 => format!("{} min", seconds / 60),
-        7_200..172_800 => format!("{} h", seconds / 3_600),
-        _ => format!("{} days", seconds / 86_400),
-    }
-}
-
-/// Returns the text with visible characters only. Further lines are indented.
-fn lines(text: &str) -> String {
-    let lines: Vec<String> = text.trim().lines().map(visible).collect();
-    lines.join("\n        ")
 }
 
 fn first_words(task: &str) -> String {

@@ -25,7 +25,7 @@ impl McpArgs {
 
     /// Returns the servers, each without what may be a secret.
     pub(crate) fn shown(&self) -> Vec<String> {
-        self.servers.iter().map(|server| shown(server)).collect()
+        self.servers.iter().map(|server| shown_server(server)).collect()
     }
 
     /// Connects to every server and appends its tools to `tools`. A tool whose name is taken gets
@@ -38,15 +38,11 @@ impl McpArgs {
         let mut remotes = Vec::new();
         for (place, server) in self.servers.iter().enumerate() {
             let place = format!("{} of {}", place + 1, self.servers.len());
-            let named =
-                |text: String| Error::other(format!("--mcp {} ({place}): {text}", shown(server)));
-            let failed = |error: McpError| named(format!("{:#}", Error::from(error)));
-            let client = if is_url(server) {
-                McpClient::http(server).map_err(failed)?
-            } else {
-                started_by(server)?
+            let named = |text: String| {
+                Error::other(format!("--mcp {} ({place}): {text}", shown_server(server)))
             };
-            let remote = client.connect().await.map_err(failed)?;
+            let failed = |error: McpError| named(format!("{:#}", Error::from(error)));
+            let remote = connected(server).await.map_err(|error| named(format!("{error:#}")))?;
             let theirs = remote.tools_beside(tools).map_err(failed)?;
             note(&format!("{} tools of {}", theirs.len(), remote.name()));
             note_left_out(&remote);
@@ -55,6 +51,12 @@ impl McpArgs {
         }
         Ok(remotes)
     }
+}
+
+/// Connects to a server, which is named by the command that starts it or by its URL.
+pub(crate) async fn connected(server: &str) -> Result<McpClient> {
+    let client = if is_url(server) { McpClient::http(server)? } else { started_by(server)? };
+    Ok(client.connect().await?)
 }
 
 /// Returns a client for the server that a command starts. The command is split into words as by a
@@ -84,7 +86,7 @@ pub(crate) fn is_url(server: &str) -> bool {
 }
 
 /// Returns a server's program or URL, without arguments and query, which may contain secrets.
-fn shown(server: &str) -> String {
+pub(crate) fn shown_server(server: &str) -> String {
     if !is_url(server) {
         let words = shlex::split(server).unwrap_or_default();
         return words.into_iter().next().unwrap_or_default();

@@ -12,6 +12,7 @@ mod server;
 // Tests by subject.
 mod chat;
 mod config;
+mod contract;
 mod help;
 mod journal;
 mod mcp;

@@ -9,6 +9,8 @@ mod pages {
     mod asking_a_model {}
     #[doc = include_str!("../../docs/context-and-limits.md")]
     mod context_and_limits {}
+    #[doc = include_str!("../../docs/contracts-in-ci.md")]
+    mod contracts_in_ci {}
     #[doc = include_str!("../../docs/conversations.md")]
     mod conversations {}
     #[doc = include_str!("../../docs/deploys.md")]
@@ -43,6 +45,8 @@ mod pages {
     mod stored_runs {}
     #[doc = include_str!("../../docs/surviving-a-crash.md")]
     mod surviving_a_crash {}
+    #[doc = include_str!("../../docs/telemetry.md")]
+    mod telemetry {}
     #[doc = include_str!("../../docs/testing.md")]
     mod testing {}
     #[doc = include_str!("../../docs/tools.md")]

@@ -425,8 +425,13 @@ fn with_code_in_the_crate(source: &str) -> String {
 #[test]
 fn the_pages_show_exactly_the_programs_that_are_tested() {
     let crate_docs = "group/src/async_openai.rs";
-    let pages =
-        ["README.md", "docs/restate.md", "docs/tool-calls.md", "docs/writing-a-provider.md"];
+    let pages = [
+        "README.md",
+        "docs/restate.md",
+        "docs/tool-calls.md",
+        "docs/writing-a-provider.md",
+        "toolwright/README.md",
+    ];
     for page in pages.into_iter().chain([crate_docs]) {
         let shown = text(page);
         let true_to_code =

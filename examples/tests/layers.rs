@@ -63,7 +63,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "toolwright-anthropic",
             "toolwright-gemini",
+            "toolwright-genai",
             "toolwright-github",
+            "toolwright-group",
             "toolwright-journal",
             "toolwright-macros",
             "toolwright-mcp",
@@ -71,6 +73,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "toolwright-module",
             "toolwright-openai",
             "toolwright-orchestrator",
+            "toolwright-postgres",
+            "toolwright-restate",
             "toolwright-signature",
             "toolwright-text",
         ],

@@ -39,11 +39,10 @@ mod lower;
 #[cfg(target_os = "linux")]
 mod mcp_servers;
 mod programs;
+mod publishing;
 mod reading;
 mod real_server;
 mod replay;
-#[cfg(unix)]
-mod runs;
 #[cfg(unix)]
 mod stored_run;
 mod tool_calls;

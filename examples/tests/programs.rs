@@ -1,10 +1,11 @@
 //! Every program runs, and the README shows what runs.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 
 use crate::common::{program, run};
 use crate::server::Server;
-use serde_json::{Value, json};
 
 #[test]
 fn a_provider_of_ones_own_runs_an_agent_whole_and_streamed() {
@@ -125,32 +126,38 @@ fn the_tools_of_an_agent_export_as_mcp_shows_them() {
     insta::assert_snapshot!(ran.stdout);
 }
 
+/// The server only has to accept the request: Phoenix itself is asked by `examples/telemetry`.
 #[test]
-fn contracts_prints_every_tool_in_every_dialect() {
-    let tools = |dialect: &str| -> Vec<Value> {
-        let ran = run(program("contracts").args(["--dialect", dialect]));
-        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-        serde_json::from_str(&ran.stdout).unwrap()
-    };
-    for dialect in ["json-schema", "openai-strict", "openai-loose", "anthropic", "gemini", "mcp"] {
-        let tools = tools(dialect);
-        let name = |tool: &Value| match tool.get("function").unwrap_or(tool)["name"].as_str() {
-            Some(name) => name.split('_').next().unwrap().to_owned(),
-            None => panic!("{dialect}: {tool}"),
-        };
-        let count = |toolset| tools.iter().filter(|tool| name(tool) == toolset).count();
-        assert_eq!([count("memory"), count("text"), count("github")], [9, 8, 7], "{dialect}");
-        assert_eq!(tools.len(), 24, "{dialect}");
-    }
-    for tool in tools("openai-strict") {
-        assert_eq!(tool["function"]["strict"], json!(true), "{tool}");
-        let parameters = &tool["function"]["parameters"];
-        let properties: Vec<_> = parameters["properties"].as_object().unwrap().keys().collect();
-        assert_eq!(parameters["required"], json!(properties), "{tool}");
-        assert_eq!(parameters["additionalProperties"], json!(false));
-    }
-    for tool in tools("mcp") {
-        assert_eq!(tool["inputSchema"]["type"], "object");
-        assert_eq!(tool["outputSchema"]["type"], "object");
+fn the_spans_of_a_run_are_sent_before_the_program_ends() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let mut reader = BufReader::new(listener.accept().unwrap().0);
+        let (mut head, mut length) = (String::new(), 0);
+        while !head.ends_with("\r\n\r\n") {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            head += &line;
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        let ok = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+        reader.get_mut().write_all(ok).unwrap();
+        (head, body)
+    });
+    let ran = run(program("telemetry").env("OTEL_EXPORTER_OTLP_ENDPOINT", url));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.starts_with("It rains."), "{}", ran.stdout);
+    let (head, body) = server.join().unwrap();
+    assert!(head.starts_with("POST /v1/traces "), "{head}");
+    // Protobuf has texts as they are.
+    let sent = String::from_utf8_lossy(&body);
+    for name in
+        ["invoke_agent concierge", "chat gpt-4.1", "execute_tool book_table", "closed at 15"]
+    {
+        assert!(sent.contains(name), "{name} is missing");
     }
 }

@@ -14,6 +14,8 @@
 //! | call OpenAI with `async-openai` | the feature and module `async_openai` |
 //! | do all of this without `async` | the feature and module `blocking` |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "async-openai")]
 pub mod async_openai;
 #[cfg(feature = "blocking")]

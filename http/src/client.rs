@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Method, Url};
@@ -11,6 +10,7 @@ use crate::body::HttpResponse;
 use crate::endpoint::Endpoint;
 use crate::error::{ErrorKind, HttpError, Result, UrlFault};
 use crate::limits::{Deadline, HttpLimits};
+use crate::request_body::RequestBody;
 use crate::wait::in_time;
 
 /// A request that can be sent more than once.
@@ -19,7 +19,7 @@ pub struct HttpRequest {
     method: Method,
     url: Url,
     headers: HeaderMap,
-    body: Option<Bytes>,
+    body: Option<RequestBody>,
 }
 
 impl HttpRequest {
@@ -31,7 +31,7 @@ impl HttpRequest {
 
     /// Creates a `POST` request with a JSON body.
     #[must_use]
-    pub fn post_json(url: Url, body: impl Into<Bytes>) -> Self {
+    pub fn post_json(url: Url, body: impl Into<RequestBody>) -> Self {
         Self { method: Method::POST, url, headers: HeaderMap::new(), body: Some(body.into()) }
     }
 

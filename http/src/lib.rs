@@ -43,6 +43,7 @@
 //! |---|---|
 //! | `endpoint.rs` | [`Endpoint`]: the URL check, joining, the loopback rule, headers that carry secrets |
 //! | `client.rs` | [`Client`] and [`HttpRequest`]: one attempt, with limits; a caller's own `reqwest::Client` |
+//! | `request_body.rs` | [`RequestBody`]: bytes that requests share |
 //! | `retry.rs` | [`RetryPolicy`]: when to retry, and after which pause |
 //! | `limits.rs` | [`HttpLimits`] of silence and size; [`Deadline`] of a call |
 //! | `wait.rs` | waiting for the connection and for bytes, within the limits |
@@ -77,6 +78,7 @@ mod error;
 mod headers;
 mod limits;
 mod redact;
+mod request_body;
 mod retry;
 mod sse;
 mod wait;
@@ -88,6 +90,7 @@ pub use error::{ErrorKind, HttpError, Refusal, UrlFault, with_causes};
 pub use headers::{RateLimit, rate_limits, request_id, retry_after};
 pub use limits::{Deadline, HttpLimits};
 pub use redact::Redactor;
+pub use request_body::RequestBody;
 pub use retry::{Retry, RetryPolicy, is_retryable_status};
 pub use sse::{Event, EventReader};
 // Public functions take and return types of reqwest.

@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use toolwright_http::reqwest::{self, header::HeaderName};
 use toolwright_http::{
     Client, Deadline, Endpoint, ErrorKind, EventReader, HttpError, HttpLimits, HttpRequest,
-    HttpResponse, RetryPolicy, Streamed, UrlFault,
+    HttpResponse, RequestBody, RetryPolicy, Streamed, UrlFault,
 };
 
 const KEY: &str = "sk-very/secret+0123456789";
@@ -128,6 +129,54 @@ async fn a_request_has_the_headers_of_the_endpoint() {
     ] {
         assert!(seen.contains(line), "{line}{seen}");
     }
+}
+
+/// Reads one request and answers it with this status. Returns its head and its body.
+async fn answered(listener: &TcpListener, status: u16) -> (String, Vec<u8>) {
+    let (mut socket, _) = listener.accept().await.unwrap();
+    let mut request = Vec::new();
+    let end = loop {
+        assert!(socket.read_buf(&mut request).await.unwrap() > 0);
+        if let Some(end) = request.windows(4).position(|end| end == b"\r\n\r\n") {
+            break end + 4;
+        }
+    };
+    let head = String::from_utf8(request[..end].to_vec()).unwrap().to_lowercase();
+    let length = head.split("content-length: ").nth(1).unwrap().split("\r\n").next().unwrap();
+    let length: usize = length.parse().unwrap();
+    while request.len() < end + length {
+        assert!(socket.read_buf(&mut request).await.unwrap() > 0);
+    }
+    let text = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    socket.write_all(text.as_bytes()).await.unwrap();
+    (head, request[end..].to_vec())
+}
+
+#[tokio::test]
+async fn a_body_in_pieces_is_sent_whole_with_its_length_in_each_attempt() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = Endpoint::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+    let client = Client::new(endpoint, HttpLimits::default()).unwrap();
+    // More pieces than hyper queues, an empty one, and one that a socket does not take at once.
+    let mut pieces = vec![Bytes::from("ab"); 40];
+    pieces.insert(1, Bytes::new());
+    pieces.push(vec![b'c'; 3 << 20].into());
+    pieces.push(Bytes::from("d"));
+    let whole = pieces.concat();
+    let url = client.endpoint().url(["chat"], &[]).unwrap();
+    let request = HttpRequest::post_json(url, RequestBody::from_iter(pieces));
+    let attempt = || async { client.send(&request, Deadline::never()).await?.or_refusal().await };
+    let policy = RetryPolicy::default().with_retries(1);
+    let sent = policy.run(Deadline::never(), attempt, HttpError::retry);
+    let received = async {
+        for status in [503, 200] {
+            let (head, body) = answered(&listener, status).await;
+            assert!(!head.contains("chunked"), "{head}");
+            assert!(body == whole);
+        }
+    };
+    let (response, ()) = tokio::join!(sent, received);
+    assert_eq!(response.unwrap().status(), 200);
 }
 
 #[tokio::test]

@@ -67,7 +67,7 @@ impl<O> Reasoned<O> {
 predictor_settings!(ChainOfThought);
 
 impl<S: Signature> ChainOfThought<S> {
-    fn contract() -> Result<Contract, toolwright_signature::ContractError> {
+    fn asked_contract() -> Result<Contract, toolwright_signature::ContractError> {
         let reasoning = json!({
             "type": "string",
             "description": "Think step by step towards the output.",

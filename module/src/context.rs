@@ -537,9 +537,10 @@ impl Context {
         pieces: impl Pieces + 'a,
     ) -> impl Future<Output = Result<Reply>> + Send + 'a {
         async move {
-            let mut call = ModelCall::new(self, model, &request)?;
+            let stream = pieces.are_wanted(self);
+            let mut call = ModelCall::new(self, model, &request, stream)?;
             let span = call.span.clone();
-            let replied = if pieces.are_wanted(self) {
+            let replied = if stream {
                 // Boxed, because most replies are not streamed.
                 let deltas = stream_of(model, request);
                 let collected = Box::pin(self.collect(deltas, &mut call.begun, pieces));
@@ -567,7 +568,7 @@ impl Context {
         if !self.hooks().is_empty() {
             return chain::deltas(self, self.hooks(), model, request);
         }
-        let call = match ModelCall::new(self, model, &request) {
+        let call = match ModelCall::new(self, model, &request, true) {
             Ok(call) => call,
             Err(error) => return stream::iter([Err(error)]).boxed(),
         };
@@ -672,7 +673,12 @@ struct ModelCall<'a> {
 }
 
 impl<'a> ModelCall<'a> {
-    fn new(cx: &'a Context, model: &'a dyn LanguageModel, request: &Request) -> Result<Self> {
+    fn new(
+        cx: &'a Context,
+        model: &'a dyn LanguageModel,
+        request: &Request,
+        stream: bool,
+    ) -> Result<Self> {
         // A call that is cancelled before it starts reserves nothing.
         if cx.is_cancelled() {
             return Err(cancelled_error());
@@ -686,7 +692,7 @@ impl<'a> ModelCall<'a> {
                 Some(ledger.reserve(most).map_err(|exhausted| cx.exhausted(exhausted))?)
             }
         };
-        let span = telemetry::chat(cx, model, request);
+        let span = telemetry::chat(cx, model, request, stream);
         let started = cx.has_events().then(Instant::now);
         Ok(Self { cx, model, reserved, begun: false, started, span })
     }
@@ -708,8 +714,8 @@ impl<'a> ModelCall<'a> {
     fn end(self, end: Result<&Reply, &Error>) {
         let usage = self.usage(end);
         let Self { cx, model, reserved, started, span, .. } = self;
-        telemetry::replied(&span, cx, end);
         let spent = cx.ledger().zip(usage).map(|(ledger, usage)| ledger.cost(model.name(), usage));
+        telemetry::replied(&span, cx, end, spent.map(|spent| spent.money));
         // With unknown cost the reservation is dropped, which keeps its amount reserved.
         let overshoot = reserved.zip(spent).and_then(|(reserved, spent)| reserved.settle(spent));
         if let Ok(reply) = end {

@@ -25,10 +25,11 @@ use crate::hook::AnyHook;
 use crate::hook::chain;
 pub use crate::hook::chain::Innermost;
 use crate::ledger::{Exhausted, Ledger};
-use crate::message::{Part, ToolCall};
+use crate::message::{Message, Part, ToolCall};
 use crate::model::{LanguageModel, Reply, Request};
 use crate::places;
 use crate::repaired::Repaired;
+use crate::telemetry;
 pub use crate::tool::{Begun, Ended, Failed, Handler, Place, contained};
 use crate::tool::{Tool, ToolOutput};
 
@@ -164,6 +165,12 @@ pub fn path_text(cx: &Context) -> String {
 #[must_use]
 pub fn captures_content(cx: &Context) -> bool {
     cx.captures_content()
+}
+
+/// Returns messages as the text of OpenTelemetry's `gen_ai.input.messages`.
+#[must_use]
+pub fn span_messages(messages: &[Arc<Message>]) -> String {
+    telemetry::messages(messages)
 }
 
 /// Returns whether the context has an approver for [`approve`].

@@ -33,6 +33,8 @@
 //! | `error.rs`, `event.rs` | errors for two audiences; what happens in a call |
 //! | `driver.rs`, `provider.rs` | parts for crates that run tools, and for crates that bring a model |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[doc(hidden)]
 pub mod __private;
 pub mod approval;

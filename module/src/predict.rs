@@ -65,7 +65,7 @@ pub struct Predict<S: Signature> {
 predictor_settings!(Predict);
 
 impl<S: Signature> Predict<S> {
-    fn contract() -> Result<Contract, toolwright_signature::ContractError> {
+    fn asked_contract() -> Result<Contract, toolwright_signature::ContractError> {
         Contract::of::<S>()
     }
 

@@ -102,6 +102,20 @@ impl Predictor {
         self.checked()
     }
 
+    /// Returns the contract with the instructions in its description, as the model sees them.
+    pub(crate) fn contract(&self) -> Contract {
+        self.contract.described(&self.instructed())
+    }
+
+    /// Returns the signature's description and the instructions.
+    fn instructed(&self) -> String {
+        let mut text = self.contract.description().to_owned();
+        if let Some(instructions) = &self.instructions {
+            let _ = write!(text, "\n\n{instructions}");
+        }
+        text
+    }
+
     pub(crate) fn with_instructions(mut self, instructions: String) -> Self {
         self.instructions = Some(instructions);
         self.prompt = OnceLock::new();
@@ -255,10 +269,7 @@ impl Predictor {
         let schema = &self.contract.lower_output(dialect)?.schema;
         let mut tools: Arc<[Arc<Contract>]> = Arc::default();
 
-        let mut system = self.contract.description().to_owned();
-        if let Some(instructions) = &self.instructions {
-            let _ = write!(system, "\n\n{instructions}");
-        }
+        let mut system = self.instructed();
         let _ = write!(system, "\n\nThe input is JSON of this schema:\n{}", self.contract.input());
         let mut turns = Vec::new();
         let mut known = String::new();

@@ -1,6 +1,6 @@
 //! The constructors and settings that `Predict` and `ChainOfThought` have in common.
 //!
-//! Each type defines its contract: `fn contract() -> Result<Contract, ContractError>`.
+//! Each type defines its contract: `fn asked_contract() -> Result<Contract, ContractError>`.
 
 /// Implements them for one type.
 macro_rules! predictor_settings {
@@ -17,7 +17,7 @@ macro_rules! predictor_settings {
                 model: impl LanguageModel,
             ) -> Result<Self, toolwright_signature::ContractError> {
                 let model: Arc<dyn LanguageModel> = Arc::new(model);
-                let predictor = Predictor::new(Self::contract()?, Some(model))?;
+                let predictor = Predictor::new(Self::asked_contract()?, Some(model))?;
                 Ok(Self { predictor, validators: Validators::default() })
             }
 
@@ -30,7 +30,7 @@ macro_rules! predictor_settings {
             /// The signature has no valid contract, or the output holds an image, a document or
             /// audio.
             pub fn from_context() -> Result<Self, toolwright_signature::ContractError> {
-                let predictor = Predictor::new(Self::contract()?, None)?;
+                let predictor = Predictor::new(Self::asked_contract()?, None)?;
                 Ok(Self { predictor, validators: Validators::default() })
             }
 
@@ -99,6 +99,17 @@ macro_rules! predictor_settings {
             #[must_use]
             pub fn with_policy(self, policy: Policy) -> Self {
                 Self { predictor: self.predictor.with_policy(policy), ..self }
+            }
+
+            /// Returns the contract of the prompt: the schemas of the input and of the answer, and as
+            /// its description that of the signature with the instructions.
+            ///
+            /// Write it to a file, and a test finds every change of the prompt's promise: see
+            /// [`assert_unchanged`](toolwright_signature::assert_unchanged). Examples and settings
+            /// are not part of it.
+            #[must_use]
+            pub fn contract(&self) -> Contract {
+                self.predictor.contract()
             }
 
             /// Sets the settings of the model calls, such as the temperature. Default: the

@@ -6,8 +6,9 @@ use toolwright_module::message::{Reasoning, ReplyPart};
 use toolwright_module::model::Settings;
 use toolwright_module::model::{Capabilities, Finish, Usage};
 use toolwright_module::{
-    ChainOfThought, Context, Message, Module, Predict, Reply, Signature, ToolCall,
+    ChainOfThought, Context, Contract, Message, Module, Predict, Reply, Signature, ToolCall,
 };
+use toolwright_signature::ContractChange;
 
 use crate::support::{Count, FindWords, SUMMARY, Summarize, plain, replies, structured, summarize};
 
@@ -59,6 +60,26 @@ async fn predict_adds_instructions_to_the_description() {
     let short = Summarize { words: Some(5), ..summarize() };
     module.call(short, &Context::default()).await.unwrap();
     insta::assert_snapshot!(asked.shown());
+}
+
+#[test]
+fn the_contract_of_a_predictor_is_that_of_its_prompt() {
+    let plain = Predict::<Summarize>::from_context().unwrap().contract();
+    let typed = Contract::of::<Summarize>().unwrap();
+    assert_eq!(ContractChange::between(&[typed], std::slice::from_ref(&plain)), []);
+    let sailor = Predict::<Summarize>::from_context().unwrap();
+    let sailor = sailor.with_instructions("Write as a sailor would.").contract();
+    let reasoned = ChainOfThought::<Summarize>::from_context().unwrap().contract();
+    // They are compared as a file has them.
+    let stored = |contract: Contract| -> Contract {
+        serde_json::from_str(&serde_json::to_string(&contract).unwrap()).unwrap()
+    };
+    let changes = |now: Contract| -> Vec<String> {
+        let changes = ContractChange::between(&[stored(plain.clone())], &[stored(now)]);
+        changes.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(changes(sailor), ["summarize: has another description"]);
+    assert!(changes(reasoned).iter().any(|line| line.contains("output $.reasoning")));
 }
 
 #[tokio::test]

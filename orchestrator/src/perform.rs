@@ -273,6 +273,51 @@ pub fn performer(cx: &Context) -> Option<&Arc<dyn Perform>> {
     cx.get::<Performer>()?.0.as_ref()
 }
 
+/// The name in a context.
+struct Decider(String);
+
+/// Sets the name of the person whose decisions the approver of this context gives. A performer keeps
+/// it with each decision; see [`Outcome::by`].
+///
+/// ```
+/// # use toolwright_module::{Context, Effect, Reply, ToolCall};
+/// # use toolwright_module::testing::Scripted;
+/// use toolwright_module::approval::{Approval, Decision};
+/// use toolwright_orchestrator::perform::{Record, Replay, with_decider, with_performer};
+/// # use toolwright_orchestrator::{ApprovalPolicy, ToolOrchestrator};
+/// # /// Send a letter.
+/// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+/// # struct SendLetter {}
+/// # impl toolwright_module::Signature for SendLetter { type Output = String; }
+/// # let letter = toolwright_module::from_fn(async |_: SendLetter| Ok("Sent.".to_owned()));
+/// # let call = ToolCall::new("1", "send_letter", "{}");
+/// # let model = Scripted::replies([Reply::calls([call]), Reply::text("Done.")]);
+/// # let agent = ToolOrchestrator::new(model, [toolwright_module::Tool::new(letter)?])?
+/// #     .with_approval(ApprovalPolicy::from_effect(Effect::Write))?;
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+///
+/// let journal = Replay::in_memory([]);
+/// let cx = Context::default().with_approver(async |_: Approval| Ok(Decision::Approve));
+/// let cx = with_performer(&with_decider(&cx, "Kate"), journal.clone());
+/// agent.run("Send the letter.", &cx).await?;
+/// let by = journal.records().into_iter().find_map(|record| match record {
+///     Record::Ended { outcome, .. } => outcome.by,
+///     _ => None,
+/// });
+/// assert_eq!(by.as_deref(), Some("Kate"));
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+pub fn with_decider(cx: &Context, person: impl Into<String>) -> Context {
+    cx.clone().with(Decider(person.into()))
+}
+
+/// Returns the name of the person who decides.
+pub(crate) fn decider(cx: &Context) -> Option<&str> {
+    cx.get::<Decider>().map(|decider| &*decider.0)
+}
+
 /// Returns the context without its performer, for a call that is performed as a whole.
 pub(crate) fn without_performer(cx: Context) -> Context {
     cx.with(Performer(None))

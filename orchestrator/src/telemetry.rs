@@ -1,42 +1,88 @@
 //! `tracing` spans of agents and tool calls, with OpenTelemetry's names for generative AI. The
 //! module crate makes the spans of model calls.
 
+use serde_json::json;
 use toolwright_module::driver;
-use toolwright_module::{Context, Error, ToolCall};
+use toolwright_module::message::Part;
+use toolwright_module::{Context, Error, LanguageModel, Message, Tool, ToolCall};
 use toolwright_signature::Repair;
 use tracing::field::Empty;
 use tracing::{Span, info_span};
 
-pub(crate) fn invoke_agent(name: &str, model: &str, provider: &str) -> Span {
+use crate::run::Run;
+
+pub(crate) fn invoke_agent(
+    name: &str,
+    model: &dyn LanguageModel,
+    task: &[Part],
+    cx: &Context,
+) -> Span {
     let span = info_span!(
         "invoke_agent",
         otel.name = Empty,
         otel.kind = "internal",
         otel.status_code = Empty,
+        otel.status_description = Empty,
         error.type = Empty,
         gen_ai.operation.name = "invoke_agent",
-        gen_ai.provider.name = provider,
+        gen_ai.provider.name = model.provider(),
+        gen_ai.conversation.id = cx.run_id(),
         gen_ai.agent.name = name,
-        gen_ai.request.model = model,
+        gen_ai.request.model = model.name(),
         gen_ai.usage.input_tokens = Empty,
         gen_ai.usage.output_tokens = Empty,
+        gen_ai.input.messages = Empty,
+        gen_ai.output.messages = Empty,
+        toolwright.cost = Empty,
+        toolwright.run.metadata = Empty,
     );
     if !span.is_disabled() {
         span.record("otel.name", format!("invoke_agent {name}"));
+        if let Some(metadata) = cx.metadata().filter(|metadata| !metadata.is_empty()) {
+            span.record("toolwright.run.metadata", json!(metadata).to_string());
+        }
+        if driver::captures_content(cx) {
+            let task = Message::user_parts(task.iter().cloned());
+            span.record("gen_ai.input.messages", driver::span_messages(&[task]));
+        }
     }
     span
 }
 
-pub(crate) fn execute_tool(call: &ToolCall, cx: &Context) -> Span {
+/// Records what a run has used, its tools and the agents below it included.
+pub(crate) fn spent(span: &Span, run: &Run) {
+    let spent = run.spent();
+    // Bridges to OpenTelemetry make a text of a `u64`.
+    let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+    span.record("gen_ai.usage.input_tokens", count(spent.usage.input_tokens));
+    span.record("gen_ai.usage.output_tokens", count(spent.usage.output_tokens));
+    if spent.money.micros() > 0 {
+        span.record("toolwright.cost", spent.money.micros() as f64 / 1e6);
+    }
+}
+
+/// Records the answer of a run, if content may be captured.
+pub(crate) fn answered(span: &Span, answer: &str, cx: &Context) {
+    if !span.is_disabled() && driver::captures_content(cx) {
+        let parts = [json!({"type": "text", "content": answer})];
+        let answer = json!([{"role": "assistant", "parts": parts, "finish_reason": "stop"}]);
+        span.record("gen_ai.output.messages", answer.to_string());
+    }
+}
+
+pub(crate) fn execute_tool(call: &ToolCall, tool: Option<&Tool>, cx: &Context) -> Span {
     let span = info_span!(
         "execute_tool",
         otel.name = Empty,
         otel.kind = "internal",
         otel.status_code = Empty,
+        otel.status_description = Empty,
         error.type = Empty,
         gen_ai.operation.name = "execute_tool",
+        gen_ai.conversation.id = cx.run_id(),
         gen_ai.tool.name = call.name,
         gen_ai.tool.type = "function",
+        gen_ai.tool.description = tool.map(|tool| tool.contract().description()),
         gen_ai.tool.call.id = call.id,
         gen_ai.tool.call.arguments = Empty,
         gen_ai.tool.call.result = Empty,
@@ -58,15 +104,19 @@ pub(crate) fn repaired(span: &Span, repairs: &[Repair], cx: &Context) {
     if repairs.is_empty() || span.is_disabled() {
         return;
     }
-    span.record("toolwright.repairs", repairs.len());
+    span.record("toolwright.repairs", repairs.len() as i64);
     if driver::captures_content(cx) {
         let list: Vec<String> = repairs.iter().map(ToString::to_string).collect();
         span.record("toolwright.repairs.list", list.join("; "));
     }
 }
 
-/// Marks a span as failed. It records the stage but not the text, which may contain user data.
-pub(crate) fn failed(span: &Span, error: &Error) {
+/// Marks a span as failed, with the error's stage. The error's text may contain user data, so it is
+/// recorded only if content may be captured.
+pub(crate) fn failed(span: &Span, cx: &Context, error: &Error) {
     span.record("error.type", error.stage().to_string());
     span.record("otel.status_code", "ERROR");
+    if driver::captures_content(cx) {
+        span.record("otel.status_description", format!("{error:#}"));
+    }
 }

@@ -12,11 +12,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use toolwright_module::budget::{Budget, Ledger, Price};
 use toolwright_module::model::Usage;
 use toolwright_module::{Context, Effect, Error, Reply, Tool, ToolCall};
 use toolwright_orchestrator::ToolOrchestrator;
 use tracing_subscriber::layer::{Context as LayerContext, Layer, SubscriberExt};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use support::{Log, Look, agent, calls, look, replies, soon, tool};
 
@@ -30,6 +31,11 @@ struct Fields(BTreeMap<&'static str, String>);
 impl tracing::field::Visit for Fields {
     fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn fmt::Debug) {
         self.0.insert(field.name(), format!("{value:?}"));
+    }
+
+    /// `tracing-opentelemetry` makes a text of such a number, and no server adds up texts.
+    fn record_u64(&mut self, field: &tracing::field::Field, _: u64) {
+        panic!("{field} must be an `i64`");
     }
 }
 
@@ -57,7 +63,12 @@ impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
 
     fn on_close(&self, id: tracing::span::Id, cx: LayerContext<'_, S>) {
         let span = cx.span(&id).unwrap();
-        let way: Vec<&str> = span.scope().from_root().map(|span| span.name()).collect();
+        let name = |span: &SpanRef<'_, S>| {
+            let extensions = span.extensions();
+            let named = extensions.get::<Fields>().unwrap().0.get("otel.name").cloned();
+            named.unwrap_or_default().trim_matches('"').to_owned()
+        };
+        let way: Vec<String> = span.scope().from_root().map(|span| name(&span)).collect();
         let mut lines = vec![way.join(" > ")];
         let extensions = span.extensions();
         let fields = &extensions.get::<Fields>().unwrap().0;
@@ -110,6 +121,66 @@ async fn a_failure_marks_its_span_with_the_stage_and_no_text() {
     });
     let agent = ToolOrchestrator::new(model, []).unwrap();
     insta::assert_snapshot!(spans_of(&agent, &soon()).await);
+}
+
+#[tokio::test]
+async fn runs_calls_and_streams_that_overlap_have_their_own_parents() {
+    let spans = Spans::default();
+    let subscriber = tracing_subscriber::registry().with(spans.clone());
+    let _guard = tracing::subscriber::set_default(subscriber);
+    // The two models below answer after both of them were asked, and nobody else goes on.
+    let below = |name: &str| {
+        let meeting = Arc::new(tokio::sync::Barrier::new(2));
+        ["left", "right"].map(|side| {
+            let meeting = meeting.clone();
+            let wait = tool("wait", Effect::Read, move |_: Look| {
+                let meeting = meeting.clone();
+                async move {
+                    meeting.wait().await;
+                    Ok(String::new())
+                }
+            });
+            let said = [calls([("1", "wait", "here")]), Reply::text(format!("{name} {side}"))];
+            Tool::new(agent([wait], said).0).unwrap().named(side).unwrap()
+        })
+    };
+    let above = |name: &str| {
+        let task = |id, side| ToolCall::new(id, side, r#"{"task": "Go."}"#);
+        let both = Reply::calls([task("l", "left"), task("r", "right")]);
+        let (model, _) = replies([both, Reply::text("Both went.")]);
+        ToolOrchestrator::new(model, below(name)).unwrap().with_name(name)
+    };
+    let (first, second) = (above("first"), above("second"));
+    // A listener makes them stream.
+    let cx = soon().with_events(|_| ());
+    let (one, other) = tokio::join!(first.run("Go.", &cx), second.run("Go.", &cx));
+    (one.unwrap(), other.unwrap());
+
+    let mut ways: Vec<String> = spans.0.lock().unwrap().iter().map(|span| way(span)).collect();
+    ways.sort();
+    insta::assert_snapshot!(ways.join("\n"));
+}
+
+/// The first line of a span: the spans around it.
+fn way(span: &str) -> String {
+    span.lines().next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn spans_name_the_run_and_its_cost() {
+    let cx = soon().with_run("letter-7", [("tenant", "acme")]).with_ledger(
+        Ledger::new(Budget::default())
+            .with_prices([("scripted", Price::per_million(1_000.0, 10_000.0))]),
+    );
+    let spans = spans_of(&two_levels(), &cx).await;
+    let costs: Vec<&str> = spans.lines().map(str::trim).filter(|it| it.contains("cost")).collect();
+    // Those of the agent below, that agent, the last of the agent, and the agent.
+    let costs_of = ["0.039", "0.051", "0.09", "0.015", "0.105"];
+    assert_eq!(costs, costs_of.map(|cost| format!("toolwright.cost = {cost}")));
+    let all = spans.matches("otel.name").count();
+    assert_eq!(spans.matches(r#"gen_ai.conversation.id = "letter-7""#).count(), all);
+    let metadata = r#"toolwright.run.metadata = "{\"tenant\":\"acme\"}""#;
+    assert_eq!(spans.matches(metadata).count(), 2);
 }
 
 /// The errors that are logged outside of spans.

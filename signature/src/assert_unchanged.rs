@@ -59,7 +59,10 @@ pub fn assert_unchanged<C: AsRef<Contract>>(
     let shown = file.display();
     if std::env::var_os(ACCEPT).is_some_and(|value| value == "1") {
         let written = serde_json::to_string_pretty(&contracts).map_err(std::io::Error::from);
-        let written = written.and_then(|json| fs::write(file, json + "\n"));
+        let written = written.and_then(|json| {
+            file.parent().map_or(Ok(()), fs::create_dir_all)?;
+            fs::write(file, json + "\n")
+        });
         return written.unwrap_or_else(|error| panic!("{shown} cannot be written: {error}"));
     }
     let kept = match fs::read_to_string(file) {

@@ -39,6 +39,7 @@ use std::fmt;
 
 use serde_json::Value;
 
+pub(crate) use self::objects::ABSENT;
 use crate::error::{Refusal, Side, shortened_path, shown};
 use crate::limits::{ANALYSIS_STEPS, REPORTED, WALK_DEPTH};
 use crate::schema::graph::{Id, Schemas, Shape};

@@ -40,3 +40,4 @@ mod rules;
 mod schemas;
 mod sloppiness;
 mod type_table;
+mod versions;

@@ -33,16 +33,21 @@
 //! | [`agent`] | the loop, its limits, stored runs, typed runs | |
 //! | [`module`](mod@module) | modules, tools, predictors, contexts, hooks, messages, models | |
 //! | [`signature`] | contracts, and how their schemas and texts are read and written | |
-//! | `openai`, `anthropic`, `gemini` | models | of the same name |
+//! | `openai`, `anthropic`, `gemini`, `genai` | models | of the same name |
 //! | `memory`, `text`, `github` | toolsets | of the same name; `memory-sqlite`, `memory-postgres` |
 //! | `mcp` | tools of other programs, and tools for them | `mcp` |
-//! | `journal` | runs that survive a crash | `journal` |
+//! | `group` | typed tool calls for a loop of your own | `group`; `group-async-openai`, `group-blocking` |
+//! | `journal`, `postgres`, `restate` | runs that survive a crash | of the same name |
 //! | `testing` | models for tests | `testing` |
+//!
+//! A program with `restate` also depends on `restate-sdk`, whose attributes name that crate.
 //!
 //! The features `rustls` (default) and `native-tls` choose the TLS library. The feature `macros`
 //! (default) brings the attributes [`macro@tool`], [`macro@toolset`] and [`macro@data`]. The feature `tokio` brings
 //! the crate `tokio`, so that `#[tokio::main(crate = "toolwright::tokio")]` needs no other
 //! dependency.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "tokio")]
 pub use tokio;
@@ -50,8 +55,12 @@ pub use tokio;
 pub use toolwright_anthropic as anthropic;
 #[cfg(feature = "gemini")]
 pub use toolwright_gemini as gemini;
+#[cfg(feature = "genai")]
+pub use toolwright_genai as genai;
 #[cfg(feature = "github")]
 pub use toolwright_github as github;
+#[cfg(feature = "group")]
+pub use toolwright_group as group;
 #[cfg(feature = "journal")]
 pub use toolwright_journal as journal;
 #[cfg(feature = "macros")]
@@ -70,6 +79,10 @@ pub use toolwright_module::{Context, Effect, Error, Module, Predict, Result, Sig
 pub use toolwright_openai as openai;
 pub use toolwright_orchestrator as agent;
 pub use toolwright_orchestrator::ToolOrchestrator as Agent;
+#[cfg(feature = "postgres")]
+pub use toolwright_postgres as postgres;
+#[cfg(feature = "restate")]
+pub use toolwright_restate as restate;
 pub use toolwright_signature as signature;
 #[cfg(feature = "text")]
 pub use toolwright_text as text;

@@ -42,6 +42,12 @@ pub trait Place: Send + Sync + 'static {
     /// Appends an entry. It must be safe when the future ends. If the future is dropped, the entry
     /// may be appended or not.
     fn append<'a>(&'a self, entry: Entry<'a>) -> BoxFuture<'a, Result<(), Self::Error>>;
+
+    /// Returns whether an error that ends a drive and leaves its run open is an entry, so that a
+    /// person can see why the run does not go on. Default: `false`.
+    fn keeps_errors(&self) -> bool {
+        false
+    }
 }
 
 /// A run as it would start now.
@@ -290,15 +296,23 @@ impl<P: Place> End<P> {
             }
             Err(error) => {
                 let text = format!("{error:#}");
-                let is_end = error.downcast_ref::<Unfinished>().is_some();
-                if is_end && self.failed.as_ref() != Some(&text) {
+                let is_open = error.downcast_ref::<Unfinished>().is_none();
+                let is_kept = !is_open || self.place.keeps_errors() && says_why(&error);
+                if is_kept && self.failed.as_ref() != Some(&text) {
                     // The error itself says more than that it could not be noted.
-                    let _ = self.place.append(Entry::Failed(Failed { error: text })).await;
+                    let failed = Failed { error: text, is_open };
+                    let _ = self.place.append(Entry::Failed(failed)).await;
                 }
                 Err(error)
             }
         }
     }
+}
+
+/// Returns whether an error of a drive says more than the records. A cancelled drive was ended by its
+/// program, and a call that waits has a record.
+fn says_why(error: &Error) -> bool {
+    !matches!(error.stage(), Stage::Approval | Stage::Cancelled | Stage::Journal | Stage::Setup)
 }
 
 /// Checks what can be checked of a decision without the agent. The rest is checked by the next

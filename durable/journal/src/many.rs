@@ -14,7 +14,7 @@ use crate::file::{self, RunFile};
 use crate::home;
 use crate::journal::{Journal, read};
 use crate::name;
-use crate::record::{Entry, Line};
+use crate::record::{self, Entry, Line};
 use crate::summary::{self, Decisions, RunSummary};
 
 /// The functions for many runs block their thread while they read files. In async code, call them in
@@ -123,17 +123,49 @@ impl Journal {
     ///
     /// The errors of [`run`](Self::run).
     pub fn records(&self, id: &str) -> Result<Vec<Record>> {
+        let parts = self.entries(id)?.into_iter().filter_map(|(_, entry)| match entry {
+            Entry::Part(record) => Some(record.into_owned()),
+            _ => None,
+        });
+        Ok(parts.collect())
+    }
+
+    /// Returns everything that is recorded of a run, each entry with its time, in the order in which
+    /// it was written. It is for programs that show a run.
+    ///
+    /// ```
+    /// # use toolwright_journal::Journal;
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Reply};
+    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// use toolwright_journal::home::Entry;
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let agent = ToolOrchestrator::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// # let (journal, cx) = (Journal::open(folder.path())?, Context::default());
+    /// journal.drive(&agent, "greeting", "Say hello.", &cx).await?;
+    /// let entries = journal.entries("greeting")?;
+    /// assert!(matches!(entries[0].1, Entry::Started(_)));
+    /// assert!(matches!(entries[2].1, Entry::Finished(_)));
+    /// assert!(entries[0].0 <= entries[2].0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`run`](Self::run).
+    pub fn entries(&self, id: &str) -> Result<Vec<(SystemTime, Entry<'static>)>> {
         let path = self.path(id)?;
         let bytes = read(&path)?.ok_or_else(|| self.no_such_run(id))?;
-        let mut records = Vec::new();
-        for (at, line) in file::parse(&path, &bytes)?.lines {
-            let line: Line<Entry<'_>> = serde_json::from_str(line)
+        let contents = file::parse(&path, &bytes)?;
+        let entries = contents.lines.iter().map(|&(at, line)| {
+            let line: Line<Entry<'static>> = serde_json::from_str(line)
                 .map_err(|error| JournalError::damaged(&path, at, error.to_string()))?;
-            if let Entry::Part(record) = line.record {
-                records.push(record.into_owned());
-            }
-        }
-        Ok(records)
+            Ok((record::time(line.at), line.record))
+        });
+        entries.collect()
     }
 
     /// Returns the task of a run, to drive it again without knowing where it came from.
@@ -225,6 +257,42 @@ impl Journal {
     /// - [`JournalError::Locked`]: the run is driven now.
     /// - The file cannot be read or written.
     pub fn decide(&self, id: &str, waiting: &Approval, decision: Decision) -> Result<()> {
+        self.decided(id, waiting, decision, None)
+    }
+
+    /// Records the decision of a person with a name, like [`decide`](Self::decide). The name is for
+    /// people who look at the run later; the journal does not check it.
+    ///
+    /// ```
+    /// # use toolwright_journal::{Journal, JournalError};
+    /// # use toolwright_module::{Effect, ToolCall};
+    /// # use toolwright_module::approval::{Approval, Decision};
+    /// # fn example(journal: &Journal) -> Result<(), JournalError> {
+    /// let waiting = journal.run("letter")?.waiting;
+    /// journal.decide_as("Kate", "letter", &waiting[0], Decision::Approve)?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`decide`](Self::decide).
+    pub fn decide_as(
+        &self,
+        person: &str,
+        id: &str,
+        waiting: &Approval,
+        decision: Decision,
+    ) -> Result<()> {
+        self.decided(id, waiting, decision, Some(person))
+    }
+
+    fn decided(
+        &self,
+        id: &str,
+        waiting: &Approval,
+        decision: Decision,
+        person: Option<&str>,
+    ) -> Result<()> {
         home::check_decision(id, waiting, &decision)?;
         let path = self.path(id)?;
         let (mut file, bytes) = {
@@ -240,7 +308,11 @@ impl Journal {
             let (id, call) = (id.to_owned(), waiting.call.id.clone());
             return Err(JournalError::NotWaiting { id, call });
         };
-        let record = Entry::Part(Cow::Owned(found.decided(decision)));
+        let mut record = found.decided(decision);
+        if let Record::Ended { outcome, .. } = &mut record {
+            outcome.by = person.map(ToOwned::to_owned);
+        }
+        let record = Entry::Part(Cow::Owned(record));
         file.continue_after(&contents)?;
         file.write(&[file::json(record, id)?])
     }

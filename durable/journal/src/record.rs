@@ -103,12 +103,15 @@ pub struct Ended {
     pub finished: Value,
 }
 
-/// The end of a run without a result.
+/// The end of a run without a result, or of a drive with an error.
 #[derive(Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Failed {
     /// The error.
     pub error: String,
+    /// Whether only the drive ended. The next drive goes on where the run is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_open: bool,
 }
 
 /// A line of which only the kind of the record and its key are read.

@@ -37,8 +37,8 @@ pub struct RunSummary {
     pub waiting: Vec<Approval>,
     /// How a finished run ended.
     pub ending: Option<Ending>,
-    /// The error of a run that failed, of a file that cannot be read, or of the last drive by a
-    /// worker.
+    /// The error of a run that failed, of a file that cannot be read, or of the last drive of an
+    /// open run.
     pub error: Option<String>,
     /// Number of records.
     pub records: usize,
@@ -156,7 +156,10 @@ pub(crate) fn of_file(path: &Path, bytes: &[u8]) -> Result<Option<RunSummary>> {
             summary.changed = time;
             (summary.status, summary.ending, summary.error) = match &record {
                 Outline::Finished(ended) => (RunStatus::Finished, Some(ended.ending), None),
-                Outline::Failed(failed) => (RunStatus::Failed, None, Some(failed.error.clone())),
+                Outline::Failed(failed) => {
+                    let status = if failed.is_open { RunStatus::Open } else { RunStatus::Failed };
+                    (status, None, Some(failed.error.clone()))
+                }
                 _ => (RunStatus::Open, None, None),
             };
         }

@@ -175,6 +175,10 @@ impl Place for Writer {
             Ok(())
         })
     }
+
+    fn keeps_errors(&self) -> bool {
+        true
+    }
 }
 
 /// Runs `work` on a thread for blocking work, or on this thread if there is no Tokio runtime.

@@ -106,8 +106,13 @@ async fn a_provider_that_was_down_is_asked_again_and_the_rest_is_not() {
     let agent = ToolOrchestrator::new(model, [world.look()]).unwrap();
     let error = journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
     assert_eq!(error.stage(), Stage::Transport);
-    assert_eq!(journal.run("run").unwrap().status, RunStatus::Open);
+    let run = journal.run("run").unwrap();
+    assert_eq!(run.status, RunStatus::Open);
+    let why = run.error.unwrap();
+    assert!(why.starts_with("the provider is down"), "{why}");
     assert_eq!(journal.drive(&agent, "run", TASK, &cx).await.unwrap().answer, "Done.");
+    let run = journal.run("run").unwrap();
+    assert_eq!((run.status, run.error), (RunStatus::Finished, None));
     assert_eq!(world.counts()[1], 1);
 }
 

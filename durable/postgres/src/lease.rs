@@ -138,7 +138,7 @@ fn end(entry: &Entry<'_>) -> Option<End> {
             let ending = serde_json::to_string(&ended.ending).ok();
             Some(End { status: "finished", ending, error: None })
         }
-        Entry::Failed(failed) => {
+        Entry::Failed(failed) if !failed.is_open => {
             let error = Some(without_nul(&failed.error));
             Some(End { status: "failed", ending: None, error })
         }

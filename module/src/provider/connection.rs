@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde::de::Error as _;
 use toolwright_http::reqwest::{self, Url, header::HeaderName};
 use toolwright_http::{
-    Client, Deadline, Endpoint, HttpError, HttpLimits, HttpRequest, HttpResponse, RetryPolicy,
-    Streamed,
+    Client, Deadline, Endpoint, HttpError, HttpLimits, HttpRequest, HttpResponse, RequestBody,
+    RetryPolicy, Streamed,
 };
 
 use super::error::{ProviderError, Result};
@@ -147,9 +147,9 @@ impl Connection {
     /// # Errors
     ///
     /// [`ProviderError::Status`] if the status is not a success, and those of the connection.
-    pub async fn whole(&self, url: &Url, body: Vec<u8>) -> Result<Bytes> {
+    pub async fn whole(&self, url: &Url, body: impl Into<RequestBody>) -> Result<Bytes> {
         let deadline = Deadline::after(self.max_time);
-        Ok(self.post(url, body, deadline).await?.text().await?)
+        Ok(self.post(url, body.into(), deadline).await?.text().await?)
     }
 
     /// Sends a body as JSON and returns the events of the response, or its body if the server does
@@ -158,13 +158,13 @@ impl Connection {
     /// # Errors
     ///
     /// The errors of [`whole`](Self::whole).
-    pub async fn events(&self, url: &Url, body: Vec<u8>) -> Result<Streamed> {
+    pub async fn events(&self, url: &Url, body: impl Into<RequestBody>) -> Result<Streamed> {
         let deadline = Deadline::after(self.max_time);
-        Ok(self.post(url, body, deadline).await?.events().await?)
+        Ok(self.post(url, body.into(), deadline).await?.events().await?)
     }
 
     /// Sends a request, with retries, and returns the response if it is a success.
-    async fn post(&self, url: &Url, body: Vec<u8>, deadline: Deadline) -> Result<HttpResponse> {
+    async fn post(&self, url: &Url, body: RequestBody, deadline: Deadline) -> Result<HttpResponse> {
         let request = HttpRequest::post_json(url.clone(), body);
         let attempt = || async {
             Ok::<_, ProviderError>(self.client.send(&request, deadline).await?.or_refusal().await?)

@@ -1,7 +1,18 @@
 //! [`JsonBody`]: a request's body, written field by field.
 
+use std::mem;
+
+use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use toolwright_http::RequestBody;
+
+/// Number of bytes from which a shared part is not copied: below, a copy takes less time than
+/// sending one more piece.
+const LARGE: usize = 8 << 10;
+
+/// Space for the fields after a large part.
+const AFTER: usize = 256;
 
 /// The body of a request under construction: a JSON object, written field by field.
 ///
@@ -24,6 +35,8 @@ use serde_json::{Map, Value};
 /// ```
 #[derive(Debug)]
 pub struct JsonBody<'a> {
+    /// The pieces before `json`.
+    pieces: Vec<Bytes>,
     json: Vec<u8>,
     extra: Option<&'a Map<String, Value>>,
 }
@@ -32,7 +45,7 @@ impl<'a> JsonBody<'a> {
     /// Begins a body with these extra fields.
     #[must_use]
     pub fn new(extra: Option<&'a Map<String, Value>>) -> Self {
-        Self { json: vec![b'{'], extra }
+        Self { pieces: Vec::new(), json: vec![b'{'], extra }
     }
 
     /// Reserves space for parts of this size and the small fields beside them, so that a large body
@@ -74,6 +87,45 @@ impl<'a> JsonBody<'a> {
     /// Writes a field whose value is JSON already.
     pub fn raw(&mut self, name: &str, json: &[u8]) {
         self.raw_with(name, |body| body.extend_from_slice(json));
+    }
+
+    /// Writes a field whose value is JSON that several requests share, such as their tools, in one or
+    /// more pieces. A large piece is not copied if the body ends with
+    /// [`into_request`](Self::into_request).
+    ///
+    /// ```
+    /// use toolwright_module::provider::JsonBody;
+    ///
+    /// let tools = bytes::Bytes::from(format!("[{}]", " ".repeat(10_000)));
+    /// let mut body = JsonBody::new(None);
+    /// body.field("model", "m")?;
+    /// body.shared("tools", [tools]);
+    /// body.field("stream", &true)?;
+    /// let sent = body.into_request()?.to_vec();
+    /// assert!(sent.starts_with(br#"{"model":"m","tools":["#));
+    /// assert!(sent.ends_with(br#"],"stream":true}"#));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn shared(&mut self, name: &str, json: impl IntoIterator<Item = Bytes>) {
+        if self.begin(name) {
+            json.into_iter().for_each(|piece| self.append(piece));
+        }
+    }
+
+    fn append(&mut self, json: Bytes) {
+        if json.len() < LARGE {
+            return self.json.extend_from_slice(&json);
+        }
+        let before = match self.json.len() < self.json.capacity() / 2 {
+            // The reserved space is for the parts that follow.
+            true => {
+                let before = Bytes::copy_from_slice(&self.json);
+                self.json.clear();
+                before
+            }
+            false => mem::replace(&mut self.json, Vec::with_capacity(AFTER)).into(),
+        };
+        self.pieces.extend([before, json]);
     }
 
     /// Writes a field whose value `write` adds as JSON, so that a large value of several pieces is
@@ -120,11 +172,35 @@ impl<'a> JsonBody<'a> {
     ///
     /// The error of the serializer.
     pub fn end(mut self) -> serde_json::Result<Vec<u8>> {
+        self.close()?;
+        if self.pieces.is_empty() {
+            return Ok(self.json);
+        }
+        self.pieces.push(self.json.into());
+        Ok(self.pieces.concat())
+    }
+
+    /// Writes the extra fields and returns the body of a request, which shares its large parts with
+    /// others.
+    ///
+    /// # Errors
+    ///
+    /// The error of the serializer.
+    pub fn into_request(mut self) -> serde_json::Result<RequestBody> {
+        self.close()?;
+        if self.pieces.is_empty() {
+            return Ok(self.json.into());
+        }
+        self.pieces.push(self.json.into());
+        Ok(self.pieces.into_iter().collect())
+    }
+
+    fn close(&mut self) -> serde_json::Result<()> {
         for (name, value) in self.extra.take().into_iter().flatten() {
             self.field(name, value)?;
         }
         self.json.push(b'}');
-        Ok(self.json)
+        Ok(())
     }
 
     /// Writes the name of a field, unless an extra field takes its place.
@@ -132,7 +208,8 @@ impl<'a> JsonBody<'a> {
         if self.extra.is_some_and(|extra| extra.contains_key(name)) {
             return false;
         }
-        if self.json.len() > 1 {
+        // The first piece begins with the brace.
+        if !self.pieces.is_empty() || self.json.len() > 1 {
             self.json.push(b',');
         }
         // The names of fields have no character to escape, those of extra fields may.

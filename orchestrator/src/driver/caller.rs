@@ -148,7 +148,7 @@ impl Caller<'_> {
         deadline: Option<Instant>,
     ) -> impl Future<Output = Called> {
         async move {
-            let span = telemetry::execute_tool(call, &self.cx);
+            let span = telemetry::execute_tool(call, self.agent.tool(&call.name), &self.cx);
             self.cx.emit(|| EventKind::ToolStarted { call: call.clone() });
             // The tool's call catches its own panics. This one catches later panics, for example of
             // an output when it is dropped. Boxed, because agents below agents would otherwise use
@@ -167,7 +167,7 @@ impl Caller<'_> {
             }
             let text = error.as_ref().map(|error| self.limits.cut_error(shown(error)));
             if let Some(error) = &error {
-                telemetry::failed(&span, error);
+                telemetry::failed(&span, &self.cx, error);
             }
             let mut repairs = selected;
             if let Some(repaired) = &result.repaired {

@@ -94,7 +94,7 @@ impl Driver<'_, '_> {
                 })?;
                 let spent = caller.cx.ledger().map(Ledger::committed).unwrap_or_default();
                 let kind = OutcomeKind::Called { result, error };
-                Ok(Outcome { kind, spent, elapsed: began.elapsed() })
+                Ok(Outcome { kind, spent, elapsed: began.elapsed(), by: None })
             };
             let work: Work<'_> = Box::pin(work);
             parts.push((part, work));
@@ -210,7 +210,9 @@ impl Driver<'_, '_> {
                 let decision = decision.map_err(Open::Work)?;
                 let checked = run.check_decision(call, &decision);
                 checked.map_err(|error| Open::Work(error.into_module()))?;
-                Ok(Outcome::new(OutcomeKind::Decided(decision)))
+                let outcome = Outcome::new(OutcomeKind::Decided(decision));
+                let by = perform::decider(&caller.cx).map(ToOwned::to_owned);
+                Ok(Outcome { by, ..outcome })
             };
             let performed = match caller.perform(&**performer, part, Box::pin(work)).await {
                 // Each call that waits is made known, so that they can be decided in any order.
@@ -260,7 +262,7 @@ impl Caller<'_> {
                 _ => return Err(Open::Work(perform::another_kind())),
             };
             let spent = self.ledger.committed().since(before);
-            Ok(Outcome { kind, spent, elapsed: began.elapsed() })
+            Ok(Outcome { kind, spent, elapsed: began.elapsed(), by: None })
         };
         let part = Part { path: self.cx.path(), kind };
         let performed = self.perform(performer, part, Box::pin(work)).await;

@@ -22,6 +22,10 @@ pub struct Outcome {
     /// Duration of the work.
     #[serde(default)]
     pub elapsed: Duration,
+    /// Name of the person who decided, if the program gave it. It is for people who look at the run,
+    /// and nothing follows from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// The kind of an outcome.
@@ -59,7 +63,14 @@ impl Outcome {
     /// Returns an outcome that took no time and cost nothing.
     #[must_use]
     pub fn new(kind: OutcomeKind) -> Self {
-        Self { kind, spent: Spent::default(), elapsed: Duration::ZERO }
+        Self { kind, spent: Spent::default(), elapsed: Duration::ZERO, by: None }
+    }
+
+    /// Sets the name of the person who decided.
+    #[must_use]
+    pub fn with_by(mut self, person: impl Into<String>) -> Self {
+        self.by = Some(person.into());
+        self
     }
 
     /// Returns the outcome of a call, for a performer that keeps at most `most` bytes of one.

@@ -250,10 +250,11 @@ impl ToolOrchestrator {
     ) -> Result<Option<Finished>> {
         let name = cx.tool().unwrap_or(&self.name);
         let below = driver::nested(cx)?;
-        let span = telemetry::invoke_agent(name, self.model.name(), self.model.provider());
+        let span = telemetry::invoke_agent(name, &*self.model, run.task(), cx);
         cx.emit(|| EventKind::Started { agent: name.to_owned(), step: run.step() });
-        run.check_tools(&self.known).map_err(error::RunError::into_module)?;
-        run.check_model(&*self.model).map_err(error::RunError::into_module)?;
+        let fits = run.check_tools(&self.known).and_then(|()| run.check_model(&*self.model));
+        fits.map_err(error::RunError::into_module)
+            .inspect_err(|error| telemetry::failed(&span, cx, error))?;
         run.add_approval(&self.approval);
         let mut driver = Driver::new(self, name, run, below, store);
         // Boxed, because agents below agents would otherwise use too much of the stack.
@@ -261,8 +262,7 @@ impl ToolOrchestrator {
         let result = driven.instrument(span.clone()).await;
         let failures = std::mem::take(&mut driver.failures);
         drop(driver);
-        span.record("gen_ai.usage.input_tokens", run.spent().usage.input_tokens);
-        span.record("gen_ai.usage.output_tokens", run.spent().usage.output_tokens);
+        telemetry::spent(&span, run);
         match result {
             Ok(None) => Ok(None),
             Ok(Some(result)) => {
@@ -270,6 +270,7 @@ impl ToolOrchestrator {
                     let reason = format!("`{name}` has reached its limit of {limit}");
                     cx.emit(|| EventKind::LimitReached { limit, reason });
                 }
+                telemetry::answered(&span, &result.answer, cx);
                 cx.emit(|| EventKind::Done {
                     answer: result.answer.clone(),
                     ending: result.ending,
@@ -277,7 +278,7 @@ impl ToolOrchestrator {
                 Ok(Some(Finished::new(run, result, failures)))
             }
             Err(error) => {
-                telemetry::failed(&span, &error);
+                telemetry::failed(&span, cx, &error);
                 cx.emit(|| EventKind::Failed {
                     stage: error.stage(),
                     error: run.limits().cut_error(format!("{error:#}")),

@@ -1,12 +1,13 @@
 //! The body of a request.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use toolwright_http::RequestBody;
 use toolwright_module::message::Part;
 use toolwright_module::model::{Effort, SettingSet, Settings, ToolChoice};
 use toolwright_module::provider::{JsonBody, Kept, KeptTools, ProviderError};
@@ -48,7 +49,7 @@ pub(crate) struct KeptForms {
 #[derive(Debug, Default)]
 struct WrittenTools {
     /// The list of tools, with its brackets. Empty if there are none.
-    tools: Vec<u8>,
+    tools: Bytes,
     /// Place in the list at which the mark of a cached prefix fits.
     mark_at: Option<usize>,
     /// The schema of the answer, in the API's form.
@@ -121,7 +122,7 @@ pub(crate) fn body(
     options: &Options,
     supported: SettingSet,
     stream: bool,
-) -> Result<Vec<u8>> {
+) -> Result<RequestBody> {
     let settings = request.settings_over(options.settings.as_ref()).unwrap_or_default();
     settings.check(supported)?;
     let most = settings.max_output_tokens.unwrap_or(Request::MAX_OUTPUT_TOKENS);
@@ -143,29 +144,24 @@ pub(crate) fn body(
     let system = system.iter().map(|message| &*message.blocks).chain([&*tools.told]);
     let has_system = system.clone().any(|block| !block.is_empty());
     let mut choice = choice(request, &settings, !tools.tools.is_empty());
-    let mut list = Cow::Borrowed(&*tools.tools);
+    let mut list = tools.tools.clone();
     if list.is_empty() {
         // The API refuses calls in a conversation without tools.
         let names = messages.iter().flat_map(|message| &message.calls);
-        list = Cow::Owned(unavailable(names).map_err(unsent)?);
+        list = unavailable(names).map_err(unsent)?.into();
         choice = (!list.is_empty()).then_some(Choice::None);
     }
 
     let mut body = JsonBody::new(settings.extra.get(PROVIDER));
-    body.reserve(written.iter().map(|message| message.size()).sum::<usize>() + list.len());
+    body.reserve(written.iter().map(|message| message.size()).sum());
     let write = || {
         body.field("model", &options.model)?;
         body.field("max_tokens", &most)?;
         if !list.is_empty() {
             // The system text follows the tools in the prompt, so its mark holds for both.
             let mark = mark.filter(|_| !has_system).zip(tools.mark_at);
-            body.raw_with("tools", |json| match mark {
-                Some((mark, at)) => {
-                    let (before, after) = list.split_at(at);
-                    [before, mark, after].iter().for_each(|part| json.extend_from_slice(part));
-                }
-                None => json.extend_from_slice(&list),
-            });
+            let (at, mark) = mark.map_or((list.len(), &[][..]), |(mark, at)| (at, mark));
+            body.shared("tools", [list.slice(..at), Bytes::from_static(mark), list.slice(at..)]);
         }
         body.optional("tool_choice", &choice)?;
         if has_system {
@@ -187,7 +183,7 @@ pub(crate) fn body(
         }
         Ok(())
     };
-    write().and_then(|()| body.end()).map_err(unsent)
+    write().and_then(|()| body.into_request()).map_err(unsent)
 }
 
 impl Written {
@@ -220,10 +216,10 @@ impl Options {
             let output = request.output.as_deref().filter(|_| self.structured_output);
             // Together, because the limits of strict schemas hold for the sum of them.
             let lowered = LoweredRequest::new(Dialect::Anthropic, &*request.tools, output)?;
-            let mut written = WrittenTools::default();
+            let (mut written, mut list) = (WrittenTools::default(), Vec::new());
             let mut write = || {
                 for tool in &self.server_tools {
-                    written.push(&serde_json::to_vec(tool)?, |name| tool.get(name));
+                    written.push(&mut list, &serde_json::to_vec(tool)?, |name| tool.get(name));
                 }
                 let is_defined = |name: &str| self.server_tools.iter().any(|it| it["name"] == name);
                 for (contract, lowered) in request.tools.iter().zip(&lowered.tools) {
@@ -238,10 +234,10 @@ impl Options {
                     };
                     let fields = self.tool_fields.get(contract.name());
                     let definition = with_fields(&tool, fields)?;
-                    written.push(&definition, |name| fields?.get(name));
+                    written.push(&mut list, &definition, |name| fields?.get(name));
                 }
-                if !written.tools.is_empty() {
-                    written.tools.push(b']');
+                if !list.is_empty() {
+                    list.push(b']');
                 }
                 if let Some(output) = lowered.output {
                     match output.strict {
@@ -262,21 +258,27 @@ impl Options {
                 Ok(())
             };
             write().map_err(unsent)?;
+            written.tools = list.into();
             Ok(Arc::new(written))
         })
     }
 }
 
 impl WrittenTools {
-    /// Adds a definition, some of whose fields `field` returns.
-    fn push<'a>(&mut self, definition: &[u8], field: impl Fn(&str) -> Option<&'a Value>) {
-        self.tools.push(if self.tools.is_empty() { b'[' } else { b',' });
-        self.tools.extend_from_slice(definition);
+    /// Adds a definition to the list. `field` returns some of its fields.
+    fn push<'a>(
+        &mut self,
+        list: &mut Vec<u8>,
+        definition: &[u8],
+        field: impl Fn(&str) -> Option<&'a Value>,
+    ) {
+        list.push(if list.is_empty() { b'[' } else { b',' });
+        list.extend_from_slice(definition);
         if field("cache_control").is_some() {
             self.mark_at = None;
         } else if field("defer_loading") != Some(&Value::Bool(true)) {
             // A tool that is loaded later is not part of the prompt, so no prefix ends with it.
-            self.mark_at = Some(self.tools.len() - 1);
+            self.mark_at = Some(list.len() - 1);
         }
     }
 }

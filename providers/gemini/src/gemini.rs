@@ -7,9 +7,9 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use serde_json::Value;
-use toolwright_http::Endpoint;
 use toolwright_http::reqwest::header::HeaderName;
 use toolwright_http::reqwest::{self, Url};
+use toolwright_http::{Endpoint, RequestBody};
 use toolwright_module::model::{Capabilities, Delta, Setting, SettingSet, Settings};
 use toolwright_module::provider::{Connection, ProviderError, from_env, read_whole, stream_of};
 use toolwright_module::{LanguageModel, Reply, Request};
@@ -557,7 +557,7 @@ fn read(body: &[u8], request: &Request) -> Result<Reply> {
 }
 
 impl Parts {
-    fn body(&self, request: &Request, stream: bool) -> Result<Vec<u8>> {
+    fn body(&self, request: &Request, stream: bool) -> Result<RequestBody> {
         let options = Options {
             family: self.family,
             is_vertex: self.is_vertex,

@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde::ser::Error as _;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use toolwright_http::RequestBody;
 use toolwright_module::message::{Opaque, Part, ReplyPart, Source, ToolResult};
 use toolwright_module::model::{SettingSet, Settings, ToolChoice};
 use toolwright_module::provider::{
@@ -66,15 +68,15 @@ struct WrittenMessage {
 /// The tools and the output of a request.
 #[derive(Debug)]
 struct WrittenTools {
-    /// The items of the list of tools, with commas between them. Empty if there are none.
-    tools: Vec<u8>,
+    /// The list of tools, with its brackets. Empty if there are none.
+    tools: Bytes,
     has_functions: bool,
     /// The schema of the answer. Empty if there is none.
     format: Vec<u8>,
 }
 
 /// Returns the body of a request.
-pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<Vec<u8>> {
+pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<RequestBody> {
     let settings = match request.settings_over(options.settings) {
         Some(settings) => settings,
         None => Cow::Owned(Settings::default()),
@@ -85,7 +87,7 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<Vec<u8>> 
     let write = || {
         let (system, contents) = contents(request, options)?;
         let mut body = JsonBody::new(extra.fields.as_deref());
-        body.reserve(system.len() + contents.len() + tools.tools.len() + 512);
+        body.reserve(system.len() + contents.len() + 512);
         match options.cached_content {
             // The cached content has the instructions and the tools; the API refuses them beside.
             Some(name) => body.field("cachedContent", name)?,
@@ -106,7 +108,7 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<Vec<u8>> 
             body.field("safetySettings", &safety)?;
         }
         body.optional("labels", &settings.metadata)?;
-        body.end()
+        body.into_request()
     };
     write().map_err(|error: serde_json::Error| ProviderError::Request { source: error.into() })
 }
@@ -162,8 +164,12 @@ fn tools(request: &Request, options: &Options<'_>) -> Result<Arc<WrittenTools>> 
         for tool in options.server_tools {
             add(&mut tools, &serde_json::to_vec(tool)?);
         }
+        if !tools.is_empty() {
+            tools.insert(0, b'[');
+            tools.push(b']');
+        }
         let schema = lowered.output.map(|output| output.schema.get().as_bytes().to_vec());
-        Ok(WrittenTools { tools, has_functions, format: schema.unwrap_or_default() })
+        Ok(WrittenTools { tools: tools.into(), has_functions, format: schema.unwrap_or_default() })
     };
     let written = write();
     let written =
@@ -180,7 +186,7 @@ fn write_tools(
     extra: Option<&Map<String, Value>>,
 ) -> serde_json::Result<()> {
     if !tools.tools.is_empty() {
-        body.list("tools", [&tools.tools]);
+        body.shared("tools", [tools.tools.clone()]);
     }
     let mut calling = Map::new();
     if tools.has_functions {

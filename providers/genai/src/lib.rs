@@ -33,6 +33,8 @@ println!("{}", reply.to_text());
 //! - Results have no images, and a failed call is only a text.
 //! - There is no limit of bytes. The errors have no request id.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "genai")]
 mod model;
 #[cfg(feature = "genai")]

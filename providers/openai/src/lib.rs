@@ -83,6 +83,8 @@
 //! - `rustls` (default) or `native-tls`: TLS. Without one of them, only plain http works.
 //! - `async-openai`: `OpenAi::from_async_openai`.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod api;
 mod arguments;
 #[cfg(feature = "async-openai")]

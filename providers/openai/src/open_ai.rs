@@ -1,7 +1,6 @@
 //! [`OpenAi`]: the settings of a model, and the calls of [`LanguageModel`].
 
 use std::fmt;
-use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +9,9 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout_at};
-use toolwright_http::Endpoint;
 use toolwright_http::reqwest::header::HeaderName;
 use toolwright_http::reqwest::{self, Url};
+use toolwright_http::{Endpoint, RequestBody};
 #[cfg(feature = "async-openai")]
 use toolwright_http::{ErrorKind, HttpError, UrlFault};
 use toolwright_module::model::{Capabilities, Delta, Setting, SettingSet, Settings};
@@ -92,7 +91,7 @@ struct Parts {
 
 /// The body of a request.
 struct Prepared {
-    body: Vec<u8>,
+    body: RequestBody,
     /// The hash of the conversation, if the server keeps it.
     history: Option<History>,
     /// Whether the body has only what is new.
@@ -553,10 +552,10 @@ impl OpenAi {
         let began = Instant::now();
         let mut sent = parts.prepare(request, false, parts.server_state)?;
         let send = |body| parts.connection.whole(parts.url(), body);
-        let mut reply = send(mem::take(&mut sent.body)).await;
+        let mut reply = send(sent.body.clone()).await;
         if sent.is_rest && reply.as_ref().is_err_and(is_forgotten) {
             sent = parts.prepare(request, false, false)?;
-            reply = send(mem::take(&mut sent.body)).await;
+            reply = send(sent.body.clone()).await;
         }
         let mut reply = reply?;
         if parts.api == Api::Responses && parts.background {
@@ -573,10 +572,10 @@ impl OpenAi {
         }
         let mut sent = parts.prepare(request, true, parts.server_state)?;
         let send = |body| parts.connection.events(parts.url(), body);
-        let mut response = send(mem::take(&mut sent.body)).await;
+        let mut response = send(sent.body.clone()).await;
         if sent.is_rest && response.as_ref().is_err_and(is_forgotten) {
             sent = parts.prepare(request, true, false)?;
-            response = send(mem::take(&mut sent.body)).await;
+            response = send(sent.body.clone()).await;
         }
         let (response, silence) = (response?, parts.connection.silence());
         let [chat, responses] = &parts.rules.origins;

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -48,7 +49,7 @@ pub(crate) struct Written {
 #[derive(Debug)]
 pub(crate) struct WrittenTools {
     /// The list of tools. Empty if there are none.
-    pub(crate) tools: Vec<u8>,
+    pub(crate) tools: Bytes,
     /// The schema of the answer, in the API's form. Empty if there is none.
     pub(crate) format: Vec<u8>,
 }

@@ -21,6 +21,12 @@ use crate::reading::pattern::Pattern;
 use crate::schema::graph::{ANY_ID, Id, ObjectRule, Rest, Schemas};
 use crate::schema::types::Types;
 
+/// The words about a field that one of the two schemas does not have.
+pub(crate) const ABSENT: [&str; 3] = [COMES_NOT, TAKEN_NOT, NOT_NAMED];
+const COMES_NOT: &str = "has no such field";
+const TAKEN_NOT: &str = "takes no such field";
+const NOT_NAMED: &str = "does not name it";
+
 /// The fields that an object may have.
 ///
 /// ```text
@@ -119,12 +125,18 @@ impl<'a> Comparing<'a> {
         }
         // A field that reading may leave out is not certainly present.
         let rule = comes.rule;
-        comes.required.retain(|name| {
+        let may_be_left_out = |name: &str| {
             let field = rule.described_field(name);
             let may_be_null = field.is_some_and(|it| self.comes.graph.node(it.node).takes_null());
-            !may_be_null || self.kinds_that_come(name, &takes) == Types::ALL
-        });
-        let least = rule.fewest.max(comes.required.len());
+            may_be_null && self.kinds_that_come(name, &takes) != Types::ALL
+        };
+        comes.required.retain(|name| !may_be_left_out(name));
+        // Nor does it count towards the fewest fields.
+        let left_out = match (rule.fewest, takes.rule.fewest) {
+            (0, _) | (_, 0) => 0,
+            _ => comes.named().filter(|(name, _)| may_be_left_out(name)).count(),
+        };
+        let least = rule.fewest.saturating_sub(left_out).max(comes.required.len());
         let own = (least, rule.most.min(comes.most()));
         let mut fits = self.counts(own, (takes.rule.fewest, takes.rule.most), "fields");
         let looks: [fn(&mut Self, &Fields<'a>, &Fields<'a>) -> bool; 5] =
@@ -144,7 +156,7 @@ impl<'a> Comparing<'a> {
         missing.sort_unstable();
         for name in &missing {
             let known = comes.may_have(name);
-            let words = if known { "may be missing" } else { "has no such field" };
+            let words = if known { "may be missing" } else { COMES_NOT };
             self.below_field(name, |all| all.differ(|_| (words, "is required")));
         }
         missing.is_empty()
@@ -183,8 +195,7 @@ impl<'a> Comparing<'a> {
                     let Some(rest) = takes.rest.filter(|_| !ignored) else {
                         let always = comes.required.contains(name);
                         let ours = if always { "has this field" } else { "may have this field" };
-                        let theirs =
-                            if ignored { "does not name it" } else { "takes no such field" };
+                        let theirs = if ignored { NOT_NAMED } else { TAKEN_NOT };
                         return all.differ(|_| (ours, theirs));
                     };
                     known.push(rest);

@@ -1,12 +1,12 @@
 //! What changed between two versions of contracts, and whom it breaks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use serde_json::Value;
 
 use super::Contract;
-use crate::comparing::{Difference, Sides};
+use crate::comparing::{ABSENT, Difference, Sides};
 use crate::error::Side;
 
 /// A change between two versions of a contract. `{}` is one line for a person.
@@ -39,7 +39,7 @@ pub struct ContractChange {
     pub kind: ContractChangeKind,
 }
 
-/// What changed in a contract.
+/// What changed in a contract. `{}` is the change in words, without the contract's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ContractChangeKind {
@@ -116,8 +116,9 @@ impl ContractChange {
             let contract = || before.name().to_owned();
             found.extend(kinds.into_iter().map(|kind| Self { contract: contract(), kind }));
         }
+        let known: HashSet<_> = old.iter().map(Contract::name).collect();
         for now in new {
-            if !old.iter().any(|before| before.name() == now.name()) {
+            if !known.contains(now.name()) {
                 let contract = now.name().to_owned();
                 found.push(Self { contract, kind: ContractChangeKind::Added });
             }
@@ -146,21 +147,21 @@ impl fmt::Display for ContractChange {
         if !breaks.is_empty() {
             write!(f, "BREAKS {breaks}: ")?;
         }
-        let (side, rule) = match &self.kind {
-            ContractChangeKind::Added => return f.write_str("is new"),
-            ContractChangeKind::Removed => return f.write_str("is removed"),
-            ContractChangeKind::Title => return f.write_str("has another title"),
-            ContractChangeKind::Description => return f.write_str("has another description"),
-            ContractChangeKind::OutputSchema => return f.write_str("the output has a schema now"),
-            ContractChangeKind::Words(side) => {
-                return write!(f, "the words of the {side} schema changed");
-            }
-            ContractChangeKind::NarrowerInput(rule) | ContractChangeKind::WiderInput(rule) => {
-                (Side::Input, rule)
-            }
-            ContractChangeKind::WiderOutput(rule) | ContractChangeKind::NarrowerOutput(rule) => {
-                (Side::Output, rule)
-            }
+        self.kind.fmt(f)
+    }
+}
+
+impl fmt::Display for ContractChangeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (side, rule) = match self {
+            Self::Added => return f.write_str("is new"),
+            Self::Removed => return f.write_str("is removed"),
+            Self::Title => return f.write_str("has another title"),
+            Self::Description => return f.write_str("has another description"),
+            Self::OutputSchema => return f.write_str("the output has a schema now"),
+            Self::Words(side) => return write!(f, "the words of the {side} schema changed"),
+            Self::NarrowerInput(rule) | Self::WiderInput(rule) => (Side::Input, rule),
+            Self::WiderOutput(rule) | Self::NarrowerOutput(rule) => (Side::Output, rule),
         };
         let ChangedRule { path, before, now } = rule;
         write!(f, "{side} {path}: before {before}, now {now}")
@@ -179,9 +180,10 @@ fn kinds(before: &Contract, now: &Contract) -> Vec<ContractChangeKind> {
     let (old, new) = (before.input(), now.input());
     // "Ours" are the rules of the sender of an input and of the reader of an output.
     let narrower = inputs(old, new).into_iter().map(|one| rule(one.path, one.ours, one.theirs));
-    kinds.extend(narrower.map(ContractChangeKind::NarrowerInput));
     let wider = inputs(new, old).into_iter().map(|one| rule(one.path, one.theirs, one.ours));
-    kinds.extend(wider.map(ContractChangeKind::WiderInput));
+    let (narrower, wider) = fields_once(narrower.collect(), wider.collect());
+    kinds.extend(narrower.into_iter().map(ContractChangeKind::NarrowerInput));
+    kinds.extend(wider.into_iter().map(ContractChangeKind::WiderInput));
     push_words(&mut kinds, rules, Side::Input, old != new);
 
     if before.output_to_read().is_none() {
@@ -191,14 +193,29 @@ fn kinds(before: &Contract, now: &Contract) -> Vec<ContractChangeKind> {
     let rules = kinds.len();
     let wider = before.output_differences(now).into_iter();
     let wider = wider.map(|one| rule(one.path, one.ours, one.theirs));
-    kinds.extend(wider.map(ContractChangeKind::WiderOutput));
     let narrower = now.output_differences(before).into_iter();
     let narrower = narrower.map(|one| rule(one.path, one.theirs, one.ours));
-    kinds.extend(narrower.map(ContractChangeKind::NarrowerOutput));
+    let (wider, narrower) = fields_once(wider.collect(), narrower.collect());
+    kinds.extend(wider.into_iter().map(ContractChangeKind::WiderOutput));
+    kinds.extend(narrower.into_iter().map(ContractChangeKind::NarrowerOutput));
     let differ = before.output_to_read() != now.output_to_read()
         || before.output_to_write() != now.output_to_write();
     push_words(&mut kinds, rules, Side::Output, differ);
     kinds
+}
+
+/// Removes the harmless half of a field that is new or gone. Such a field is a difference in both
+/// directions, and the breaking one says all of it.
+fn fields_once(
+    breaking: Vec<ChangedRule>,
+    mut harmless: Vec<ChangedRule>,
+) -> (Vec<ChangedRule>, Vec<ChangedRule>) {
+    let is_field =
+        |rule: &ChangedRule| ABSENT.iter().any(|words| rule.before == *words || rule.now == *words);
+    let fields = breaking.iter().filter(|rule| is_field(rule)).map(|rule| rule.path.as_str());
+    let fields: HashSet<_> = fields.collect();
+    harmless.retain(|rule| !is_field(rule) || !fields.contains(rule.path.as_str()));
+    (breaking, harmless)
 }
 
 /// Adds [`ContractChangeKind::Words`] if the schemas differ and no rule does.

@@ -131,6 +131,7 @@
 //! [`Error::refuse`]: toolwright_module::Error::refuse
 #![cfg_attr(not(feature = "client"), doc = "[`McpClient`]: crate")]
 #![cfg_attr(not(feature = "server"), doc = "[`McpServer`]: crate")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod error;
 #[cfg(feature = "client")]

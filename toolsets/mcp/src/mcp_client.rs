@@ -157,6 +157,29 @@ impl McpClient {
         self.listing().tools.iter().map(|listed| listed.definition.clone()).collect()
     }
 
+    /// Returns the contract of a tool's definition: an item of [`definitions`](Self::definitions),
+    /// of `tools` in a [lock file](Self::lock), or of a server's answer to `tools/list`.
+    ///
+    /// It is the contract of [`tools`](Self::tools), made without a connection. Use it to compare
+    /// two versions of a server.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use toolwright_mcp::McpClient;
+    ///
+    /// let definition = json!({"name": "files.read", "inputSchema": {"type": "object"}});
+    /// assert_eq!(McpClient::contract_of(definition)?.name(), "files_read");
+    /// # Ok::<(), toolwright_mcp::McpError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`McpError::Definition`] or [`McpError::Contract`], for which a connected client lists the
+    /// tool as [left out](Self::left_out).
+    pub fn contract_of(definition: Value) -> Result<Contract> {
+        listing::contract_of(definition)
+    }
+
     /// Returns one of the server's tools as a module of the signature `S`.
     ///
     /// A caller can use it in place of a local module of the same signature. `name` is the

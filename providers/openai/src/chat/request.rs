@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+use toolwright_http::RequestBody;
 use toolwright_module::message::{
     Audio, CallKind, Document, Image, Opaque, Part, ReplyPart, Source, ToolResult,
 };
@@ -49,24 +50,22 @@ struct StreamOptions {
 }
 
 /// Returns the body of a request.
-pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<Vec<u8>> {
+pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<RequestBody> {
     let tools = options.written.tools(request, options, |schemas| {
         let own: Vec<_> = schemas.functions.iter().map(|function| Tool { function }).collect();
         let tools = tools(&own, options.server_tools)?;
         let format = schemas.format.as_ref().map(|json_schema| Format { json_schema });
-        Ok(WrittenTools { tools, format: some(format)? })
+        Ok(WrittenTools { tools: tools.into(), format: some(format)? })
     })?;
     let messages = messages(request, options)?;
     let settings = settings(request, options)?;
     let mut body = JsonBody::new(extra(&settings));
-    body.reserve(
-        messages.iter().map(|message| message.len() + 1).sum::<usize>() + tools.tools.len(),
-    );
+    body.reserve(messages.iter().map(|message| message.len() + 1).sum());
     let mut write = || {
         body.field("model", options.model)?;
         body.list("messages", &messages);
         if !tools.tools.is_empty() {
-            body.raw("tools", &tools.tools);
+            body.shared("tools", [tools.tools.clone()]);
         }
         let choice = Choice::of(request, |name| Named { function: Name { name } });
         body.optional("tool_choice", &choice)?;
@@ -94,7 +93,7 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<Vec<u8>> 
         }
         Ok(())
     };
-    write().and_then(|()| body.end()).map_err(unsent)
+    write().and_then(|()| body.into_request()).map_err(unsent)
 }
 
 /// Returns the messages as JSON. The images and files of results follow the last result of a turn,

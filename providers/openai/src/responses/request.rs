@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+use toolwright_http::RequestBody;
 use toolwright_module::message::{CallKind, Document, Image, Part, ReplyPart, Source, ToolResult};
 use toolwright_module::provider::{JsonBody, file_name, portable_id};
 use toolwright_module::{Message, Request};
@@ -60,22 +61,22 @@ pub(crate) fn body(
     options: &Options<'_>,
     input: &[Arc<[u8]>],
     previous: Option<&str>,
-) -> Result<Vec<u8>> {
+) -> Result<RequestBody> {
     let tools = options.written.tools(request, options, |schemas| {
         let own: Vec<_> = schemas.functions.iter().map(|function| Tool { function }).collect();
         let tools = tools(&own, options.server_tools)?;
         let text = schemas.format.as_ref().map(|schema| Text { format: Format { schema } });
-        Ok(WrittenTools { tools, format: some(text)? })
+        Ok(WrittenTools { tools: tools.into(), format: some(text)? })
     })?;
     let settings = settings(request, options)?;
     let mut body = JsonBody::new(extra(&settings));
-    body.reserve(input.iter().map(|items| items.len() + 1).sum::<usize>() + tools.tools.len());
+    body.reserve(input.iter().map(|items| items.len() + 1).sum());
     let mut write = || {
         body.field("model", options.model)?;
         body.optional("previous_response_id", &previous)?;
         body.list("input", input);
         if !tools.tools.is_empty() {
-            body.raw("tools", &tools.tools);
+            body.shared("tools", [tools.tools.clone()]);
         }
         body.optional("tool_choice", &Choice::of(request, |name| Named { name }))?;
         if !tools.format.is_empty() {
@@ -106,7 +107,7 @@ pub(crate) fn body(
         }
         Ok(())
     };
-    write().and_then(|()| body.end()).map_err(unsent)
+    write().and_then(|()| body.into_request()).map_err(unsent)
 }
 
 /// Returns the items of each message of a request.

@@ -129,20 +129,14 @@ impl Listed {
         options: &ToolOptions,
         taken: &mut HashSet<String>,
     ) -> Result<Self> {
-        let form: Form = serde_json::from_value(form)
-            .map_err(|source| McpError::Definition { name: name.clone(), source })?;
+        let form = read(&name, form)?;
         // Icons and metadata are for programs. A model does not see them.
         let mut shown = form.clone();
         (shown.icons, shown.meta) = (None, None);
         let definition = serde_json::to_value(shown)
             .map_err(|source| McpError::Definition { name: name.clone(), source })?;
         let ours = local_name(&name, options.prefix.as_deref());
-        let input = Value::Object((*form.input_schema).clone());
-        let output = form.output_schema.map(|schema| Value::Object((*schema).clone()));
-        let description = form.description.as_deref().unwrap_or_default();
-        let contract = Contract::dynamic(&ours, description, input, output)?;
-        // This fails for references to other documents, which are not resolved.
-        contract.tool(Dialect::Mcp)?;
+        let contract = contract(&ours, &form)?;
         if !taken.insert(ours.clone()) {
             let fault = NameFault::Duplicate;
             return Err(toolwright_signature::ContractError::Name { name: ours, fault }.into());
@@ -152,6 +146,27 @@ impl Listed {
         let effect = effect.or(hinted).unwrap_or(Effect::Write);
         Ok(Self { name, definition, contract, effect })
     }
+}
+
+/// Returns the contract of a definition by the name that models see.
+pub(crate) fn contract_of(definition: Value) -> Result<Contract> {
+    let name = definition.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    contract(&valid_name(&name), &read(&name, definition)?)
+}
+
+fn read(name: &str, definition: Value) -> Result<Form> {
+    serde_json::from_value(definition)
+        .map_err(|source| McpError::Definition { name: name.to_owned(), source })
+}
+
+fn contract(name: &str, form: &Form) -> Result<Contract> {
+    let input = Value::Object((*form.input_schema).clone());
+    let output = form.output_schema.as_ref().map(|schema| Value::Object((**schema).clone()));
+    let description = form.description.as_deref().unwrap_or_default();
+    let contract = Contract::dynamic(name, description, input, output)?;
+    // This fails for references to other documents, which are not resolved.
+    contract.tool(Dialect::Mcp)?;
+    Ok(contract)
 }
 
 /// Returns the name of a tool for models. Not every name in the protocol is valid for every

@@ -1,0 +1,247 @@
+//! The command `contract`: shows contracts, lowers them, and compares two versions of them.
+//!
+//! `sources` reads contracts from files and servers, `versions` compares two lists, `report` writes
+//! the comparison for people and programs, and `described` writes one contract for a person.
+
+mod described;
+mod report;
+mod sources;
+mod versions;
+
+use std::error::Error;
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde::Serialize;
+use serde_json::{Value, json};
+use toolwright_signature::{Contract, Dialect};
+
+use self::report::Report;
+use self::sources::{Source, SourceArgs, Version};
+use self::versions::Comparison;
+use crate::show::{note, say, visible};
+
+/// Arguments of the command `contract`.
+#[derive(Args)]
+pub struct ContractArgs {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Print contracts: names, descriptions, inputs and outputs
+    Show {
+        #[command(flatten)]
+        source: SourceArgs,
+
+        /// Print the file that `assert_unchanged` keeps and that `diff` reads
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print what a provider gets. Rules that it cannot express go to standard error
+    Lower {
+        /// json-schema, openai-strict, openai-loose, anthropic, gemini or mcp
+        #[arg(long, value_name = "NAME")]
+        dialect: Dialect,
+
+        #[command(flatten)]
+        source: SourceArgs,
+
+        /// Print the output's schema, which a model gets for a predictor or a typed answer
+        #[arg(long)]
+        output: bool,
+
+        /// Print one object per contract and line, with `name`, `lowered` and `losses`, or `error`
+        #[arg(long)]
+        json: bool,
+    },
+    /// Compare two versions. The exit code is 1 if the change breaks somebody, and 2 if a version
+    /// cannot be read
+    Diff(DiffArgs),
+}
+
+#[derive(Args)]
+struct DiffArgs {
+    /// Old version: a file of contracts, a lock file, `-`, or `mcp:` with a command or a URL
+    old: Source,
+
+    /// New version, in the same forms
+    new: Source,
+
+    /// Form of the report
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+
+    /// Changes that make the exit code 1
+    #[arg(long, value_enum, default_value = "breaking")]
+    deny: Deny,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    /// For a terminal
+    Text,
+    /// One object, for programs
+    Json,
+    /// For the comment of a pull request
+    Markdown,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Deny {
+    /// Changes that break models, callers or stored runs
+    Breaking,
+    /// All changes, also those of words
+    Any,
+}
+
+impl ContractArgs {
+    /// Runs the command and returns its exit code.
+    ///
+    /// # Errors
+    ///
+    /// If contracts cannot be read, lowered or printed. `diff` prints these errors itself, because
+    /// its exit code 1 means something else.
+    pub async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
+        match self.task {
+            Task::Show { source, json } => show(&source.version().await?, json)?,
+            Task::Lower { dialect, source, output, json } => {
+                return lower(&source.version().await?, dialect, output, json);
+            }
+            Task::Diff(diff) => {
+                return Ok(diff.run().await.unwrap_or_else(|error| {
+                    note(&format!("error: {}", visible(&error.to_string())));
+                    ExitCode::from(2)
+                }));
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn show(version: &Version, json: bool) -> Result<(), Box<dyn Error>> {
+    version.note_left_out();
+    if json {
+        return print(&(serde_json::to_string_pretty(&version.contracts)? + "\n"));
+    }
+    for contract in &version.contracts {
+        say(&described::contract(contract));
+    }
+    Ok(())
+}
+
+fn lower(
+    version: &Version,
+    dialect: Dialect,
+    output: bool,
+    json: bool,
+) -> Result<ExitCode, Box<dyn Error>> {
+    version.note_left_out();
+    let (mut all, mut refused) = (Vec::new(), false);
+    for contract in &version.contracts {
+        let name = contract.name();
+        match (lowered(contract, dialect, output), json) {
+            (Ok((lowered, losses)), true) => {
+                print_line(&json!({"name": name, "lowered": lowered, "losses": losses}))?;
+            }
+            (Ok((lowered, losses)), false) => {
+                losses.iter().for_each(|loss| note(&format!("{name}: {}", visible(&loss.text))));
+                all.push(lowered);
+            }
+            (Err(error), true) => {
+                refused = true;
+                print_line(&json!({"name": name, "error": error.to_string()}))?;
+            }
+            (Err(error), false) => {
+                refused = true;
+                note(&format!("error: {}", visible(&error.to_string())));
+            }
+        }
+    }
+    if !json {
+        print(&(serde_json::to_string_pretty(&all)? + "\n"))?;
+    }
+    Ok(if refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// A rule that a dialect cannot express.
+#[derive(Serialize)]
+struct LostRule {
+    side: String,
+    path: String,
+    keyword: String,
+    why: String,
+    #[serde(skip)]
+    text: String,
+}
+
+/// Returns the tool of a contract in the form of a provider, or only the schema of its output, with
+/// the rules that are lost.
+fn lowered(
+    contract: &Contract,
+    dialect: Dialect,
+    output: bool,
+) -> Result<(Value, Vec<LostRule>), Box<dyn Error>> {
+    let (value, lowered) = if output {
+        let lowered = contract.lower_output(dialect)?;
+        (serde_json::to_value(&lowered.schema)?, lowered)
+    } else {
+        (contract.tool(dialect)?, contract.lower(dialect)?)
+    };
+    let mut losses = lowered.losses.clone();
+    // A tool of MCP has both schemas.
+    if dialect == Dialect::Mcp && !output && contract.output_to_read().is_some() {
+        losses.extend(contract.lower_output(dialect)?.losses.clone());
+    }
+    let losses = losses.into_iter().map(|loss| LostRule {
+        text: loss.to_string(),
+        side: loss.side.to_string(),
+        path: loss.path,
+        keyword: loss.keyword,
+        why: loss.why.into_owned(),
+    });
+    Ok((value, losses.collect()))
+}
+
+impl DiffArgs {
+    async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
+        if matches!((&self.old, &self.new), (Source::Stdin, Source::Stdin)) {
+            return Err("OLD and NEW are both `-`; standard input has only one version".into());
+        }
+        let (old, new) = (self.old.version().await?, self.new.version().await?);
+        old.note_left_out();
+        new.note_left_out();
+        let comparison = Comparison::of(&old, &new);
+        let format = if self.json { Format::Json } else { self.format };
+        let report = Report { old: &old, new: &new, comparison: &comparison };
+        match format {
+            Format::Text => say(&report.text()),
+            Format::Json => print_line(&report.json())?,
+            Format::Markdown => print(&report.markdown())?,
+        }
+        let denied = match self.deny {
+            Deny::Breaking => comparison.breaks_somebody(),
+            Deny::Any => !comparison.is_empty(),
+        };
+        Ok(if denied { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    }
+}
+
+fn print_line(value: &Value) -> Result<(), Box<dyn Error>> {
+    print(&format!("{value}\n"))
+}
+
+/// Prints text for another program, without a change. A reader that closes the output is no error.
+fn print(text: &str) -> Result<(), Box<dyn Error>> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}

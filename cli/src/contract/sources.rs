@@ -1,0 +1,201 @@
+//! The places that contracts come from: files, servers, and the toolsets of this program.
+
+use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
+use std::error::Error;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+use serde_json::{Map, Value};
+use toolwright_mcp::McpClient;
+use toolwright_signature::Contract;
+
+use crate::servers::{McpArgs, connected, shown_server};
+use crate::show::{note, visible};
+use crate::toolbox::ToolArgs;
+
+/// Maximum number of bytes of a file.
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Arguments that select contracts.
+#[derive(Args)]
+pub(super) struct SourceArgs {
+    /// File of contracts, lock file, `-`, or `mcp:` with the command or the URL of a server.
+    /// Default: the tools of --tools and --mcp
+    #[arg(value_name = "SOURCE", conflicts_with_all = ["tools", "servers"])]
+    source: Option<Source>,
+
+    #[command(flatten)]
+    tools: ToolArgs,
+
+    #[command(flatten)]
+    servers: McpArgs,
+}
+
+impl SourceArgs {
+    pub(super) async fn version(&self) -> Result<Version, Box<dyn Error>> {
+        if let Some(source) = &self.source {
+            return source.version().await;
+        }
+        let mut tools = self.tools.tools().await?;
+        let remotes = self.servers.connect(&mut tools).await?;
+        let contracts = tools.iter().map(|tool| Contract::clone(tool.contract())).collect();
+        for remote in remotes {
+            remote.close().await;
+        }
+        Ok(Version { shown: "--tools".to_owned(), contracts, ..Version::default() })
+    }
+}
+
+/// A place that contracts are read from.
+#[derive(Debug, Clone)]
+pub(super) enum Source {
+    File(PathBuf),
+    Stdin,
+    /// The command that starts an MCP server, or its URL.
+    Server(String),
+}
+
+impl FromStr for Source {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text.strip_prefix("mcp:") {
+            Some(server) => Self::Server(server.trim().to_owned()),
+            None if text == "-" => Self::Stdin,
+            None => Self::File(text.into()),
+        })
+    }
+}
+
+impl Source {
+    /// Reads the contracts.
+    pub(super) async fn version(&self) -> Result<Version, Box<dyn Error>> {
+        let shown = self.shown();
+        let read = match self {
+            Self::File(file) => File::open(file).map_err(Into::into).and_then(text_of),
+            Self::Stdin => text_of(io::stdin().lock()),
+            Self::Server(server) => lock_of(server).await,
+        };
+        let version = read.and_then(|text| Version::parse(&text));
+        match version {
+            Ok(version) => Ok(Version { shown, ..version }),
+            Err(error) => Err(format!("{shown}: {error}").into()),
+        }
+    }
+
+    /// Returns the name for a person. It has no arguments of a command, which may be secrets.
+    fn shown(&self) -> String {
+        match self {
+            Self::File(file) => file.display().to_string(),
+            Self::Stdin => "standard input".to_owned(),
+            Self::Server(server) => format!("mcp:{}", shown_server(server)),
+        }
+    }
+}
+
+fn text_of(from: impl Read) -> Result<String, Box<dyn Error>> {
+    let mut text = String::new();
+    let bytes = from.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    if bytes as u64 > MAX_BYTES {
+        return Err(format!("it is larger than {MAX_BYTES} bytes").into());
+    }
+    Ok(text)
+}
+
+/// Returns the lock file of a server's current tools, with the tools that cannot be used.
+async fn lock_of(server: &str) -> Result<String, Box<dyn Error>> {
+    let remote =
+        connected(server).await.map_err(|error| Box::<dyn Error>::from(format!("{error:#}")))?;
+    crate::servers::note_left_out(&remote);
+    let lock = remote.lock();
+    remote.close().await;
+    Ok(lock)
+}
+
+/// The contracts of one version.
+#[derive(Default)]
+pub(super) struct Version {
+    /// The place where they were read.
+    pub(super) shown: String,
+    pub(super) contracts: Vec<Contract>,
+    /// What the definitions of an MCP server have beside the contracts, by the names of these.
+    pub(super) hints: HashMap<String, Map<String, Value>>,
+    /// The instructions of an MCP server.
+    pub(super) instructions: Option<String>,
+    /// Names of the tools that no contract can be made of, with the reasons.
+    pub(super) left_out: Vec<(String, String)>,
+}
+
+impl Version {
+    /// Reads a list of contracts, or an object with the tools of an MCP server.
+    fn parse(text: &str) -> Result<Self, Box<dyn Error>> {
+        let not_json = |error| format!("it is not JSON: {error}");
+        let whole: Value = serde_json::from_str(text).map_err(not_json)?;
+        let mut version = Self::default();
+        let list = match whole {
+            Value::Array(list) => list,
+            Value::Object(mut whole) => match whole.remove("tools") {
+                Some(Value::Array(tools)) => {
+                    let instructions = whole.remove("instructions");
+                    version.instructions =
+                        instructions.as_ref().and_then(Value::as_str).map(str::to_owned);
+                    tools
+                }
+                _ => return Err(FORM.into()),
+            },
+            _ => return Err(FORM.into()),
+        };
+        let mut names = HashSet::new();
+        for (place, item) in list.into_iter().enumerate() {
+            version.push(item).map_err(|error| format!("item {place}: {error}"))?;
+            if let Some(last) = version.contracts.last()
+                && version.contracts.len() > names.len()
+                && !names.insert(last.name().to_owned())
+            {
+                let name = visible(last.name());
+                return Err(format!("item {place}: the name `{name}` is there twice").into());
+            }
+        }
+        Ok(version)
+    }
+
+    fn push(&mut self, item: Value) -> Result<(), Box<dyn Error>> {
+        if item.get("inputSchema").is_none() {
+            let contract = serde_json::from_value(item)
+                .map_err(|error| format!("it is not a contract: {error}; {FORM}"))?;
+            self.contracts.push(contract);
+            return Ok(());
+        }
+        let name = item["name"].as_str().unwrap_or_default().to_owned();
+        let mut hints = item.as_object().cloned().unwrap_or_default();
+        // Contracts have the first four. No model gets the others.
+        for known in ["name", "description", "inputSchema", "outputSchema", "icons", "_meta"] {
+            hints.remove(known);
+        }
+        match McpClient::contract_of(item) {
+            Ok(contract) => {
+                self.hints.insert(contract.name().to_owned(), hints);
+                self.contracts.push(contract);
+            }
+            Err(error) => self.left_out.push((name, error.to_string())),
+        }
+        Ok(())
+    }
+
+    /// Prints which tools are left out, and why.
+    pub(super) fn note_left_out(&self) {
+        for (name, why) in &self.left_out {
+            let (name, why) = (visible(name), visible(why));
+            note(&format!("`{name}` of {} is left out: {why}", self.shown));
+        }
+    }
+}
+
+/// The forms that are read.
+const FORM: &str = "a file has a list of contracts, as `contract show --json` and \
+                    `assert_unchanged` write it, or an object with `tools`, as a lock file and \
+                    `tools/list` of an MCP server have it";

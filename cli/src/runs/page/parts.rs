@@ -1,0 +1,209 @@
+//! Pieces of a page that stand in several places.
+
+use maud::{Markup, html};
+use serde_json::Value;
+use toolwright_module::approval::Decision;
+use toolwright_orchestrator::perform::OutcomeKind;
+
+use super::problems::{self, Problem};
+use super::tree::{Asked, Attempt, Call};
+use super::words::{self, shown};
+
+/// Texts up to this length are shown whole at once.
+const SHORT: usize = 700;
+
+/// Number of lines of a text that are shown at once.
+const LINES: usize = 14;
+
+pub(super) fn fact(name: &str, value: Markup, note: &str) -> Markup {
+    html! { div { dt { (name) } dd { span.value.num { (value) } @if !note.is_empty() { span.muted { (note) } } } } }
+}
+
+pub(super) fn one_problem(problem: &Problem) -> Markup {
+    let places = &problem.places;
+    html! {
+        div.item {
+            p {
+                (mark(if problem.is_doubt { "warn" } else { "bad" }))
+                @if problem.what == "model" { strong { "The model" } } @else { strong { code { (shown(&problem.what)) } } }
+                @if places.len() > 1 { span.muted { " ×" (places.len()) } }
+                span.muted { " in step " }
+                @for (at, place) in places.iter().take(6).enumerate() {
+                    @if at > 0 { ", " }
+                    a href={ "#" (place.id) } { (shown(&place.label)) }
+                }
+                @if places.len() > 6 { span.muted { " and " (places.len() - 6) " more" } }
+            }
+            (text_block(&problem.text))
+            @if problem.is_like_others { p.note { "The first of " (places.len()) " errors that differ in their numbers." } }
+        }
+    }
+}
+
+pub(super) fn one_attempt(attempt: &Attempt) -> Markup {
+    let Some((at, outcome)) = &attempt.outcome else {
+        return html! {
+            @if let Some(at) = attempt.failed {
+                p.error { "An error ended the drive during this call, on " (words::time(at)) ". The next drive makes it again." }
+            } @else if let Some(at) = attempt.begun {
+                p.error { "Begun on " (words::time(at)) ", without a result. Either it is under way, or its program ended during it." }
+            }
+        };
+    };
+    html! {
+        @match &outcome.kind {
+            OutcomeKind::Called { result, error } => {
+                @if let Some(error) = error {
+                    p.label.badtext { "Error" }
+                    (text_block(error))
+                    @if *error != result.text { p.label { "What the model got" } (text_block(&result.text)) }
+                } @else if result.failed {
+                    p.label.badtext { "Refused" }
+                    (text_block(&result.text))
+                } @else {
+                    p.label { "Result" }
+                    @if result.text.is_empty() { p.muted { "The text is empty." } } @else { (text_block(&result.text)) }
+                }
+                @for part in &result.parts { p.muted { "With " @match part.kind() { "image" => "an image", "audio" => "a sound", "text" => "a text", kind => { "a " (kind) } } ", which this page does not show." } }
+                @if let Some(value) = &result.value {
+                    details.part { summary { "The output as JSON" } (text_block(&serde_json::to_string_pretty(value).unwrap_or_default())) }
+                }
+            }
+            OutcomeKind::Unknown => p.error { "The program ended during this attempt, so nobody knows whether it took effect." }
+            OutcomeKind::Exhausted { limit, allowed } => p.error { "The limit of " (words::limit(*limit, *allowed)) " was reached." }
+            _ => {}
+        }
+        p.usage.num { span { (words::duration(outcome.elapsed)) } span { (words::time(*at)) } }
+    }
+}
+
+pub(super) fn decision(asked: &Asked) -> Markup {
+    html! {
+        p.decision {
+            @if asked.decided.is_some() { "This call " (decided_words(asked)) }
+            @else if let Some((at, _)) = &asked.asked { "A person was asked on " (words::time(*at)) ", and has not decided." }
+        }
+    }
+}
+
+/// Returns the decision, as the end of a sentence about the call.
+pub(super) fn decided_words(asked: &Asked) -> Markup {
+    let Some((at, decision)) = &asked.decided else { return html! {} };
+    let waited = asked.asked.as_ref().and_then(|(since, _)| at.duration_since(*since).ok());
+    html! {
+        @match decision {
+            Decision::Approve => "was approved",
+            Decision::Edit { .. } => "was approved with other arguments",
+            Decision::Deny { reason } => { "was denied (“" (shown(reason)) "”)" },
+            Decision::Happened { .. } => "was said to have taken effect",
+            Decision::CallAgain => "was approved to be made again",
+            _ => "was decided on",
+        }
+        @if let Some(by) = &asked.by { " by " strong { (shown(by)) } }
+        span.muted { " on " (words::time(*at)) @if let Some(waited) = waited { ", after " (words::duration(waited)) } }
+    }
+}
+
+/// Returns the state of a call, which is also its class.
+pub(super) fn state_of(call: &Call) -> &'static str {
+    if call.waits() {
+        "waits"
+    } else if call.denied().is_some() {
+        "denied"
+    } else if call.failure().is_some() {
+        "bad"
+    } else if call.is_answer {
+        "good"
+    } else if call.result().is_some() {
+        if call.below.as_ref().is_some_and(|below| below.steps.iter().any(problems::is_bad)) {
+            "partly"
+        } else {
+            "good"
+        }
+    } else if call.is_lost() {
+        "warn"
+    } else if call.unmade {
+        "unmade"
+    } else {
+        "open"
+    }
+}
+
+pub(super) fn word_of(state: &str) -> Option<&'static str> {
+    match state {
+        "waits" => Some("waits"),
+        "denied" => Some("denied"),
+        "bad" => Some("failed"),
+        "warn" => Some("no result"),
+        "unmade" => Some("not made"),
+        "partly" => Some("errors below"),
+        _ => None,
+    }
+}
+
+/// The sign of a state, with a name for screen readers.
+pub(super) fn mark(state: &str) -> Markup {
+    let (sign, name) = match state {
+        "good" => ("✓", "done"),
+        "partly" => ("✓", "done, with errors below"),
+        "bad" => ("✕", "failed"),
+        "unmade" => ("✕", "not made"),
+        "warn" => ("?", "no known result"),
+        "waits" => ("!", "waits for a decision"),
+        "denied" => ("⊘", "denied"),
+        _ => ("·", "no result yet"),
+    };
+    html! { span class={ "mark " (state) } role="img" aria-label=(name) { (sign) } }
+}
+
+/// A text of a model or a tool. A long one starts shortened.
+pub(super) fn text_block(text: &str) -> Markup {
+    let long = text.len() > SHORT || text.lines().count() > LINES;
+    if !long {
+        return html! { pre { (shown(text)) } };
+    }
+    let start: String = text.lines().take(LINES / 2).collect::<Vec<_>>().join("\n");
+    let start = match start.char_indices().nth(SHORT / 2) {
+        Some((end, _)) => &start[..end],
+        None => &start,
+    };
+    html! {
+        details.long {
+            summary { pre { (shown(start)) "…" } span.link { "Show all " (words::bytes(text.len())) } }
+            pre tabindex="0" { (shown(text)) }
+        }
+    }
+}
+
+/// The fields of a JSON object, with texts as they are.
+pub(super) fn fields(value: &Value) -> Markup {
+    let Value::Object(fields) = value else {
+        return text_block(&serde_json::to_string_pretty(value).unwrap_or_default());
+    };
+    html! {
+        dl.fields {
+            @for (name, value) in fields {
+                div {
+                    dt { (shown(name)) }
+                    dd { @match value { Value::String(text) => (text_block(text)), Value::Object(_) | Value::Array(_) => (text_block(&serde_json::to_string_pretty(value).unwrap_or_default())), other => (text_block(&other.to_string())) } }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the limits that are set.
+pub(super) fn set_limits(limits: &Value) -> Value {
+    let mut limits = limits.clone();
+    if let Value::Object(fields) = &mut limits {
+        fields.retain(|_, value| {
+            !value.is_null() && value.as_object().is_none_or(|it| !it.is_empty())
+        });
+    }
+    limits
+}
+
+/// Returns whether a provider's part says that it compacted the conversation.
+pub(super) fn is_compaction(value: &Value) -> bool {
+    value["type"].as_str().is_some_and(|kind| kind.contains("compaction"))
+}

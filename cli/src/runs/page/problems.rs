@@ -1,0 +1,171 @@
+//! What went wrong in a run, and what a person decided in it: lists with the places in the tree.
+
+use std::collections::HashMap;
+
+use toolwright_module::model::Finish;
+
+use super::tree::{Agent, Asked, Call, Step};
+use super::words;
+
+/// What is known of a call without a result, if the run went on after it.
+pub(super) const UNMADE: &str = "was not made: no tool got it, and the run answered it itself, for example because there is no such tool";
+
+/// A place in the tree.
+#[derive(Clone)]
+pub(super) struct Place {
+    /// The id of the element on the page.
+    pub(super) id: String,
+    /// The place in words, such as `3 › research › 2`.
+    pub(super) label: String,
+}
+
+impl Place {
+    pub(super) fn step(above: Option<&Place>, agent: &str, index: usize, step: &Step) -> Self {
+        let number = step.nth + 1;
+        match above {
+            None => Self { id: format!("s{index}"), label: number.to_string() },
+            Some(above) => Self {
+                id: format!("{}s{index}", above.id),
+                label: format!("{} › {agent} › {number}", above.label),
+            },
+        }
+    }
+
+    pub(super) fn call(&self, index: usize) -> Self {
+        Self { id: format!("{}c{index}", self.id), label: self.label.clone() }
+    }
+}
+
+/// Something that went wrong, with all the places where it did.
+pub(super) struct Problem {
+    /// The tool or the part of the run.
+    pub(super) what: String,
+    pub(super) text: String,
+    /// Whether nobody knows what happened, instead of a failure.
+    pub(super) is_doubt: bool,
+    pub(super) places: Vec<Place>,
+    /// Whether the other texts differ from this one in their numbers.
+    pub(super) is_like_others: bool,
+}
+
+/// What a list of a run shows beside its tree.
+#[derive(Default)]
+pub(super) struct Found<'a> {
+    pub(super) problems: Vec<Problem>,
+    /// The questions to a person, in order.
+    pub(super) asked: Vec<(Place, &'a Call, &'a Asked)>,
+    /// The prompts that were shorter than the one before.
+    pub(super) shorter: Vec<(Place, u64, u64)>,
+    /// Number of tool calls that were made.
+    pub(super) calls: usize,
+    /// Number of calls that failed.
+    pub(super) failed: usize,
+    pub(super) repaired: usize,
+    known: HashMap<(String, String), usize>,
+}
+
+impl<'a> Found<'a> {
+    pub(super) fn of(root: &'a Agent) -> Self {
+        let mut found = Self::default();
+        found.agent(root, "", None);
+        found
+    }
+
+    fn agent(&mut self, agent: &'a Agent, name: &str, above: Option<&Place>) {
+        let mut before = 0;
+        for (index, step) in agent.steps.iter().enumerate() {
+            let place = Place::step(above, name, index, step);
+            for problem in of_step(step) {
+                self.add("model", problem, false, &place);
+            }
+            let read = step.reply.as_ref().map_or(0, |reply| reply.usage.input_tokens);
+            if read > 0 && read < before {
+                self.shorter.push((place.clone(), before, read));
+            }
+            before = if read > 0 { read } else { before };
+            for (index, call) in step.calls.iter().enumerate() {
+                self.call(call, place.call(index));
+            }
+        }
+    }
+
+    fn call(&mut self, call: &'a Call, place: Place) {
+        self.calls += usize::from(!call.attempts.is_empty());
+        self.repaired += usize::from(!repairs(call).is_empty());
+        self.asked.extend(call.asked.iter().map(|asked| (place.clone(), call, asked)));
+        if let Some(below) = &call.below {
+            self.agent(below, &call.name, Some(&place));
+        }
+        if let Some(error) = call.failure() {
+            self.failed += 1;
+            self.add(&call.name, error.to_owned(), false, &place);
+        } else if call.is_lost() {
+            let text = "was begun, and nobody knows whether it took effect".to_owned();
+            self.add(&call.name, text, true, &place);
+        } else if call.unmade {
+            self.add(&call.name, UNMADE.to_owned(), false, &place);
+        } else if call.attempts.iter().any(|attempt| attempt.failed.is_some())
+            && call.result().is_none()
+        {
+            let text = "ended the drive with an error; the next drive makes it again".to_owned();
+            self.add(&call.name, text, false, &place);
+        }
+    }
+
+    fn add(&mut self, what: &str, text: String, is_doubt: bool, place: &Place) {
+        // Texts that differ only in their numbers are one problem.
+        let digits = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c });
+        let mut like: String = digits.collect();
+        while like.contains("00") {
+            like = like.replace("00", "0");
+        }
+        let key = (what.to_owned(), like);
+        if let Some(problem) = self.known.get(&key).and_then(|at| self.problems.get_mut(*at)) {
+            problem.is_like_others |= problem.text != text;
+            problem.places.push(place.clone());
+            return;
+        }
+        self.known.insert(key, self.problems.len());
+        let (what, places) = (what.to_owned(), vec![place.clone()]);
+        self.problems.push(Problem { what, text, is_doubt, places, is_like_others: false });
+    }
+}
+
+/// Returns what went wrong with a question.
+pub(super) fn of_step(step: &Step) -> Vec<String> {
+    let limits = step.exhausted.iter().map(|&(limit, allowed)| {
+        format!("the limit of {} forbade the question", words::limit(limit, allowed))
+    });
+    let mut problems: Vec<String> = limits.collect();
+    match step.reply.as_ref().map(|reply| &reply.finish) {
+        Some(Finish::Length) => problems.push("the reply was cut off at its maximum length".into()),
+        Some(Finish::Refused) => problems.push("the model refused".into()),
+        Some(Finish::Other(word)) => {
+            problems.push(format!("the model stopped with {word:?}, which is not known"));
+        }
+        _ => {}
+    }
+    problems
+}
+
+/// Returns the repairs of the arguments of a call.
+pub(super) fn repairs(call: &Call) -> Vec<String> {
+    let repaired = call.result().and_then(|(result, _)| result.repaired.as_deref());
+    let repairs = repaired.map(|repaired| &*repaired.repairs).unwrap_or_default();
+    let repairs = repairs.iter().map(ToString::to_string);
+    repairs.chain(call.own_repairs.iter().cloned()).collect()
+}
+
+/// Returns whether something went wrong in a step or below it.
+pub(super) fn is_bad(step: &Step) -> bool {
+    !of_step(step).is_empty() || step.calls.iter().any(is_bad_call)
+}
+
+/// Returns whether a call failed, or a call below it did.
+pub(super) fn is_bad_call(call: &Call) -> bool {
+    call.failure().is_some()
+        || call.is_lost()
+        || call.unmade
+        || call.attempts.iter().any(|attempt| attempt.failed.is_some())
+        || call.below.as_ref().is_some_and(|below| below.steps.iter().any(is_bad))
+}

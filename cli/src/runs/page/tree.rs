@@ -1,0 +1,548 @@
+//! A run as a tree: agents, their steps, the calls of each step, and the agents below a call.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+use toolwright_journal::home::Entry;
+use toolwright_module::approval::{Approval, Decision};
+use toolwright_module::budget::{LimitKind, Spent};
+use toolwright_module::event::Ending;
+use toolwright_module::message::{ReplyPart, ToolResult};
+use toolwright_module::{Message, Reply, ToolCall};
+use toolwright_orchestrator::perform::{Outcome, OutcomeKind, Record};
+use toolwright_orchestrator::{RepairedCall, RunState};
+
+/// A run as its journal has it.
+#[derive(Default)]
+pub(super) struct Tree {
+    pub(super) instructions: Vec<String>,
+    /// Number of messages before the task.
+    pub(super) earlier_messages: usize,
+    /// Limits at the start of the run, as JSON.
+    pub(super) limits: Value,
+    pub(super) root: Agent,
+    pub(super) ended: Option<End>,
+    /// The errors with which drives of the run ended, with their times.
+    pub(super) failures: Vec<(SystemTime, String)>,
+    /// Cost of all parts.
+    pub(super) spent: Spent,
+    /// Times in which something was done, in milliseconds since 1970.
+    work: Vec<(u64, u64)>,
+}
+
+/// How a run ended.
+pub(super) struct End {
+    pub(super) ending: Ending,
+    pub(super) limit: Option<LimitKind>,
+    pub(super) reason: Option<String>,
+    pub(super) answer: String,
+}
+
+/// The run of one agent.
+#[derive(Default)]
+pub(super) struct Agent {
+    pub(super) steps: Vec<Step>,
+    /// Values of modules, with their names.
+    pub(super) values: Vec<(String, Value)>,
+    /// The place of each call, by id.
+    places: HashMap<String, (usize, usize)>,
+    /// Ids of calls so far, as the run notes them.
+    ids: HashSet<String>,
+}
+
+/// A question to the model, with the calls of its reply.
+#[derive(Default)]
+pub(super) struct Step {
+    pub(super) nth: u64,
+    pub(super) at: Option<SystemTime>,
+    pub(super) elapsed: Duration,
+    pub(super) spent: Spent,
+    pub(super) reply: Option<Reply>,
+    /// The limits that forbade the question.
+    pub(super) exhausted: Vec<(LimitKind, u64)>,
+    pub(super) calls: Vec<Call>,
+}
+
+/// A tool call.
+#[derive(Default)]
+pub(super) struct Call {
+    pub(super) id: String,
+    pub(super) name: String,
+    /// The arguments as the model wrote them. `None` if the reply has no such call.
+    pub(super) arguments: Option<String>,
+    pub(super) asked: Vec<Asked>,
+    pub(super) attempts: Vec<Attempt>,
+    pub(super) below: Option<Agent>,
+    /// The run's own result for a call that no tool got.
+    pub(super) own_result: Option<ToolResult>,
+    /// The repairs of a call that no tool got, such as the one that ends a typed run.
+    pub(super) own_repairs: Vec<String>,
+    /// Whether the run went on without a result of the call that a journal keeps.
+    pub(super) unmade: bool,
+    /// Whether the call gave the answer of a typed run.
+    pub(super) is_answer: bool,
+}
+
+/// A question to a person, and the answer.
+#[derive(Default)]
+pub(super) struct Asked {
+    key: String,
+    pub(super) asked: Option<(SystemTime, Approval)>,
+    pub(super) decided: Option<(SystemTime, Decision)>,
+    /// The name of the person who decided, if it is known.
+    pub(super) by: Option<String>,
+}
+
+/// One attempt to make a call.
+#[derive(Default)]
+pub(super) struct Attempt {
+    key: String,
+    pub(super) begun: Option<SystemTime>,
+    /// The time of an error that ended the run during the call.
+    pub(super) failed: Option<SystemTime>,
+    pub(super) outcome: Option<(SystemTime, Outcome)>,
+}
+
+impl Tree {
+    /// Reads the entries of a run.
+    pub(super) fn of(entries: Vec<(SystemTime, Entry<'static>)>) -> Self {
+        let (mut tree, mut history) = (Self::default(), Value::Null);
+        let mut repaired = Value::Null;
+        for (at, entry) in entries {
+            match entry {
+                Entry::Started(started) => tree.start(started.run),
+                Entry::Part(record) => tree.add(at, record.into_owned()),
+                Entry::Waiting(waiting) => {
+                    let key = waiting.key.clone();
+                    if let Some((call, _)) = tree.call_of(&key, &waiting.approval.call.name) {
+                        let call = &mut *call;
+                        if call.arguments.is_none() {
+                            call.arguments = Some(waiting.approval.call.arguments.clone());
+                        }
+                        let asked = call.asked(&key);
+                        asked.asked = asked.asked.take().or(Some((at, waiting.approval)));
+                    }
+                }
+                Entry::Finished(ended) => {
+                    let mut finished = ended.finished;
+                    history = finished["history"].take();
+                    repaired = finished["repaired"].take();
+                    tree.ended = Some(End::of(ended.ending, finished));
+                }
+                Entry::Failed(failed) => tree.failures.push((at, failed.error)),
+                _ => {}
+            }
+        }
+        tree.own_results(history, repaired);
+        tree.root.find_unmade(tree.ended.is_some());
+        tree
+    }
+
+    fn start(&mut self, state: Value) {
+        self.limits = state["limits"].clone();
+        let Ok(state) = serde_json::from_value::<RunState>(state) else { return };
+        let history = state.history();
+        self.earlier_messages = history.len().saturating_sub(1);
+        for message in &history {
+            match &**message {
+                Message::System { text } => {
+                    self.instructions.push(text.clone());
+                    self.earlier_messages = self.earlier_messages.saturating_sub(1);
+                }
+                Message::Assistant { parts } => {
+                    let calls = parts.iter().filter_map(|part| match part {
+                        ReplyPart::Call(call) => Some(call.id.clone()),
+                        _ => None,
+                    });
+                    self.root.ids.extend(calls);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn add(&mut self, at: SystemTime, record: Record) {
+        let (key, outcome) = match record {
+            Record::Begun { key, .. } => {
+                if let Some((call, _)) = self.call_of(&key, "") {
+                    call.attempt(&key).begun = Some(at);
+                }
+                return;
+            }
+            Record::Failed { key, .. } => {
+                if let Some((call, _)) = self.call_of(&key, "") {
+                    call.attempt(&key).failed = Some(at);
+                }
+                return;
+            }
+            Record::Ended { key, outcome, .. } => (key, outcome),
+            _ => return,
+        };
+        let Some(part) = PartKey::of(&key) else { return };
+        if part.kind != "run" {
+            // The cost and the time of an agent's call are those of its parts.
+            self.spent += outcome.spent;
+            let end = millis(at);
+            let took = u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX);
+            if took > 0 {
+                self.work.push((end.saturating_sub(took), end));
+            }
+        }
+        let by = outcome.by;
+        match (part.kind.as_str(), outcome.kind) {
+            ("ask", kind) => {
+                let nth = part.count;
+                let step = self.root.below(&part.path).step(nth);
+                match kind {
+                    OutcomeKind::Reply(reply) => {
+                        (step.at, step.elapsed) = (Some(at), outcome.elapsed);
+                        step.spent = outcome.spent;
+                        self.root.below(&part.path).reply(nth, reply);
+                    }
+                    OutcomeKind::Exhausted { limit, allowed } => {
+                        step.at = step.at.or(Some(at));
+                        step.exhausted.push((limit, allowed));
+                    }
+                    _ => {}
+                }
+            }
+            ("value", OutcomeKind::Value(value)) => {
+                self.root.below(&part.path).values.push((part.id, value));
+            }
+            (_, OutcomeKind::Decided(decision)) => {
+                if let Some((call, _)) = self.call_of(&key, "") {
+                    let asked = call.asked(&key);
+                    (asked.decided, asked.by) = (Some((at, decision)), by);
+                }
+            }
+            (_, kind) => {
+                let name = match &kind {
+                    OutcomeKind::Called { result, .. } => result.name.clone(),
+                    _ => String::new(),
+                };
+                if let Some((call, _)) = self.call_of(&key, &name) {
+                    let (spent, elapsed) = (outcome.spent, outcome.elapsed);
+                    let mut outcome = Outcome::new(kind);
+                    (outcome.spent, outcome.elapsed) = (spent, elapsed);
+                    call.attempt(&key).outcome = Some((at, outcome));
+                }
+            }
+        }
+    }
+
+    /// Returns the call of a part.
+    fn call_of(&mut self, key: &str, name: &str) -> Option<(&mut Call, PartKey)> {
+        let part = PartKey::of(key)?;
+        let call = self.root.below(&part.path).call(&part.id, name);
+        Some((call, part))
+    }
+
+    /// Gives the calls that no tool got the results that the run gave them.
+    fn own_results(&mut self, history: Value, repaired: Value) {
+        let history = serde_json::from_value::<Vec<Message>>(history).unwrap_or_default();
+        for message in history {
+            if let Message::Tool(result) = message
+                && let Some(call) = self.root.without_tool(&result.id)
+            {
+                call.own_result = Some(result);
+            }
+        }
+        let repaired = serde_json::from_value::<Vec<RepairedCall>>(repaired).unwrap_or_default();
+        for RepairedCall { call, repairs, .. } in repaired {
+            if let Some(call) = self.root.without_tool(&call.id) {
+                call.own_repairs = repairs.iter().map(ToString::to_string).collect();
+            }
+        }
+    }
+
+    /// Returns the time in which something was done: times that overlap count once.
+    pub(super) fn time_at_work(&self) -> Duration {
+        let mut work = self.work.clone();
+        work.sort_unstable();
+        let (mut total, mut until) = (0, 0);
+        for (start, end) in work {
+            total += end.saturating_sub(start.max(until));
+            until = until.max(end);
+        }
+        Duration::from_millis(total)
+    }
+}
+
+impl End {
+    fn of(ending: Ending, mut finished: Value) -> Self {
+        let read = |value: Value| serde_json::from_value(value).ok();
+        let answer = match finished["answer"].take() {
+            Value::String(text) => text,
+            other => serde_json::to_string_pretty(&other).unwrap_or_default(),
+        };
+        Self {
+            ending,
+            limit: serde_json::from_value(finished["limit"].take()).ok(),
+            reason: read(finished["reason"].take()),
+            answer,
+        }
+    }
+}
+
+impl Agent {
+    /// Returns the agent at this path of calls.
+    fn below(&mut self, path: &[(String, String)]) -> &mut Agent {
+        let mut agent = self;
+        for (tool, id) in path {
+            agent = agent.call(id, tool).below.get_or_insert_default();
+        }
+        agent
+    }
+
+    /// Returns the call with this id, if no tool got it.
+    fn without_tool(&mut self, id: &str) -> Option<&mut Call> {
+        let &(step, call) = self.places.get(id)?;
+        let call = self.steps.get_mut(step)?.calls.get_mut(call)?;
+        call.attempts.is_empty().then_some(call)
+    }
+
+    fn step(&mut self, nth: u64) -> &mut Step {
+        let at = match self.steps.iter().rposition(|step| step.nth == nth) {
+            Some(at) => at,
+            None => {
+                self.steps.push(Step { nth, ..Step::default() });
+                self.steps.len() - 1
+            }
+        };
+        &mut self.steps[at]
+    }
+
+    /// Adds a reply, with the ids that the run gives to its calls.
+    fn reply(&mut self, nth: u64, reply: Reply) {
+        let mut calls = Vec::new();
+        let given: HashSet<&str> = calls_of(&reply).map(|call| &*call.id).collect();
+        for (index, part) in reply.parts.iter().enumerate() {
+            let ReplyPart::Call(call) = part else { continue };
+            let mut id = call.id.clone();
+            if id.is_empty() || self.ids.contains(&id) {
+                id = format!("call_{nth}_{index}");
+                while self.ids.contains(&id) || given.contains(&*id) {
+                    id.push('_');
+                }
+            }
+            self.ids.insert(id.clone());
+            let arguments = Some(call.arguments.clone());
+            calls.push(Call { id, name: call.name.clone(), arguments, ..Call::default() });
+        }
+        let step = self.step(nth);
+        step.reply = Some(reply);
+        let before = step.calls.len();
+        let ids: Vec<String> = calls.iter().map(|call| call.id.clone()).collect();
+        step.calls.extend(calls);
+        let Some(at) = self.steps.iter().rposition(|step| step.nth == nth) else { return };
+        self.places.extend(ids.into_iter().enumerate().map(|(n, id)| (id, (at, before + n))));
+    }
+
+    /// Returns the call with this id. A call that no reply has is one that was selected in a text,
+    /// or that the run named anew.
+    fn call(&mut self, id: &str, name: &str) -> &mut Call {
+        let (step, call) = match self.places.get(id) {
+            Some(&place) => place,
+            None => {
+                if self.steps.is_empty() {
+                    self.steps.push(Step::default());
+                }
+                let last = self.steps.len() - 1;
+                let calls = &mut self.steps[last].calls;
+                calls.push(Call { id: id.to_owned(), ..Call::default() });
+                let place = (last, calls.len() - 1);
+                self.places.insert(id.to_owned(), place);
+                place
+            }
+        };
+        let call = &mut self.steps[step].calls[call];
+        if call.name.is_empty() {
+            name.clone_into(&mut call.name);
+        }
+        call
+    }
+}
+
+impl Call {
+    fn asked(&mut self, key: &str) -> &mut Asked {
+        let at = self.asked.iter().position(|asked| asked.key == key).unwrap_or_else(|| {
+            self.asked.push(Asked { key: key.to_owned(), ..Asked::default() });
+            self.asked.len() - 1
+        });
+        &mut self.asked[at]
+    }
+
+    fn attempt(&mut self, key: &str) -> &mut Attempt {
+        let at = self.attempts.iter().position(|attempt| attempt.key == key);
+        let at = at.unwrap_or_else(|| {
+            self.attempts.push(Attempt { key: key.to_owned(), ..Attempt::default() });
+            self.attempts.len() - 1
+        });
+        &mut self.attempts[at]
+    }
+
+    /// Returns the last result: of a tool, or the run's own.
+    pub(super) fn result(&self) -> Option<(&ToolResult, Option<&str>)> {
+        let called = self.attempts.iter().rev().find_map(|attempt| match &attempt.outcome {
+            Some((_, Outcome { kind: OutcomeKind::Called { result, error }, .. })) => {
+                Some((result, error.as_deref()))
+            }
+            _ => None,
+        });
+        called.or_else(|| Some((self.own_result.as_ref()?, None)))
+    }
+
+    /// Returns the reason of the person who denied the call.
+    pub(super) fn denied(&self) -> Option<&str> {
+        match self.asked.last()?.decided.as_ref()? {
+            (_, Decision::Deny { reason }) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// Returns the text of the failure of the call, for a person. A denied call did not fail.
+    pub(super) fn failure(&self) -> Option<&str> {
+        if self.denied().is_some() {
+            return None;
+        }
+        let (result, error) = self.result()?;
+        error.or_else(|| result.failed.then_some(&*result.text))
+    }
+
+    /// Returns whether a person's decision is missing.
+    pub(super) fn waits(&self) -> bool {
+        self.asked.iter().any(|asked| asked.asked.is_some() && asked.decided.is_none())
+            && self.result().is_none()
+    }
+
+    /// Returns whether the last attempt has no known outcome.
+    pub(super) fn is_lost(&self) -> bool {
+        match self.attempts.last() {
+            Some(Attempt { outcome: Some((_, outcome)), .. }) => {
+                outcome.kind == OutcomeKind::Unknown
+            }
+            Some(attempt) => attempt.begun.is_some() && attempt.failed.is_none(),
+            None => false,
+        }
+    }
+
+    /// Returns the cost of all attempts, with everything below.
+    pub(super) fn spent(&self) -> Spent {
+        let mut spent = Spent::default();
+        for (_, outcome) in self.attempts.iter().filter_map(|attempt| attempt.outcome.as_ref()) {
+            spent += outcome.spent;
+        }
+        match &self.below {
+            Some(below) if self.result().is_none() => below.spent(),
+            _ => spent,
+        }
+    }
+
+    /// Returns the duration of all attempts.
+    pub(super) fn elapsed(&self) -> Duration {
+        let outcomes = self.attempts.iter().filter_map(|attempt| attempt.outcome.as_ref());
+        outcomes.map(|(_, outcome)| outcome.elapsed).sum()
+    }
+}
+
+impl Agent {
+    /// Notes the calls that have no result although the run went on.
+    fn find_unmade(&mut self, ended: bool) {
+        let last = self.steps.len().saturating_sub(1);
+        for (at, step) in self.steps.iter_mut().enumerate() {
+            for call in &mut step.calls {
+                let is_known = call.result().is_some() || !call.attempts.is_empty();
+                let is_alone = !is_known && call.below.is_none() && call.asked.is_empty();
+                // The call that ends a typed run has no result.
+                (call.unmade, call.is_answer) =
+                    (is_alone && at < last, is_alone && at == last && ended);
+                let ended = call.result().is_some();
+                if let Some(below) = &mut call.below {
+                    below.find_unmade(ended);
+                }
+            }
+        }
+    }
+
+    /// Returns the cost of all steps.
+    pub(super) fn spent(&self) -> Spent {
+        let mut spent = Spent::default();
+        self.steps.iter().for_each(|step| spent += step.total());
+        spent
+    }
+}
+
+impl Step {
+    /// Returns the cost of the question and of the calls.
+    pub(super) fn total(&self) -> Spent {
+        let mut spent = self.spent;
+        self.calls.iter().for_each(|call| spent += call.spent());
+        spent
+    }
+
+    /// Returns the duration of the calls: calls side by side count once.
+    pub(super) fn calls_elapsed(&self) -> Duration {
+        let mut work: Vec<(u64, u64)> = Vec::new();
+        for attempt in self.calls.iter().flat_map(|call| &call.attempts) {
+            if let Some((at, outcome)) = &attempt.outcome {
+                let end = nanos(*at);
+                let took = u64::try_from(outcome.elapsed.as_nanos()).unwrap_or(u64::MAX);
+                work.push((end.saturating_sub(took), end));
+            }
+        }
+        work.sort_unstable();
+        let (mut total, mut until) = (0, 0);
+        for (start, end) in work {
+            total += end.saturating_sub(start.max(until));
+            until = until.max(end);
+        }
+        Duration::from_nanos(total)
+    }
+}
+
+/// The calls of a reply.
+pub(super) fn calls_of(reply: &Reply) -> impl Iterator<Item = &ToolCall> {
+    reply.parts.iter().filter_map(|part| match part {
+        ReplyPart::Call(call) => Some(call),
+        _ => None,
+    })
+}
+
+/// The names in the key of a part.
+struct PartKey {
+    /// The tool and the id of each call above.
+    path: Vec<(String, String)>,
+    kind: String,
+    /// The id of a call, or the name of a value.
+    id: String,
+    /// The number of a question.
+    count: u64,
+}
+
+impl PartKey {
+    fn of(key: &str) -> Option<Self> {
+        let mut names: Vec<String> = serde_json::from_str(key).ok()?;
+        // Two names for each call above, then two or three for the part.
+        let own = names.split_off(names.len().checked_sub(2 + names.len() % 2)?);
+        let mut own = own.into_iter();
+        let (kind, id) = (own.next()?, own.next()?);
+        let count = own.next().and_then(|count| count.parse().ok()).unwrap_or_default();
+        let mut names = names.into_iter();
+        let mut path = Vec::new();
+        while let (Some(tool), Some(call)) = (names.next(), names.next()) {
+            path.push((tool, call));
+        }
+        Some(Self { path, kind, id, count })
+    }
+}
+
+fn millis(at: SystemTime) -> u64 {
+    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn nanos(at: SystemTime) -> u64 {
+    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,502 @@
+//! The HTML of a run.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use maud::{Markup, html};
+use serde_json::Value;
+use toolwright_journal::{RunStatus, RunSummary};
+use toolwright_module::budget::{LimitKind, Spent};
+use toolwright_module::event::Ending;
+
+use super::parts::{decided_words, fact, fields, one_problem, set_limits, text_block};
+use super::problems::{self, Found, Place};
+use super::scale::{Scale, share};
+use super::tree::{Agent, Asked, Call, Tree};
+use super::words::{self, shown};
+use crate::runs::TASK;
+
+/// Number of problems and of decisions that are shown at once.
+const LISTED: usize = 8;
+
+/// The page of a run, apart from its head.
+pub(super) struct View<'a> {
+    run: &'a RunSummary,
+    task: &'a str,
+    pub(super) tree: &'a Tree,
+    found: Found<'a>,
+    now: SystemTime,
+    pub(super) scale: Scale,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(run: &'a RunSummary, task: &'a str, tree: &'a Tree, now: SystemTime) -> Self {
+        Self { run, task, tree, found: Found::of(&tree.root), now, scale: Scale::of(tree) }
+    }
+
+    pub(super) fn title(&self) -> String {
+        let (_, status) = self.status();
+        format!("{status}: {}", words::first_words(&self.heading(), 70))
+    }
+
+    /// Returns the task for a heading. The task of a typed run is JSON, of which the texts say most.
+    fn heading(&self) -> String {
+        match serde_json::from_str(self.task) {
+            Ok(Value::Object(fields)) => {
+                let texts: Vec<_> = fields.values().filter_map(Value::as_str).collect();
+                if texts.is_empty() { self.task.to_owned() } else { texts.join(" · ") }
+            }
+            _ => self.task.to_owned(),
+        }
+    }
+
+    /// Returns the class and the words of the state.
+    fn status(&self) -> (&'static str, &'static str) {
+        match (self.run.status, self.run.ending) {
+            (RunStatus::Finished, Some(Ending::Answered) | None) => ("good", "Finished"),
+            (RunStatus::Finished, Some(Ending::Refused)) => ("bad", "Refused"),
+            (RunStatus::Finished, Some(Ending::Stuck)) => ("bad", "Stuck"),
+            (RunStatus::Finished, Some(Ending::LimitReached)) => ("warn", "Ended at a limit"),
+            (RunStatus::Finished, Some(_)) => ("warn", "Ended early"),
+            (RunStatus::Failed | RunStatus::Unreadable, _) => ("bad", "Failed"),
+            (RunStatus::Waiting, _) => ("warn", "Waits for a person"),
+            _ if self.run.error.is_some() => ("bad", "Interrupted"),
+            _ => ("open", "Not ended"),
+        }
+    }
+
+    /// Returns why the run is in its state, in a sentence.
+    fn reason(&self) -> String {
+        let waits = self.run.waiting.len();
+        match (self.run.status, &self.tree.ended) {
+            (RunStatus::Finished, Some(end)) => match end.ending {
+                Ending::Answered => "The model gave its answer.".to_owned(),
+                Ending::LimitReached => {
+                    let limit = end.limit.map_or("a limit".to_owned(), |limit| {
+                        format!("its limit of {}", self.allowed(limit))
+                    });
+                    format!("The run reached {limit}. Its answer may be incomplete.")
+                }
+                Ending::CutOff => "The answer was cut off at its maximum length.".to_owned(),
+                Ending::Refused => "The model refused the task.".to_owned(),
+                Ending::Stuck => "The model repeated the same mistake too often.".to_owned(),
+                _ => match &end.reason {
+                    Some(reason) => format!(
+                        "The model stopped with “{}”, which is not known. Its answer may be incomplete.",
+                        shown(reason)
+                    ),
+                    None => "The answer may be incomplete.".to_owned(),
+                },
+            },
+            (RunStatus::Failed, _) => "The run ended without a result.".to_owned(),
+            (RunStatus::Waiting, _) => {
+                let verb = if waits == 1 { "waits" } else { "wait" };
+                format!("{} {verb} for a person’s decision.", words::count(waits, "call"))
+            }
+            _ if self.run.error.is_some() => {
+                match self.tree.root.steps.last() {
+                    Some(step) => format!("An error ended the last drive after step {}. The next drive goes on there.", step.nth + 1),
+                    None => "An error ended the last drive. The next drive begins again.".to_owned(),
+                }
+            }
+            _ => "Its program drives it now, or was cut off. The next drive goes on where the run is."
+                .to_owned(),
+        }
+    }
+
+    fn allowed(&self, limit: LimitKind) -> String {
+        let limits = &self.tree.limits;
+        let name = serde_json::to_value(limit).unwrap_or_default();
+        let allowed = match limit {
+            LimitKind::Iterations => limits["max_iterations"].as_u64(),
+            LimitKind::Time => None,
+            _ => limits["budget"][name.as_str().unwrap_or_default()].as_u64(),
+        };
+        allowed.map_or(limit.to_string(), |allowed| words::limit(limit, allowed))
+    }
+
+    pub(super) fn body(&self, reload: Option<u64>) -> Markup {
+        let (class, status) = self.status();
+        html! {
+            a.skip href="#steps" { "Skip to the steps" }
+            header {
+                p.state {
+                    span class={ "pill " (class) } { (status) }
+                    @if let Some(seconds) = reload {
+                        span.pill.live { "Live, every " (seconds) " s" }
+                        button #pause type="button" hidden { "Pause" }
+                    }
+                }
+                h1 { (words::first_words(&self.heading(), 160)) }
+                p.reason { (self.reason()) " Started " time { (words::time(self.run.started)) } "." }
+                @if let Some(error) = &self.run.error { (self.why(error)) }
+                dl.facts { (self.facts()) }
+            }
+            main {
+                (self.waiting())
+                (self.problems())
+                (self.answer())
+                (self.chart(&self.tree.root, ""))
+                (self.steps())
+                (self.decisions())
+                (self.tools())
+                (self.task_section())
+            }
+            footer {
+                p {
+                    "Run " code { (shown(&self.run.id)) } ", from " (words::count(self.run.records, "record"))
+                    " of its journal, written by toolwright " (env!("CARGO_PKG_VERSION")) " on "
+                    (words::time(self.now)) "."
+                }
+                p #keys hidden {
+                    "Keys: " kbd { "j" } " and " kbd { "k" } " next and previous line, " kbd { "Enter" }
+                    " opens it, " kbd { "e" } " next error, " kbd { "/" } " search."
+                }
+            }
+        }
+    }
+
+    /// The error of a failed run: its first sentence, and the rest on demand.
+    fn why(&self, error: &str) -> Markup {
+        let (first, rest) = error.trim().split_once('\n').unwrap_or((error.trim(), ""));
+        html! {
+            div.why {
+                p { strong { (shown(first)) } }
+                @if !rest.trim().is_empty() {
+                    details.part { summary { "Evidence" } (text_block(rest.trim_matches('\n'))) }
+                }
+            }
+        }
+    }
+
+    fn facts(&self) -> Markup {
+        let Spent { usage, money, model_calls, .. } = self.tree.spent;
+        let in_all = self.run.changed.duration_since(self.run.started).unwrap_or_default();
+        let at_work = self.tree.time_at_work();
+        let least = if usage.incomplete { "at least " } else { "" };
+        let cached = usage.cached_tokens.saturating_mul(100).checked_div(usage.input_tokens);
+        html! {
+            @if money.micros() > 0 {
+                (fact("Money", html! { (money) }, "in the prices’ currency"))
+            }
+            (fact("Tokens read", html! { (least) (words::number(usage.input_tokens)) }, &match cached {
+                Some(share) if share > 0 => format!("{share}% from the cache"),
+                _ => String::new(),
+            }))
+            (fact("Tokens written", html! { (least) (words::number(usage.output_tokens)) }, &match usage.reasoning_tokens {
+                0 => String::new(),
+                tokens => format!("{} for reasoning", words::short(tokens)),
+            }))
+            (fact("Time at work", html! { (words::duration(at_work)) }, &if in_all > at_work + Duration::from_secs(1) {
+                format!("{} in all", words::duration(in_all))
+            } else {
+                String::new()
+            }))
+            (fact("Model calls", html! { (words::number(model_calls)) }, &self.models()))
+            (fact("Tool calls", html! { (words::number(self.found.calls as u64)) }, &match (self.found.failed, self.found.repaired) {
+                (0, 0) => String::new(),
+                (0, repaired) => format!("{repaired} repaired"),
+                (failed, 0) => format!("{failed} failed"),
+                (failed, repaired) => format!("{failed} failed, {repaired} repaired"),
+            }))
+        }
+    }
+
+    /// The names of the models that answered.
+    fn models(&self) -> String {
+        fn of(agent: &Agent, names: &mut Vec<String>) {
+            for step in &agent.steps {
+                let name = step.reply.as_ref().and_then(|reply| reply.model.as_ref());
+                if let Some(name) = name.filter(|name| !names.contains(name)) {
+                    names.push(name.clone());
+                }
+                step.calls
+                    .iter()
+                    .filter_map(|call| call.below.as_ref())
+                    .for_each(|below| of(below, names));
+            }
+        }
+        let mut names = Vec::new();
+        of(&self.tree.root, &mut names);
+        let names: Vec<String> = names.iter().map(|name| shown(name)).collect();
+        names.join(", ")
+    }
+
+    fn waiting(&self) -> Markup {
+        let waiting: Vec<_> = self
+            .found
+            .asked
+            .iter()
+            .filter(|(_, call, asked)| asked.decided.is_none() && call.result().is_none())
+            .collect();
+        if waiting.is_empty() || self.run.status.is_ended() {
+            return html! {};
+        }
+        html! {
+            section.card.warn aria-labelledby="waiting" {
+                h2 #waiting { "Waits for a decision" }
+                @for (place, call, asked) in waiting {
+                    @let effect = asked.asked.as_ref().map(|(_, approval)| approval.effect);
+                    @let unknown = asked.asked.as_ref().is_some_and(|(_, approval)| approval.unknown);
+                    div.item {
+                        p {
+                            a href={ "#" (place.id) } { code { (shown(&call.name)) } }
+                            @if place.label.contains('›') { span.muted { " in step " (place.label) } }
+                            " "
+                            @if unknown { "was under way when its program ended, and may have taken effect. Make it again?" }
+                            @else { "waits for approval" @if let Some(effect) = effect { ": " (words::effect(effect)) } "." }
+                            @if let Some((at, _)) = &asked.asked {
+                                span.muted { " Asked on " (words::time(*at)) ", " (words::duration(self.now.duration_since(*at).unwrap_or_default())) " before this page." }
+                            }
+                        }
+                        (self.arguments(call))
+                    }
+                }
+                p.muted { "Decide at a terminal: " code { "toolwright runs resume " (shown(&self.run.id)) } }
+            }
+        }
+    }
+
+    fn problems(&self) -> Markup {
+        let problems = &self.found.problems;
+        let drives: Vec<_> = self.tree.failures.iter().collect();
+        // The last error stands at the top of the page, if nothing followed it.
+        let last_is_shown = self.run.error.is_some();
+        let drives = &drives[..drives.len().saturating_sub(usize::from(last_is_shown))];
+        if problems.is_empty() && drives.is_empty() {
+            return html! {};
+        }
+        let total: usize = problems.iter().map(|problem| problem.places.len()).sum();
+        html! {
+            section.card.bad aria-labelledby="errors" {
+                h2 #errors { "What went wrong " span.muted { (words::number((total + drives.len()) as u64)) } }
+                @for (at, error) in drives {
+                    div.item {
+                        p { strong { "A drive of the run ended" } span.muted { " on " (words::time(*at)) } }
+                        (text_block(error))
+                    }
+                }
+                @for problem in problems.iter().take(LISTED) { (one_problem(problem)) }
+                @if problems.len() > LISTED {
+                    details.more {
+                        summary { "Show " (problems.len() - LISTED) " more kinds of errors" }
+                        @for problem in &problems[LISTED..] { (one_problem(problem)) }
+                    }
+                }
+            }
+        }
+    }
+
+    fn answer(&self) -> Markup {
+        let Some(end) = &self.tree.ended else { return html! {} };
+        html! {
+            section.card aria-labelledby="answer" {
+                h2 #answer { "Answer" }
+                @if end.answer.trim().is_empty() { p.muted { "The answer is empty." } }
+                @else { div.prose { (text_block(&end.answer)) } }
+            }
+        }
+    }
+
+    /// The prompt as it grows: a bar for each question.
+    pub(super) fn chart(&self, agent: &Agent, prefix: &str) -> Markup {
+        let usages: Vec<_> =
+            agent.steps.iter().map(|step| step.reply.as_ref().map(|reply| reply.usage)).collect();
+        let most = usages
+            .iter()
+            .flatten()
+            .map(|usage| usage.input_tokens + usage.output_tokens)
+            .max()
+            .unwrap_or(0);
+        if agent.steps.len() < 3 || most == 0 {
+            return html! {};
+        }
+        let (mut cached, mut fresh, mut written, mut bad) =
+            (String::new(), String::new(), String::new(), String::new());
+        let width = if usages.len() > 80 { 1.0 } else { 0.8 };
+        for (at, (usage, step)) in usages.iter().zip(&agent.steps).enumerate() {
+            use std::fmt::Write as _;
+            let usage = usage.unwrap_or_default();
+            let scaled = |tokens: u64| tokens as f64 / most as f64 * 100.0;
+            let mut top = 100.0;
+            let parts = [
+                (&mut cached, usage.cached_tokens.min(usage.input_tokens)),
+                (&mut fresh, usage.input_tokens.saturating_sub(usage.cached_tokens)),
+                (&mut written, usage.output_tokens),
+            ];
+            for (path, tokens) in parts {
+                if tokens > 0 {
+                    let height = scaled(tokens);
+                    top -= height;
+                    let _ = write!(path, "M{at} {top:.2}h{width}v{height:.2}h-{width}z");
+                }
+            }
+            if problems::is_bad(step) {
+                let _ = write!(bad, "M{at} 0h{width}v4h-{width}z");
+            }
+        }
+        let last = agent.steps.last().map_or(0, |step| step.nth + 1);
+        let shorter: Vec<_> = self
+            .found
+            .shorter
+            .iter()
+            .filter(|(place, ..)| {
+                place
+                    .id
+                    .strip_prefix(prefix)
+                    .and_then(|rest| rest.strip_prefix('s'))
+                    .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
+            })
+            .collect();
+        let label = format!(
+            "Tokens of each of {} questions, at most {}",
+            usages.len(),
+            words::number(most)
+        );
+        let plot = html! {
+                div.plot {
+                    span.axis.num aria-hidden="true" { (words::short(most)) }
+                    svg.chart role="img" aria-label=(label) viewBox={ "0 0 " (usages.len()) " 100" } preserveAspectRatio="none" data-steps=(usages.len()) data-prefix=(prefix) {
+                        path.cached d=(cached) {}
+                        path.fresh d=(fresh) {}
+                        path.written d=(written) {}
+                        path.failed d=(bad) {}
+                    }
+                }
+                p.legend {
+                    span.key.cached { "read from the cache" } " "
+                    span.key.fresh { "read anew" } " "
+                    span.key.written { "written" } " "
+                    @if !bad.is_empty() { span.key.failed { "something went wrong" } }
+                    span.range.num { "steps 1 to " (words::number(last)) }
+                }
+                @if !shorter.is_empty() {
+                    p.note {
+                        "Shorter than the prompt before, so the conversation was edited or compacted before it was sent: "
+                        @for (at, (place, before, now)) in shorter.iter().take(LISTED).enumerate() {
+                            @if at > 0 { ", " }
+                            a href={ "#" (place.id) } { "step " (place.label) } " (" (words::short(*before)) " → " (words::short(*now)) ")"
+                        }
+                        @if shorter.len() > LISTED { " and " (shorter.len() - LISTED) " more" }
+                        "."
+                    }
+                }
+        };
+        html! {
+            @if prefix.is_empty() {
+                section aria-labelledby="prompt" {
+                    h2 #prompt { "The prompt " span.muted { "tokens of each question" } }
+                    (plot)
+                }
+            } @else { div.prompt { (plot) } }
+        }
+    }
+
+    fn decisions(&self) -> Markup {
+        let decided: Vec<_> =
+            self.found.asked.iter().filter(|(_, _, asked)| asked.decided.is_some()).collect();
+        if decided.is_empty() {
+            return html! {};
+        }
+        let line = |(place, call, asked): &(Place, &Call, &Asked)| {
+            html! {
+                li {
+                    a href={ "#" (place.id) } { "Step " (place.label) } ": " code { (shown(&call.name)) } " "
+                    (decided_words(asked))
+                }
+            }
+        };
+        html! {
+            section aria-labelledby="decisions" {
+                h2 #decisions { "Decisions " span.muted { (decided.len()) } }
+                ul.plain { @for one in decided.iter().take(LISTED) { (line(one)) } }
+                @if decided.len() > LISTED {
+                    details.more {
+                        summary { "Show " (decided.len() - LISTED) " more" }
+                        ul.plain { @for one in &decided[LISTED..] { (line(one)) } }
+                    }
+                }
+            }
+        }
+    }
+
+    fn tools(&self) -> Markup {
+        #[derive(Default)]
+        struct Line {
+            calls: usize,
+            failed: usize,
+            time: Duration,
+            spent: Spent,
+        }
+        fn of<'a>(agent: &'a Agent, lines: &mut BTreeMap<&'a str, Line>) {
+            for call in agent.steps.iter().flat_map(|step| &step.calls) {
+                let line = lines.entry(&call.name).or_default();
+                line.calls += 1;
+                line.failed += usize::from(call.failure().is_some());
+                line.time += call.elapsed();
+                line.spent += call.spent();
+                call.below.iter().for_each(|below| of(below, lines));
+            }
+        }
+        let mut lines = BTreeMap::new();
+        of(&self.tree.root, &mut lines);
+        if lines.is_empty() {
+            return html! {};
+        }
+        let mut lines: Vec<_> = lines.into_iter().collect();
+        lines.sort_by_key(|(_, line)| std::cmp::Reverse((line.time, line.calls)));
+        let has_agents = self
+            .tree
+            .root
+            .steps
+            .iter()
+            .flat_map(|step| &step.calls)
+            .any(|call| call.below.is_some());
+        let most = lines.iter().map(|(_, line)| line.time).max().unwrap_or_default().as_secs_f64();
+        html! {
+            section aria-labelledby="tools" {
+                h2 #tools { "Tools" }
+                table {
+                    thead { tr { th scope="col" { "tool" } th scope="col" { "calls" } th scope="col" { "failed" } th.wide scope="col" { "time" } th scope="col" { (self.scale.cost_name()) } } }
+                    tbody {
+                        @for (name, line) in &lines {
+                            tr {
+                                th scope="row" { code { @if name.is_empty() { "?" } @else { (shown(name)) } } }
+                                td.num { (words::number(line.calls as u64)) }
+                                td.num { @if line.failed > 0 { span.badtext { (words::number(line.failed as u64)) } } @else { "–" } }
+                                td.wide { span.time { svg.meter aria-hidden="true" { rect.tool width=(share(line.time.as_secs_f64(), most)) height="100%" {} } span.num { @if line.time.is_zero() { "–" } @else { (words::duration(line.time)) } } } }
+                                td.num { @if self.scale.cost(line.spent) == 0 { "–" } @else { (self.scale.cost_text(line.spent)) } }
+                            }
+                        }
+                    }
+                }
+                @if has_agents { p.note { "The time of an agent contains that of the tools below it, and so does its cost." } }
+            }
+        }
+    }
+
+    fn task_section(&self) -> Markup {
+        let (run, tree) = (self.run, self.tree);
+        html! {
+            section aria-labelledby="task" {
+                h2 #task { "Task" }
+                @if let Ok(task @ Value::Object(_)) = serde_json::from_str(self.task) { (fields(&task)) }
+                @else { div.prose { (text_block(self.task)) } }
+                @if tree.earlier_messages > 0 { p.muted { "After a conversation of " (words::count(tree.earlier_messages, "message")) "." } }
+                @for instructions in &tree.instructions {
+                    details.part { summary { "Instructions" } (text_block(instructions)) }
+                }
+                @if tree.limits.is_object() {
+                    details.part {
+                        summary { "Limits at the start" }
+                        (fields(&set_limits(&tree.limits)))
+                    }
+                }
+                @let metadata: Vec<_> = run.metadata.iter().filter(|(name, _)| *name != TASK).collect();
+                @if !metadata.is_empty() {
+                    dl.fields { @for (name, value) in metadata { div { dt { (shown(name)) } dd { (shown(value)) } } } }
+                }
+            }
+        }
+    }
+}

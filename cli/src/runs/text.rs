@@ -1,0 +1,180 @@
+//! The runs of a journal as text.
+
+use std::fmt::Write as _;
+use std::time::{Duration, SystemTime};
+
+use toolwright_journal::{RunStatus, RunSummary};
+use toolwright_module::approval::Decision;
+use toolwright_module::budget::Spent;
+use toolwright_module::message::ReplyPart;
+use toolwright_orchestrator::Task;
+use toolwright_orchestrator::perform::{OutcomeKind, Record};
+
+use super::TASK;
+use crate::show::{shortened, summary, visible};
+
+/// Returns a list of runs, one in each line.
+#[must_use]
+pub fn list(runs: &[RunSummary]) -> String {
+    let longest = runs.iter().map(|run| run.id.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for run in runs {
+        let task = run.metadata.get(TASK).map_or("", String::as_str);
+        let id = visible(&run.id);
+        let status = status(run);
+        let age = age(run.changed);
+        let _ = writeln!(text, "{id:longest$}  {status:10}  {age:>8}  {}", visible(task));
+    }
+    text
+}
+
+/// Returns the whole run: its task, its steps with calls and results, what waits, and its cost.
+#[must_use]
+pub fn show(run: &RunSummary, task: &Task, records: &[Record]) -> String {
+    let mut text = format!("run     {}\n", visible(&run.id));
+    let _ = writeln!(text, "status  {}, changed {} ago", status(run), age(run.changed).trim());
+    for (name, value) in &run.metadata {
+        if name != TASK {
+            let _ = writeln!(text, "{}  {}", visible(name), visible(value));
+        }
+    }
+    let _ = writeln!(text, "task    {}\n", lines(&super::text(task)));
+    let (mut spent, mut open) = (Spent::default(), Vec::new());
+    for record in records {
+        match record {
+            Record::Begun { key, .. } => open.push(key.as_str()),
+            Record::Failed { key, .. } => open.retain(|other| *other != key),
+            Record::Ended { key, outcome, .. } => {
+                open.retain(|other| *other != key);
+                let part = Part::of(key);
+                // The cost of an agent's call is that of its parts.
+                if part.kind != "run" {
+                    spent += outcome.spent;
+                }
+                part.write(&mut text, &outcome.kind);
+            }
+            _ => {}
+        }
+    }
+    for key in open {
+        let part = Part::of(key);
+        let call = visible(&part.id);
+        let _ = writeln!(text, "{}?? call {call} was begun and has no result", part.indent());
+    }
+    for asked in &run.waiting {
+        let above: Vec<String> = asked.path.iter().map(|call| visible(&call.tool)).collect();
+        let above = above.iter().map(|tool| format!("{tool} > ")).collect::<String>();
+        let (tool, arguments) = (visible(&asked.call.name), visible(&asked.call.arguments));
+        let what = if asked.unknown { "was begun before; make it again?" } else { "allow it?" };
+        let _ = writeln!(text, "waits   {above}{tool} {arguments}: {what}");
+    }
+    if let Some(error) = &run.error {
+        let _ = writeln!(text, "error   {}", lines(error));
+    }
+    let took = run.changed.duration_since(run.started).unwrap_or_default();
+    let _ = writeln!(text, "\n{}, {} tool calls", summary(spent, took), spent.tool_calls);
+    text
+}
+
+/// A part of a run, as its key names it.
+struct Part {
+    /// Number of agents above.
+    depth: usize,
+    kind: String,
+    /// The id of the call, or the number of the question.
+    id: String,
+}
+
+impl Part {
+    fn of(key: &str) -> Self {
+        let names: Vec<String> = serde_json::from_str(key).unwrap_or_default();
+        // Two names for each call above, then two or three for the part.
+        let own = 2 + names.len() % 2;
+        let mut rest = names.iter().skip(names.len().saturating_sub(own)).cloned();
+        let (kind, mut id) = (rest.next().unwrap_or_default(), rest.next().unwrap_or_default());
+        if kind == "ask" {
+            id = rest.next().unwrap_or_default();
+        }
+        Self { depth: names.len().saturating_sub(own) / 2, kind, id }
+    }
+
+    fn indent(&self) -> String {
+        "  ".repeat(self.depth)
+    }
+
+    fn write(&self, text: &mut String, outcome: &OutcomeKind) {
+        let indent = self.indent();
+        let _ = match outcome {
+            OutcomeKind::Reply(reply) => {
+                for part in &reply.parts {
+                    match part {
+                        ReplyPart::Call(call) => {
+                            let (name, id) = (visible(&call.name), visible(&call.id));
+                            let arguments = shortened(&visible(&call.arguments));
+                            let _ = writeln!(text, "{indent}-> {name} {arguments} ({id})");
+                        }
+                        ReplyPart::Text(said) if !said.trim().is_empty() => {
+                            let _ = writeln!(text, "{indent}   {}", lines(said));
+                        }
+                        _ => {}
+                    }
+                }
+                Ok(())
+            }
+            OutcomeKind::Called { result, error } => {
+                let (mark, said) = match error {
+                    Some(error) => ("failed: ", error),
+                    None => ("", &result.text),
+                };
+                let name = visible(&result.name);
+                writeln!(text, "{indent}<- {name} {mark}{}", shortened(&lines(said)))
+            }
+            OutcomeKind::Decided(decision) => {
+                let decided = match decision {
+                    Decision::Approve => "approved".to_owned(),
+                    Decision::Edit { arguments } => {
+                        format!("approved with {}", visible(arguments))
+                    }
+                    Decision::Deny { reason } => format!("denied: {}", lines(reason)),
+                    Decision::Happened { result } => {
+                        format!("said to have happened: {}", lines(result))
+                    }
+                    Decision::CallAgain => "to be made again".to_owned(),
+                    other => format!("{other:?}"),
+                };
+                writeln!(text, "{indent}!! {} is {decided}", visible(&self.id))
+            }
+            OutcomeKind::Unknown => {
+                let id = visible(&self.id);
+                writeln!(text, "{indent}?? {id} was under way when the program ended")
+            }
+            OutcomeKind::Exhausted { limit, allowed } => {
+                writeln!(text, "{indent}   the limit of {allowed} {limit} was reached")
+            }
+            _ => Ok(()),
+        };
+    }
+}
+
+pub(super) fn status(run: &RunSummary) -> String {
+    match (run.status, run.ending) {
+        (RunStatus::Finished, Some(ending)) => format!("{ending:?}").to_lowercase(),
+        (status, _) => format!("{status:?}").to_lowercase(),
+    }
+}
+
+pub(super) fn age(at: SystemTime) -> String {
+    let seconds = SystemTime::now().duration_since(at).unwrap_or(Duration::ZERO).as_secs();
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+/// Returns the text with visible characters only. Further lines are indented.
+fn lines(text: &str) -> String {
+    let lines: Vec<String> = text.trim().lines().map(visible).collect();
+    lines.join("\n        ")
+}

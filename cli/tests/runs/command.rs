@@ -1,0 +1,235 @@
+//! The command itself.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use toolwright_cli::runs::{metadata, show};
+use toolwright_journal::Journal;
+use toolwright_memory::Memory;
+use toolwright_module::approval::Decision;
+use toolwright_module::model::Usage;
+use toolwright_module::testing::Scripted;
+use toolwright_module::{Context, Effect, Reply, ToolCall};
+use toolwright_orchestrator::perform::Record;
+use toolwright_orchestrator::{ApprovalPolicy, Task, ToolOrchestrator};
+
+use crate::server::Server;
+use crate::world::World;
+
+const PROMPT: &str = "Clear everything in the memory, please, and tell me when all of it is gone.";
+
+struct Ran {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_toolwright"));
+    for (variable, _) in std::env::vars_os() {
+        // A test can never spend money, and never leaves this machine.
+        let name = variable.to_string_lossy().to_ascii_uppercase();
+        if ["KEY", "TOKEN", "OPENAI"].iter().any(|part| name.contains(part))
+            || name.ends_with("_PROXY")
+        {
+            command.env_remove(&variable);
+        }
+    }
+    command.args(["runs", "--journal"]).arg(folder).args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn runs(folder: &Path, arguments: &[&str]) -> Ran {
+    ran(&mut command(folder, arguments))
+}
+
+fn ran(command: &mut Command) -> Ran {
+    let output = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// A run that stores something and then waits for a person.
+async fn waiting(folder: &TempDir) -> Journal {
+    let journal = Journal::open(folder.path()).unwrap();
+    let store = ToolCall::new("call_store", "memory_store", r#"{"key":"color","value":"blue"}"#);
+    let clear = ToolCall::new("call_clear", "memory_clear", "{}");
+    let replies = [Reply::calls([store]), Reply::calls([clear])];
+    let replies = replies.map(|reply| reply.with_usage(Usage::new(50, 10)));
+    let agent =
+        ToolOrchestrator::new(Scripted::replies(replies), Memory::default().tools().unwrap());
+    let policy = ApprovalPolicy::from_effect(Effect::Irreversible);
+    let agent = agent.unwrap().with_approval(policy).unwrap();
+    let cx = Context::default().with_run("clear", metadata(PROMPT));
+    journal.drive(&agent, "clear", PROMPT, &cx).await.unwrap_err();
+    journal
+}
+
+#[tokio::test]
+async fn runs_are_listed_shown_resumed_and_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = waiting(&folder).await;
+    World::new(folder.path(), Duration::ZERO).short().await;
+    let listed = runs(folder.path(), &["list"]);
+    let lines: Vec<&str> = listed.stdout.lines().collect();
+    assert_eq!((listed.code, lines.len()), (Some(0), 2), "{}", listed.stderr);
+    assert!(lines[0].starts_with("clear  waiting "), "{lines:?}");
+    assert!(lines[0].ends_with("please, and tell me when all…"), "{lines:?}");
+    assert!(lines[1].starts_with("short  answered "), "{lines:?}");
+
+    let shown = runs(folder.path(), &["show", "clear"]).stdout;
+    let mut lines: Vec<String> = shown.lines().map(str::to_owned).collect();
+    assert!(lines[1].starts_with("status  waiting, changed "), "{shown}");
+    assert!(lines.last().unwrap().starts_with("2 model calls, 100 tokens in, 20 out, "), "{shown}");
+    assert!(lines.last().unwrap().ends_with(" s, 1 tool calls"), "{shown}");
+    lines.pop();
+    lines.drain(..2);
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    task    Clear everything in the memory, please, and tell me when all of it is gone.
+
+    -> memory_store {"key":"color","value":"blue"} (call_store)
+    <- memory_store Stored memory 'color' successfully
+    -> memory_clear {} (call_clear)
+    waits   memory_clear {}: allow it?
+    "#);
+
+    let asked = &journal.run("clear").unwrap().waiting[0];
+    journal.decide("clear", asked, Decision::Approve).unwrap();
+    let cleared = json!({
+        "model": "small",
+        "choices": [{"finish_reason": "stop", "message": {"role": "assistant", "content": "Cleared."}}],
+        "usage": {"prompt_tokens": 50, "completion_tokens": 10},
+    });
+    let model = Server::start(&[&cleared.to_string()]);
+    let ran = runs(
+        folder.path(),
+        &[
+            "resume",
+            "clear",
+            "--approve",
+            "--base-url",
+            &model.base_url,
+            "--model",
+            "small",
+            "--no-stream",
+        ],
+    );
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Cleared.\n"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("-> memory_clear"), "{}", ran.stderr);
+    assert_eq!(model.asked().len(), 1);
+    assert!(runs(folder.path(), &["list"]).stdout.starts_with("clear  answered "));
+
+    assert_eq!(runs(folder.path(), &["delete", "clear"]).code, Some(0));
+    assert_eq!(journal.runs().unwrap().len(), 1);
+    let gone = runs(folder.path(), &["show", "clear"]);
+    assert_eq!(gone.code, Some(1));
+    assert!(gone.stderr.contains("error: there is no run "), "{}", gone.stderr);
+    let missing = runs(&folder.path().join("nothing"), &["list"]);
+    assert_eq!(missing.code, Some(1));
+    assert!(!folder.path().join("nothing").exists());
+}
+
+#[test]
+fn the_default_folder_is_in_the_data_folder_of_the_user() {
+    let data = tempfile::tempdir().unwrap();
+    let list = |data: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_toolwright"));
+        ran(command.args(["runs", "list"]).env("XDG_DATA_HOME", data).stdin(Stdio::null()))
+    };
+    let missing = list(data.path());
+    assert_eq!(missing.code, Some(1));
+    assert!(missing.stderr.contains("there is no folder "), "{}", missing.stderr);
+    std::fs::create_dir_all(data.path().join("toolwright/runs")).unwrap();
+    assert_eq!(list(data.path()).code, Some(0));
+}
+
+#[tokio::test]
+async fn a_page_goes_to_standard_output_or_to_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    World::new(folder.path(), Duration::ZERO).short().await;
+    let printed = runs(folder.path(), &["page", "short"]);
+    assert!(printed.stdout.starts_with("<!DOCTYPE html>"), "{}", printed.stderr);
+    let file = folder.path().join("run.html");
+    let output = file.to_str().unwrap();
+    assert_eq!(runs(folder.path(), &["page", "short", "-o", output]).code, Some(0));
+    let written = std::fs::read_to_string(&file).unwrap();
+    let head = |page: &str| page.split("<footer>").next().unwrap().to_owned();
+    assert_eq!(head(&written), head(&printed.stdout));
+    // Nothing is left beside it.
+    let files = std::fs::read_dir(folder.path()).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    assert!(!names.into_iter().any(|name| name.ends_with(".new")));
+
+    let alone = runs(folder.path(), &["page", "short", "--follow"]);
+    assert_eq!(alone.code, Some(2), "{}", alone.stderr);
+    assert_eq!(runs(folder.path(), &["page", "nothing"]).code, Some(1));
+}
+
+#[tokio::test]
+async fn a_page_follows_its_run_to_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path(), Duration::ZERO);
+    let asked = world.waiting("run").await;
+    let file = folder.path().join("run.html");
+    let mut follow =
+        command(folder.path(), &["page", "run", "--follow", "-o", file.to_str().unwrap()]);
+    let mut child = follow.stderr(Stdio::null()).spawn().unwrap();
+    let reads = |part: &str| {
+        let page = std::fs::read_to_string(&file).unwrap_or_default();
+        page.contains("data-reload=") && page.contains(part)
+    };
+    let mut tries = 0;
+    while !reads("Waits for a decision") {
+        tries += 1;
+        assert!(tries < 500, "the page did not come");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    world.go_on("run", &asked).await;
+    let status = tokio::task::spawn_blocking(move || child.wait()).await.unwrap().unwrap();
+    assert_eq!(status.code(), Some(0));
+    let page = std::fs::read_to_string(&file).unwrap();
+    assert!(page.contains("Finished") && !page.contains("data-reload="));
+}
+
+#[test]
+fn a_run_is_shown_with_agents_below_decisions_and_lost_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let summary = runtime.block_on(waiting(&folder)).run("clear").unwrap();
+    let record = |key: Value, kind: Value| -> Record {
+        let ended = json!({"key": key.to_string(), "identity": 1, "outcome": {"kind": kind}});
+        serde_json::from_value(json!({ "ended": ended })).unwrap()
+    };
+    let begun = json!({"begun": {"key": json!(["call", "p", "0"]).to_string(), "identity": 1}});
+    let asks = json!({"call": {"id": "h", "name": "helper", "arguments": "{\"task\":\"Go.\"}"}});
+    let ask = |parts: Value| json!({"reply": {"parts": parts, "usage": {"input_tokens": 0, "output_tokens": 0}, "finish": "stop"}});
+    let result = |id: &str, text: &str| json!({"id": id, "name": "helper", "text": text});
+    let records = [
+        record(json!(["ask", "", "0"]), ask(json!([asks]))),
+        record(json!(["decide", "h"]), json!({"decided": "approve"})),
+        record(json!(["helper", "h", "ask", "", "0"]), ask(json!([{"text": "Two\nlines."}]))),
+        record(json!(["run", "h"]), json!({"called": {"result": result("h", "Gone.")}})),
+        record(
+            json!(["call", "x", "0"]),
+            json!({"called": {"result": result("x", "no"), "error": "It failed."}}),
+        ),
+        serde_json::from_value(begun).unwrap(),
+    ];
+    let shown = show(&summary, &Task::new("Store\u{202e} it."), &records);
+    let lines: Vec<&str> =
+        shown.lines().skip(2).filter(|line| !line.starts_with("waits")).collect();
+    insta::assert_snapshot!(lines[..lines.len() - 1].join("\n"), @r#"
+    task    Store\u202e it.
+
+    -> helper {"task":"Go."} (h)
+    !! h is approved
+         Two
+            lines.
+    <- helper Gone.
+    <- helper failed: It failed.
+    ?? call p was begun and has no result
+    "#);
+}

@@ -1,0 +1,9 @@
+//! Tests of the command `runs`. See `CONTRIBUTING.md`.
+// Helpers are part of a test too: with this, the rules for tests in `clippy.toml` hold for them.
+#![cfg(test)]
+
+mod command;
+mod page;
+#[path = "../common/server.rs"]
+mod server;
+mod world;
