@@ -24,6 +24,11 @@ use crate::show::{note, say, visible};
 
 /// Arguments of the command `contract`.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  toolwright contract show --tools memory,text --json > contracts.json
+  toolwright contract lower --dialect openai-strict contracts.json
+  toolwright contract diff contracts.json 'mcp:npx -y @modelcontextprotocol/server-memory'")]
 pub struct ContractArgs {
     #[command(subcommand)]
     task: Task,

@@ -67,11 +67,8 @@ impl Command {
             Self::Chat(chat) => chat.is_json(),
             Self::Record(record) => record.is_json(),
             Self::Replay(replay) => replay.is_json(),
-            Self::Tools(_)
-            | Self::Mcp(_)
-            | Self::Contract(_)
-            | Self::Runs(_)
-            | Self::Completions { .. } => false,
+            Self::Runs(runs) => runs.is_json(),
+            Self::Tools(_) | Self::Mcp(_) | Self::Contract(_) | Self::Completions { .. } => false,
         }
     }
 

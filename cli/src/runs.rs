@@ -32,6 +32,12 @@ const LONGEST_TASK: usize = 60;
 
 /// Arguments of the command `runs`.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  toolwright runs list
+  toolwright runs show 20261123-150102-4711-1
+  toolwright runs resume 20261123-150102-4711-1 --model anthropic:claude-haiku-4-5
+  toolwright runs page 20261123-150102-4711-1 --output run.html")]
 pub struct RunsArgs {
     /// The folder of the journal. Default: toolwright/runs in $XDG_DATA_HOME or ~/.local/share
     #[arg(long, value_name = "FOLDER", global = true)]
@@ -51,6 +57,9 @@ enum Does {
         id: String,
     },
     /// Go on with a run. At a terminal, it asks for the decisions that the run waits for
+    ///
+    /// The run keeps its toolsets, instructions and form of the answer. Name folders, files and servers
+    /// again with --tools and --mcp.
     Resume {
         /// The id of the run
         id: String,
@@ -80,6 +89,12 @@ enum Does {
 }
 
 impl RunsArgs {
+    /// Returns whether errors are printed as JSON.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        matches!(&self.does, Does::Resume { agent, .. } if agent.json)
+    }
+
     /// Runs the command.
     ///
     /// # Errors
@@ -104,7 +119,7 @@ impl RunsArgs {
                 journal.delete(&id)?;
                 note(&format!("deleted {id}"));
             }
-            Does::Resume { id, agent } => return resume(&journal, &folder, &id, &agent).await,
+            Does::Resume { id, agent } => return resume(&journal, &folder, &id, *agent).await,
             Does::Page { id, output: Some(file), follow: true } => {
                 return follow::follow(&journal, &id, &file).await;
             }
@@ -124,8 +139,9 @@ async fn resume(
     journal: &Journal,
     folder: &Path,
     id: &str,
-    agent: &AgentArgs,
+    agent: AgentArgs,
 ) -> Result<ExitCode, Box<dyn Error>> {
+    let agent = agent.of_run(&journal.run(id)?)?;
     let asks = io::stdin().is_terminal() && !agent.json;
     let input = asks.then(|| Input::terminal(None)).transpose()?;
     let prompt = text(&journal.task(id)?);

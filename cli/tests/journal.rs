@@ -117,6 +117,38 @@ fn a_run_with_other_options_is_left_alone() {
 }
 
 #[test]
+fn a_run_that_is_resumed_has_its_options_again() {
+    let folder = folder();
+    let folder = folder.path();
+    let options = ["--tools", "memory,text", "--system", "Be brief.", "--schema", "color"];
+    let start = |server: &Server| {
+        let mut command = asking("run", server, folder);
+        command.args(options).arg("Which color?");
+        command
+    };
+    let id = cut_off(start, folder);
+    let model = server(&[call("finish", r#"{"color":"blue"}"#)]);
+    let resume = |model: &Server, id: &str| {
+        let mut command = program("runs");
+        command.args(["resume", id, "--base-url", &model.base_url, "--model", "small"]);
+        run(command.args(["--no-stream", "--json"]).env("XDG_DATA_HOME", folder))
+    };
+    let ran = resume(&model, &id);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let last: Value = serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!(last["result"]["output"], json!({"color": "blue"}));
+    assert!(!ran.stderr.contains("removed"), "{}", ran.stderr);
+    let asked = &model.asked()[0];
+    assert_eq!(asked["tools"].as_array().unwrap().len(), 9 + 8 + 1);
+    assert!(asked["messages"].to_string().contains("Be brief."));
+
+    let ran = resume(&model, "none");
+    let last: Value = serde_json::from_str(ran.stdout.trim()).unwrap();
+    assert_eq!((ran.code, &last["error"]["stage"]), (Some(1), &json!("setup")));
+    assert!(last["error"]["text"].as_str().unwrap().starts_with("there is no run "), "{last}");
+}
+
+#[test]
 fn a_run_that_another_process_drives_is_left_alone() {
     let folder = folder();
     let silent = server(&[String::new()]);
