@@ -154,7 +154,8 @@ async fn runs_calls_and_streams_that_overlap_have_their_own_parents() {
     // A listener makes them stream.
     let cx = soon().with_events(|_| ());
     let (one, other) = tokio::join!(first.run("Go.", &cx), second.run("Go.", &cx));
-    (one.unwrap(), other.unwrap());
+    one.unwrap();
+    other.unwrap();
 
     let mut ways: Vec<String> = spans.0.lock().unwrap().iter().map(|span| way(span)).collect();
     ways.sort();
