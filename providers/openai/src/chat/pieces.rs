@@ -180,24 +180,27 @@ impl Pieces {
             }
         }
         let Choice { message, delta, text, .. } = choice;
-        let (mut message, other) = if self.is_whole { (message, delta) } else { (delta, message) };
+        let (message, other) = if self.is_whole { (message, delta) } else { (delta, message) };
         // If the usual field is empty: the other one, or that of the older API.
-        let has_content = message.has_content();
-        if !has_content && !self.in_deltas {
-            message = other;
-            if !message.has_content() {
-                message.content.text = text.0;
+        let message = match message.filter(|message| message.has_content()) {
+            Some(message) => {
+                self.in_deltas |= !self.is_whole;
+                message
             }
-        } else if !has_content {
-            message = self.without_known(other);
-        } else if !self.is_whole {
-            self.in_deltas = true;
-        }
-        self.add_message(message, deltas)
+            None if self.in_deltas => self.without_known(other.unwrap_or_default()),
+            None => {
+                let mut message = other.unwrap_or_default();
+                if !message.has_content() {
+                    message.content.text = text.0;
+                }
+                message
+            }
+        };
+        self.add_message(*message, deltas)
     }
 
     /// Removes the content that the deltas already had from a whole message after them.
-    fn without_known<'e>(&self, mut message: Message<'e>) -> Message<'e> {
+    fn without_known<'e>(&self, mut message: Box<Message<'e>>) -> Box<Message<'e>> {
         for part in self.parts.parts() {
             match part {
                 ReplyPart::Text(_) => {

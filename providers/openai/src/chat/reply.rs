@@ -55,11 +55,11 @@ pub(super) struct Choice<'e> {
     #[serde(default)]
     pub(super) index: Count,
     /// The message of a whole reply. Some servers also end a stream with it.
-    #[serde(borrow, default, deserialize_with = "fields")]
-    pub(super) message: Message<'e>,
+    #[serde(borrow, default, deserialize_with = "message")]
+    pub(super) message: Option<Box<Message<'e>>>,
     /// A piece of the message, in a stream.
-    #[serde(borrow, default, deserialize_with = "fields")]
-    pub(super) delta: Message<'e>,
+    #[serde(borrow, default, deserialize_with = "message")]
+    pub(super) delta: Option<Box<Message<'e>>>,
     /// The text in the older Completions API.
     #[serde(borrow, default)]
     pub(super) text: Str<'e>,
@@ -67,6 +67,13 @@ pub(super) struct Choice<'e> {
     pub(super) error: Value,
     #[serde(borrow, default)]
     pub(super) finish_reason: Str<'e>,
+}
+
+/// Deserializes a message into a box: it is large, and a choice would move it several times.
+fn message<'de: 'e, 'e, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Box<Message<'e>>>, D::Error> {
+    fields(deserializer).map(Some)
 }
 
 #[derive(Default, Deserialize)]
