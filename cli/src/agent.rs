@@ -1,5 +1,6 @@
 use std::cell::Cell;
 use std::error::Error;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +59,8 @@ pub struct AgentArgs {
     #[arg(long, help_heading = "Agent")]
     pub approve: bool,
 
-    /// Maximum number of model calls for one task
+    /// Maximum number of model calls for one task. Without it: 10 rounds of
+    /// tool calls
     #[arg(long, help_heading = "Agent", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_model_calls: Option<u64>,
 
@@ -104,11 +106,12 @@ impl AgentArgs {
             self.model = self.model.or(&config).map_err(named)?;
             self.system = self.system.or(config.system);
             self.selector |= config.selector;
-            self.max_output_tokens = self.max_output_tokens.or(config.max_output_tokens);
+            self.max_output_tokens =
+                self.max_output_tokens.or(config.max_output_tokens.map(NonZeroU64::get));
         }
         self.approve |= config.approve;
-        self.max_model_calls = self.max_model_calls.or(config.max_model_calls);
-        self.max_time = self.max_time.or(config.max_time);
+        self.max_model_calls = self.max_model_calls.or(config.max_model_calls.map(NonZeroU64::get));
+        self.max_time = self.max_time.or(config.max_time.map(NonZeroU64::get));
         Ok(self)
     }
 
@@ -135,6 +138,11 @@ impl AgentArgs {
 
         let mut limits = Limits::default();
         limits.budget.model_calls = args.max_model_calls;
+        if let Some(calls) = args.max_model_calls {
+            // Each round has a model call. The default limit of rounds must not end a run before.
+            let rounds = u32::try_from(calls).unwrap_or(u32::MAX);
+            limits.max_iterations = limits.max_iterations.max(rounds);
+        }
         limits.max_time = args.max_time.map(Duration::from_secs);
         // A selection and a structured answer are JSON for the program, not text for the user.
         let streams = !args.model.no_stream && !args.selector && args.schema.is_none();

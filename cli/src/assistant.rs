@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use toolwright_journal::{Journal, JournalError, RunStatus, RunSummary};
 use toolwright_mcp::McpClient;
 use toolwright_module::approval::Approval;
-use toolwright_module::budget::Ledger;
+use toolwright_module::budget::{Ledger, LimitKind};
 use toolwright_module::error::Stage;
 use toolwright_module::{Cancellation, Context, Contract, Error as ModuleError, Message};
 use toolwright_orchestrator::perform::with_decider;
@@ -71,7 +71,8 @@ impl End {
     #[must_use]
     pub fn code(&self) -> ExitCode {
         match self {
-            Self::Finished(_) => ExitCode::SUCCESS,
+            Self::Finished(finished) if finished.ending == Ending::Answered => ExitCode::SUCCESS,
+            Self::Finished(_) => ExitCode::from(3),
             Self::Failed => ExitCode::FAILURE,
             Self::Cancelled => ExitCode::from(130),
         }
@@ -366,6 +367,9 @@ impl Assistant {
                     let limit = finished.limit.map(|limit| format!(", {limit}"));
                     let limit = limit.unwrap_or_default();
                     note(&format!("(the run ended at a limit: {:?}{limit})", finished.ending));
+                    if finished.limit == Some(LimitKind::Iterations) {
+                        note("(--max-model-calls allows more)");
+                    }
                 }
                 note(&cost);
                 End::Finished(Box::new(finished))

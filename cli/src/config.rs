@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fs;
 use std::io::ErrorKind;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -32,7 +33,7 @@ pub(crate) struct Config {
     pub(crate) api: Option<String>,
     pub(crate) key_env: Option<String>,
     pub(crate) key_file: Option<PathBuf>,
-    pub(crate) timeout: Option<u64>,
+    pub(crate) timeout: Option<NonZeroU64>,
     pub(crate) temperature: Option<f32>,
     #[serde(default)]
     pub(crate) no_stream: bool,
@@ -45,9 +46,9 @@ pub(crate) struct Config {
     pub(crate) selector: bool,
     #[serde(default)]
     pub(crate) approve: bool,
-    pub(crate) max_model_calls: Option<u64>,
-    pub(crate) max_time: Option<u64>,
-    pub(crate) max_output_tokens: Option<u64>,
+    pub(crate) max_model_calls: Option<NonZeroU64>,
+    pub(crate) max_time: Option<NonZeroU64>,
+    pub(crate) max_output_tokens: Option<NonZeroU64>,
     pub(crate) journal: Option<PathBuf>,
     #[serde(default)]
     pub(crate) no_journal: bool,
@@ -78,6 +79,26 @@ impl ConfigArgs {
             }
             text => text.map_err(|error| named(&error))?,
         };
-        Ok(toml::from_str(&text).map_err(|error| named(&error))?)
+        Ok(toml::from_str(&text).map_err(|error| named(&without_values(&error, &text)))?)
+    }
+}
+
+/// Returns the text of an error with the number of its line and the name of its option. Values of the
+/// file are left out: some users write a key or a token into it.
+fn without_values(error: &toml::de::Error, text: &str) -> String {
+    let mut message = error.message().to_owned();
+    if let (Some(first), Some(last)) = (message.find(" \""), message.rfind('"')) {
+        message.replace_range(first..=last, "");
+    }
+    let start = error.span().map_or(0, |span| span.start);
+    let before = text.get(..start).unwrap_or_default();
+    let line = before.matches('\n').count();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let option = text.lines().nth(line).and_then(|line| line.split_once('='));
+    let option =
+        option.map(|(option, _)| option.trim()).filter(|option| option.chars().all(is_name));
+    match option.filter(|option| !message.contains(option)) {
+        Some(option) => format!("line {}, {option}: {message}", line + 1),
+        None => format!("line {}: {message}", line + 1),
     }
 }

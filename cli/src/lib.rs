@@ -35,7 +35,7 @@ pub use input::Input;
 pub use mcp::McpCommandArgs;
 pub use model::{NoModel, ServerArgs};
 pub use run::{RecordArgs, ReplayArgs, RunArgs};
-pub use show::{Screen, note, printable, say, summary, tell, visible};
+pub use show::{Screen, note, printable, say, summary, tell, visible, write_error};
 pub use signals::terminated;
 pub use toolbox::ToolArgs;
 pub use tools::ToolsArgs;

@@ -23,7 +23,7 @@ Examples:
   toolwright chat --model anthropic:claude-haiku-4-5 --tools files:.
   toolwright tools list --tools text
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C, 143 SIGTERM."
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 ended at a limit, 130 Ctrl-C, 143 SIGTERM."
 )]
 struct Args {
     #[command(subcommand)]
@@ -118,7 +118,14 @@ fn main() -> ExitCode {
     });
     // A read from a terminal cannot be cancelled.
     runtime.shutdown_background();
-    ended.unwrap_or_else(|error| failed(&*error))
+    let code = ended.unwrap_or_else(|error| failed(&*error));
+    match toolwright_cli::write_error() {
+        None => code,
+        Some(error) => {
+            note(&format!("error: the output is not complete: {error}"));
+            ExitCode::FAILURE
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 use std::error::Error;
 use std::fmt;
 use std::net::IpAddr;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -296,7 +297,7 @@ impl ServerArgs {
             self.api = api.map_err(|error| format!("api: {error}"))?;
         }
         self.key_file = self.key_file.or_else(|| config.key_file.clone());
-        self.timeout = self.timeout.or(config.timeout);
+        self.timeout = self.timeout.or(config.timeout.map(NonZeroU64::get));
         self.temperature = self.temperature.or(config.temperature);
         Ok(self)
     }
@@ -463,13 +464,6 @@ impl ModelArgs {
     ///
     /// If an argument is not valid.
     pub(crate) async fn find(&self) -> Result<Option<Chosen>, Box<dyn Error>> {
-        // Check this before the run, because a run costs money.
-        if let Some(folder) = self.record.as_deref().and_then(Path::parent)
-            && folder != Path::new("")
-            && !folder.is_dir()
-        {
-            return Err(format!("there is no folder {}", folder.display()).into());
-        }
         let mut server = self.server.clone();
         if self.record.is_some() && server.temperature.is_none() {
             // A new recording then has the same replies, as far as the model allows.

@@ -1,8 +1,9 @@
 //! The command `run`: one task.
 
 use std::error::Error;
+use std::fs::{self, OpenOptions};
 use std::io::{self, IsTerminal, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -49,6 +50,10 @@ Examples:
 pub struct RecordArgs {
     /// The file to write. Known forms of keys are masked, but read it before you publish it
     file: PathBuf,
+
+    /// Overwrite the file
+    #[arg(long)]
+    force: bool,
 
     #[command(flatten)]
     run: RunArgs,
@@ -103,6 +108,7 @@ impl RecordArgs {
     /// If an argument is not valid, or the task cannot be started.
     pub async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
         let RunArgs { agent, journal, task: words, .. } = self.run;
+        check_writable(&self.file, self.force)?;
         // The rest of a run that was cut off would be half a recording.
         carry_out(task(words)?, agent.recording_in(self.file), &journal, true).await
     }
@@ -128,6 +134,25 @@ impl ReplayArgs {
         }
         carry_out(task, self.agent.replaying(recorded), &self.journal, true).await
     }
+}
+
+/// Checks that a recording can be written, before the replies cost money.
+fn check_writable(file: &Path, overwrites: bool) -> Result<(), Box<dyn Error>> {
+    if file.exists() && !overwrites {
+        return Err(format!("{} exists; --force overwrites it", file.display()).into());
+    }
+    if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty())
+        && !folder.is_dir()
+    {
+        return Err(format!("there is no folder {}", folder.display()).into());
+    }
+    let is_new = !file.exists();
+    let opened = OpenOptions::new().append(true).create(true).open(file);
+    opened.map_err(|error| format!("{}: {error}", file.display()))?;
+    if is_new {
+        fs::remove_file(file)?;
+    }
+    Ok(())
 }
 
 async fn carry_out(

@@ -1,5 +1,6 @@
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anstream::{stderr, stdout};
@@ -70,8 +71,8 @@ impl Screen {
     /// Shows an event.
     pub fn show(&self, event: &Event) {
         self.rest();
-        // Write errors are ignored: closed output is not a reason to end the run.
-        let _ = match &event.kind {
+        // Closed output is not a reason to end the run.
+        let written = match &event.kind {
             EventKind::TextDelta { text } => self.write(text),
             EventKind::ModelReplied { .. } if self.is_mid_line() => self.write("\n"),
             EventKind::ToolStarted { call } => {
@@ -100,6 +101,7 @@ impl Screen {
             }
             _ => Ok(()),
         };
+        keep_error(written);
         match &event.kind {
             EventKind::ToolStarted { call } => {
                 self.wait_for(format!("running {}", visible(&call.name)));
@@ -125,17 +127,35 @@ impl Screen {
     }
 }
 
+/// The first error of writing to stdout.
+static WRITE_ERROR: Mutex<Option<io::Error>> = Mutex::new(None);
+
+/// Keeps the error for [`write_error`]. A closed pipe is none: the reader has what it wants.
+fn keep_error(written: io::Result<()>) {
+    if let Err(error) = written
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        WRITE_ERROR.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+}
+
+/// Returns the first error of writing to stdout, such as that of a full disk.
+pub fn write_error() -> Option<io::Error> {
+    WRITE_ERROR.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
 /// Prints a line on stdout.
 ///
 /// Unlike `println!`, it does not panic if the output is closed.
 pub fn say(text: &str) {
-    let _ = writeln!(io::stdout(), "{}", printable(text));
+    let mut out = io::stdout().lock();
+    keep_error(writeln!(out, "{}", printable(text)).and_then(|()| out.flush()));
 }
 
 /// Prints a heading with the text below it on stdout.
 pub(crate) fn say_below(heading: &str, text: &str) {
     let heading = printable(heading);
-    let _ = writeln!(stdout(), "{CALL}{heading}{CALL:#}{}", printable(text));
+    keep_error(writeln!(stdout(), "{CALL}{heading}{CALL:#}{}", printable(text)));
 }
 
 /// Prints JSON on stdout: on several lines at a terminal, otherwise on one.
@@ -152,7 +172,7 @@ pub fn tell(value: &impl Serialize) {
     if let Ok(mut line) = serde_json::to_vec(value) {
         line.push(b'\n');
         let mut out = io::stdout().lock();
-        let _ = out.write_all(&line).and_then(|()| out.flush());
+        keep_error(out.write_all(&line).and_then(|()| out.flush()));
     }
 }
 

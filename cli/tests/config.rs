@@ -58,7 +58,11 @@ fn a_fault_of_the_file_is_named() {
     let folder = TempDir::new().unwrap();
     for (text, said) in [
         ("modle = \"small\"", "unknown field `modle`"),
-        ("max-time = \"long\"", "max-time"),
+        ("max-time = \"long\"", "line 1, max-time: invalid type: string, expected a nonzero u64"),
+        (
+            "no-stream = true\nmax-model-calls = 0",
+            "line 2, max-model-calls: invalid value: integer `0`",
+        ),
         ("tools = [\"mail\"]", "there is no such toolset"),
         ("model = \"groq\"", "name a model of groq"),
         ("model =", "config.toml"),
@@ -67,6 +71,23 @@ fn a_fault_of_the_file_is_named() {
         let ran = run(with(folder.path()).args(["--no-journal", "Hi."]));
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
         assert!(ran.stderr.contains(said), "{text}: {}", ran.stderr);
+    }
+    // A secret in the file does not get into the error.
+    for text in [
+        "OPENAI_API_KEY = \"sk-secret\"",
+        "mcp = \"server --token sk-secret\"",
+        "mcp = [\"server --token sk-secret",
+        "mcp = [\"server --token sk-secret\", 1]",
+        "model = sk-secret",
+        "system = 'sk-secret",
+        "\"sk-secret",
+    ] {
+        write(folder.path(), "config.toml", text);
+        for json in [&[][..], &["--json"]] {
+            let ran = run(with(folder.path()).args(json).args(["--no-journal", "Hi."]));
+            assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+            assert!(!(ran.stdout + &ran.stderr).contains("secret"), "{text}");
+        }
     }
     let ran = run(program("run").args(["--config", "no/such.toml", "Hi."]));
     assert!(ran.stderr.contains("the configuration no/such.toml: No such file"), "{}", ran.stderr);

@@ -11,7 +11,11 @@ fn every_command_has_help_with_examples() {
     let commands = listed.lines().filter_map(|line| line.split_whitespace().next());
     let commands: Vec<&str> = commands.filter(|command| *command != "help").collect();
     assert!(commands.len() >= 9 && commands.contains(&"run"), "{commands:?}");
-    assert!(ran.stdout.contains("Exit codes: 0 done, 1 failed, 2 wrong usage"), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("Exit codes: 0 done, 1 failed, 2 wrong usage, 3 ended at a limit"),
+        "{}",
+        ran.stdout
+    );
     for command in commands {
         let ran = run(program(command).arg("--help"));
         assert_eq!(ran.code, Some(0), "{command}: {}", ran.stderr);

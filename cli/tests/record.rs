@@ -91,7 +91,18 @@ fn a_recording_that_cannot_be_written_is_found_out_before_the_model_is_asked() {
     let ran = run(record(&server, "no/such/folder/run.json".as_ref()).arg("Hi."));
     assert_eq!(ran.code, Some(1));
     assert_eq!(ran.stderr, "error: there is no folder no/such/folder\n");
+
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("run.json");
+    fs::write(&file, "{}").unwrap();
+    let ran = run(record(&server, &file).arg("Hi."));
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.ends_with("run.json exists; --force overwrites it\n"), "{}", ran.stderr);
+    let ran = run(record(&server, folder.path()).args(["--force", "Hi."]));
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     assert!(server.asked().is_empty());
+    let ran = run(record(&server, &file).args(["--force", "Hi."]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
 }
 
 #[test]

@@ -289,9 +289,46 @@ fn no_server_outlives_the_program_however_it_ends() {
 fn a_limit_of_time_ends_the_task() {
     let silent = Server::start(&[""]);
     let ran = run(task(&silent).args(["--max-time", "1", "Wait."]));
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "\n"), "{}", ran.stderr);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(3), "\n"), "{}", ran.stderr);
     let said = "(the run ended at a limit: LimitReached, time)";
     assert!(ran.stderr.contains(said), "{}", ran.stderr);
+}
+
+#[test]
+fn model_calls_are_limited_as_the_user_says() {
+    let mut replies: Vec<String> = (0..12).map(|_| call("memory_count", "{}")).collect();
+    replies.push(says("None."));
+    let model = server(&replies);
+    let ran = run(task(&model).arg("Count."));
+    assert_eq!(ran.code, Some(3), "{}", ran.stderr);
+    assert!(ran.stderr.contains("(--max-model-calls allows more)"), "{}", ran.stderr);
+    let model = server(&replies);
+    let ran = run(task(&model).args(["--max-model-calls", "20", "Count."]));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "None.\n"), "{}", ran.stderr);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_cannot_be_written_is_a_failure_and_a_closed_pipe_is_not() {
+    use std::fs::OpenOptions;
+    use std::process::Stdio;
+
+    for arguments in [&["--json", "Hi."][..], &["Hi."]] {
+        let model = server(&[says("Hello.")]);
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut command = task(&model);
+        let ran = command.args(arguments).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        let stderr = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains("error: the output is not complete: No space left"), "{stderr}");
+
+        let model = server(&[says("Hello.")]);
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = task(&model);
+        let ran = command.args(arguments).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(ran.status.code(), Some(0), "{}", String::from_utf8_lossy(&ran.stderr));
+    }
 }
 
 #[test]
@@ -436,11 +473,11 @@ fn a_servers_names_do_not_steer_the_terminal() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn output_that_nobody_reads_is_no_reason_to_panic() {
+fn output_that_cannot_be_written_is_no_reason_to_panic() {
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let mut command = program("run");
     let command = command.args(["--offline", "--no-journal", TASK]).stdout(full()).stderr(full());
-    assert_eq!(command.status().unwrap().code(), Some(0));
+    assert_eq!(command.status().unwrap().code(), Some(1));
 }
 
 #[cfg(unix)]

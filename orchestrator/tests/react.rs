@@ -118,6 +118,21 @@ async fn an_answer_in_prose_gets_a_request_for_finish() {
 }
 
 #[tokio::test]
+async fn an_output_written_as_text_is_the_answer_if_it_fits_exactly() {
+    let (agent, asked) = react::<Inspect>([Reply::text(format!("\n{OUTPUT}\n"))]);
+    let finished = agent.run(inspect(), &soon()).await.unwrap();
+    assert_eq!((finished.answer.people, asked.requests().len()), (Some(2), 1));
+
+    // These may be something else than the answer.
+    for text in ["[]", "\"tidy\"", "{}", &format!("For example:\n{OUTPUT}"), r#"{"rooms": ["a"]}"#]
+    {
+        let (agent, asked) = react::<Inspect>([Reply::text(text), finish("1", OUTPUT)]);
+        agent.run(inspect(), &soon()).await.unwrap();
+        assert_eq!(asked.requests().len(), 2, "{text}");
+    }
+}
+
+#[tokio::test]
 async fn finish_beside_other_calls_does_not_end_the_run() {
     let early = Reply::calls([
         crate::support::call("1", "look", "hall"),

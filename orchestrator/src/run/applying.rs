@@ -5,14 +5,14 @@ use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
 use serde::de::IgnoredAny;
+use serde_json::Value;
 use toolwright_module::approval::Decision;
 use toolwright_module::budget::LimitKind;
 use toolwright_module::event::Ending;
 use toolwright_module::message::{Part, ReplyPart, ToolResult};
 use toolwright_module::model::Finish;
 use toolwright_module::{Message, Repaired, Reply, ToolCall};
-use toolwright_signature::Contract;
-use toolwright_signature::Repair;
+use toolwright_signature::{Contract, Policy, Repair};
 
 use crate::limits::cut;
 use crate::repaired_call::RepairedCall;
@@ -218,7 +218,8 @@ impl Run {
         calls.next().is_none().then(|| only.arguments.clone())
     }
 
-    /// Handles a reply without calls. It is the answer, unless it is empty or the run is typed.
+    /// Handles a reply without calls. It is the answer, unless it is empty, or the run is typed and
+    /// the text is not an output.
     fn take_text(&mut self, text: String, finish: &Finish) {
         match finish {
             Finish::Length => return self.end(text, Ending::CutOff),
@@ -228,7 +229,13 @@ impl Run {
             Finish::Paused => return self.next_round([]),
             _ => {}
         }
-        let nudge = if self.state.output.is_some() {
+        let nudge = if let Some(output) = &self.state.output {
+            // Small models write the output instead of calling `finish` with it.
+            let is_output = text.trim_start().starts_with('{')
+                && output.read_output_with::<Value>(&text, Policy::Exact).is_ok();
+            if is_output {
+                return self.end(text, Ending::Answered);
+            }
             "Call the tool `finish` with the answer, or another tool if you still need one."
         } else if text.trim().is_empty() {
             "Your answer was empty. Answer the task."
