@@ -287,7 +287,7 @@ impl<'a> Comparing<'a> {
             return true;
         }
         let values = match ours.shape {
-            Shape::Values => Some(ours.listed()),
+            Shape::Values => Some(self.listed(comes)),
             _ => all_of(own).filter(|_| matches!(theirs.shape, Shape::Values | Shape::Union(_))),
         };
         match (&theirs.shape, values) {
@@ -298,6 +298,14 @@ impl<'a> Comparing<'a> {
             (Shape::Union(members), None) => self.some_member(comes, own, kinds, members, takes),
             _ => self.plain(comes, own, kinds, takes),
         }
+    }
+
+    /// Returns the listed values of the sender that fit the further rules beside them.
+    fn listed(&self, comes: Id) -> Vec<&'a Value> {
+        let graph = &self.comes.graph;
+        let ours = graph.node(comes);
+        let fits = |value: &Value| ours.also.iter().all(|part| graph.takes(*part, value));
+        ours.listed().into_iter().filter(|value| fits(value)).collect()
     }
 
     /// Compares nodes that are not unions or references, where `comes` is not a list of values.

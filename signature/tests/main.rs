@@ -21,6 +21,7 @@ mod all_optional;
 mod changes;
 mod checked;
 mod comparing;
+mod constructs;
 mod contracts;
 mod dialects;
 mod differential;

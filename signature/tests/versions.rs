@@ -103,10 +103,10 @@ fn contract(schema: &Value) -> Option<Contract> {
 }
 
 /// Numbers that depend only on the number of the pair.
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    fn roll(&mut self, below: usize) -> usize {
+    pub(crate) fn roll(&mut self, below: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -298,7 +298,7 @@ fn kind(rule: &ChangedRule) -> &'static str {
     kind.map_or("types", |(kind, _)| kind)
 }
 
-fn setting(name: &str, default: usize) -> usize {
+pub(crate) fn setting(name: &str, default: usize) -> usize {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 

@@ -54,6 +54,7 @@ pub(crate) fn normal(root: &Value) -> Checked<Value> {
         pointers: HashMap::new(),
         numbers: HashMap::new(),
         waiting: VecDeque::new(),
+        closed: HashMap::new(),
         merging: Vec::new(),
         contradiction: None,
         steps: 0,
@@ -75,6 +76,8 @@ struct Normal<'a> {
     numbers: HashMap<String, usize>,
     /// Definitions that are used but not converted yet: pointer and name.
     waiting: VecDeque<(String, String)>,
+    /// The references to a definition with a rule for its undeclared fields, and that rule.
+    closed: HashMap<String, Value>,
     /// The references that are being merged.
     merging: Vec<String>,
     /// The first place where two parts excluded each other.
@@ -100,7 +103,8 @@ impl<'a> Normal<'a> {
         let mut definitions = Map::new();
         while let Some((pointer, name)) = self.waiting.pop_front() {
             let path = format!("#/{DEFINITIONS}/{name}");
-            let definition = self.node(self.at(&pointer), &path)?;
+            let definition = self.definition(&pointer, &reference_to(&name), &path)?;
+            let definition = self.finish(definition, &path)?;
             definitions.insert(name, definition);
         }
         // Some definitions were merged and are not used any more.
@@ -199,20 +203,17 @@ impl<'a> Normal<'a> {
 
     /// Returns an object with `additionalProperties`, if it has none.
     ///
-    /// A union is closed in each member, because the normal form has nothing beside a union, and so
-    /// is the target of a reference. The target of a reference that is being merged stays open: it
-    /// would never end.
+    /// A union is closed in each member, because the normal form has nothing beside a union. Instead
+    /// of the target of a reference, a further definition is closed: it may contain itself.
     fn closed(&mut self, schema: Value, rest: &Value, path: &str) -> Checked<Value> {
+        self.spend(path)?;
         let Value::Object(mut map) = schema else {
             return Ok(schema);
         };
-        if let Some(reference) = text(&map, "$ref").map(str::to_owned) {
-            if self.merging.contains(&reference) {
-                return Ok(map.into());
-            }
-            map.shift_remove("$ref");
-            let target = self.inlined_with(&reference, map, path)?;
-            return self.closed(target, rest, path);
+        if let Some(reference) = text(&map, "$ref") {
+            let reference = self.closed_reference(reference, rest);
+            map.insert("$ref".into(), reference.into());
+            return Ok(map.into());
         }
         for keyword in ["anyOf", "oneOf"] {
             if let Some(Value::Array(members)) = map.get_mut(keyword).map(Value::take) {
@@ -223,6 +224,27 @@ impl<'a> Normal<'a> {
         }
         map.entry("additionalProperties").or_insert_with(|| rest.clone());
         Ok(map.into())
+    }
+
+    /// Returns the reference to a definition that has a rule for its undeclared fields.
+    fn closed_reference(&mut self, reference: &str, rest: &Value) -> String {
+        // It has a rule already.
+        if self.closed.contains_key(reference) {
+            return reference.to_owned();
+        }
+        let pointer = self.pointers.get(reference).cloned().unwrap_or_default();
+        // Not the pointer of any schema.
+        let key = format!("{rest}{pointer}");
+        if let Some(known) = self.names.get(&key) {
+            return known.clone();
+        }
+        let name = self.name_of(&pointer);
+        let reference = reference_to(&name);
+        self.names.insert(key, reference.clone());
+        self.pointers.insert(reference.clone(), pointer.clone());
+        self.closed.insert(reference.clone(), rest.clone());
+        self.waiting.push_back((pointer, name));
+        reference
     }
 
     /// Returns the value of a keyword with its schemas in the normal form; `None` for a keyword that
@@ -291,16 +313,21 @@ impl<'a> Normal<'a> {
     /// "/$defs/A" → "#/$defs/A"        "/properties/a" → "#/$defs/a", or "#/$defs/a_2" if `a` is taken
     /// ```
     fn name(&mut self, pointer: String) -> String {
-        let last = pointer.rsplit('/').next().unwrap_or("");
-        let last = plain_name(&last.replace("~1", "/").replace("~0", "~"));
-        let last = if last.is_empty() { "definition".to_owned() } else { last };
-        let number = self.numbers.entry(last.clone()).or_insert(1);
-        let name = free_name(&last, number, |name| self.pointers.contains_key(&reference_to(name)));
+        let name = self.name_of(&pointer);
         let reference = reference_to(&name);
         self.names.insert(pointer.clone(), reference.clone());
         self.pointers.insert(reference.clone(), pointer.clone());
         self.waiting.push_back((pointer, name));
         reference
+    }
+
+    /// Returns a name for a definition that no other has.
+    fn name_of(&mut self, pointer: &str) -> String {
+        let last = pointer.rsplit('/').next().unwrap_or("");
+        let last = plain_name(&last.replace("~1", "/").replace("~0", "~"));
+        let last = if last.is_empty() { "definition".to_owned() } else { last };
+        let number = self.numbers.entry(last.clone()).or_insert(1);
+        free_name(&last, number, |name| self.pointers.contains_key(&reference_to(name)))
     }
 
     /// Resolves aliases: definitions that consist of a reference only.
@@ -340,9 +367,18 @@ impl<'a> Normal<'a> {
         }
         let pointer = self.pointers.get(reference).cloned().unwrap_or_default();
         self.merging.push(reference.to_owned());
-        let target = self.gather(self.at(&pointer), path);
+        let target = self.definition(&pointer, reference, path);
         self.merging.pop();
         target
+    }
+
+    /// Merges all rules of the target of a reference.
+    fn definition(&mut self, pointer: &str, reference: &str, path: &str) -> Checked<Value> {
+        let target = self.gather(self.at(pointer), path)?;
+        match self.closed.get(reference).cloned() {
+            Some(rest) => self.closed(target, &rest, path),
+            None => Ok(target),
+        }
     }
 }
 
