@@ -43,7 +43,7 @@ pub(crate) use self::objects::ABSENT;
 use crate::error::{Refusal, Side, shortened_path, shown};
 use crate::limits::{ANALYSIS_STEPS, REPORTED, WALK_DEPTH};
 use crate::schema::graph::{Id, Schemas, Shape};
-use crate::schema::keywords::{Role, is_annotation, keyword as known};
+use crate::schema::keywords::{Keywords, Role, is_annotation, keyword as known};
 use crate::schema::types::Types;
 use crate::schema::{is_object, normal};
 use crate::wire_shapes::RESULT;
@@ -287,7 +287,7 @@ impl<'a> Comparing<'a> {
             return true;
         }
         let values = match ours.shape {
-            Shape::Values => Some(ours.listed()),
+            Shape::Values => Some(self.listed(comes)),
             _ => all_of(own).filter(|_| matches!(theirs.shape, Shape::Values | Shape::Union(_))),
         };
         match (&theirs.shape, values) {
@@ -298,6 +298,20 @@ impl<'a> Comparing<'a> {
             (Shape::Union(members), None) => self.some_member(comes, own, kinds, members, takes),
             _ => self.plain(comes, own, kinds, takes),
         }
+    }
+
+    /// Returns the listed values of the sender that fit the further rules beside them.
+    fn listed(&self, comes: Id) -> Vec<&'a Value> {
+        /// Number of bytes.
+        const LARGE: usize = 500;
+        let graph = &self.comes.graph;
+        let ours = graph.node(comes);
+        // The check of a large value could end at its limit of work.
+        let is_large = |value: &Value| value.to_string().len() > LARGE;
+        let fits = |value: &Value| {
+            ours.also.iter().all(|part| graph.takes(*part, value) || is_large(value))
+        };
+        ours.listed().into_iter().filter(|value| fits(value)).collect()
     }
 
     /// Compares nodes that are not unions or references, where `comes` is not a list of values.
@@ -349,17 +363,31 @@ impl<'a> Comparing<'a> {
         let (from, to) = (self.comes, self.takes);
         let (ours, theirs) = (from.words(comes), to.words(takes));
         let parts = &from.graph.node(comes).also;
+        // Equal rules may judge the object differently once a null is left out.
+        let same = !(own.meets(Types::OBJECT) && self.leaves_out(comes, takes));
         let mut fits = true;
         for part in &to.graph.node(takes).also {
             if !self.spend(parts.len()) {
                 return false;
             }
-            if !parts.iter().any(|own| is_alike(from.source(*own), to.source(*part))) {
+            let is_part = |own: &Id| is_alike(from.source(*own), to.source(*part));
+            if !(same && parts.iter().any(is_part)) {
                 fits &= self.fit(comes, own, *part);
             }
         }
-        let alike =
-            |keyword: &str, rule: &Value| ours.get(keyword).is_some_and(|own| is_alike(own, rule));
+        let equal = |keyword: &str| match (ours.get(keyword), theirs.get(keyword)) {
+            (Some(ours), Some(theirs)) => is_alike(ours, theirs),
+            (ours, theirs) => ours.is_none() && theirs.is_none(),
+        };
+        let alike = |keyword: &str, rule: &Value| match keyword {
+            "contains" | "minContains" | "maxContains" => contains_as_many(ours, theirs),
+            // It is about the items that no other keyword is about.
+            "unevaluatedItems" => {
+                let others = ["prefixItems", "items", "contains", "allOf", "if", "then", "else"];
+                equal(keyword) && others.into_iter().all(equal)
+            }
+            _ => same && ours.get(keyword).is_some_and(|own| is_alike(own, rule)),
+        };
         let apart = theirs.iter().filter(|(keyword, rule)| {
             *keyword != "allOf" && is_rule(keyword, own) && !alike(keyword, rule)
         });
@@ -446,6 +474,20 @@ fn takes_all(schemas: &Schemas<'_>, id: Id) -> bool {
 fn is_rule(keyword: &str, types: Types) -> bool {
     let rule = known(keyword).filter(|known| known.role == Role::Rule);
     keyword != "contentSchema" && rule.is_some_and(|rule| types.meets(rule.of))
+}
+
+/// Whether a list with the first rules contains as many items of a kind as the second rules ask for.
+/// Without `contains`, its counts have no meaning.
+fn contains_as_many(comes: &Keywords, takes: &Keywords) -> bool {
+    let Some(kind) = takes.get("contains") else {
+        return true;
+    };
+    let count = |map: &Keywords, keyword: &str| map.get(keyword).and_then(Value::as_f64);
+    let least = |map| count(map, "minContains").unwrap_or(1.0);
+    let most = |map| count(map, "maxContains").unwrap_or(f64::INFINITY);
+    comes.get("contains").is_some_and(|own| is_alike(own, kind))
+        && least(comes) >= least(takes)
+        && most(comes) <= most(takes)
 }
 
 /// Returns all values of types that have only a few.

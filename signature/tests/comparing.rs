@@ -1020,3 +1020,144 @@ fn at_most_50_differences_are_listed() {
     let contract = |kind| Contract::dynamic("take", "", many(kind), None).unwrap();
     assert_eq!(contract("string").differences(&contract("integer")).len(), 50);
 }
+
+/// Pairs of schemas with a value that fits the first and not the second.
+fn narrowed() -> Vec<(&'static str, Value, Value, Value)> {
+    let refers = |beside: Value| {
+        let mut schema = json!({
+            "$defs": {
+                "A": {"type": "object", "properties": {"a": {"type": "integer"}}},
+                "B": {"type": "object", "properties": {"c": {"type": "integer"}}},
+            },
+        });
+        schema["properties"] = json!({ "v": beside });
+        schema
+    };
+    let open = json!({
+        "type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": true,
+    });
+    let below = |schema: Value| json!({"type": "object", "properties": {"v": schema}});
+    let fields = |mut schema: Value, both: &Value| {
+        schema["type"] = json!("object");
+        schema["properties"]["a"] = json!({"type": "integer"});
+        schema.as_object_mut().unwrap().extend(both.as_object().unwrap().clone());
+        schema
+    };
+    let nulls = |rule: Value| {
+        let before = json!({
+            "properties": {"b": {"type": ["integer", "null"]}}, "required": ["a", "b"],
+        });
+        let now = json!({"properties": {"b": {"type": "integer"}}, "required": ["a"]});
+        (fields(before, &rule), fields(now, &rule), json!({"a": 1, "b": null}))
+    };
+    let (needs, needs_now, null) = nulls(json!({"dependentRequired": {"a": ["b"]}}));
+    let (then, then_now, _) =
+        nulls(json!({"if": {"required": ["a"]}, "then": {"required": ["b"]}}));
+    vec![
+        (
+            "unevaluated beside a reference",
+            below(open.clone()),
+            refers(json!({"$ref": "#/$defs/A", "unevaluatedProperties": false})),
+            json!({"v": {"a": 1, "b": 1}}),
+        ),
+        (
+            "unevaluated beside references",
+            below(open),
+            refers(json!({
+                "anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}],
+                "unevaluatedProperties": false,
+            })),
+            json!({"v": {"a": 1, "b": 1}}),
+        ),
+        (
+            "a name that matches two patterns",
+            json!({"type": "object", "patternProperties": {"^x-": {"type": "string"}}}),
+            json!({"type": "object", "patternProperties": {
+                "^x-": {"type": "string"}, "-id$": {"type": "string", "pattern": "^[0-9]+$"},
+            }}),
+            json!({"x-id": "abc"}),
+        ),
+        (
+            "rules beside listed lists",
+            below(json!({"type": "array", "enum": [[1], [2, 3]]})),
+            below(json!({"type": "array", "enum": [[1], [2, 3]], "maxItems": 1})),
+            json!({"v": [2, 3]}),
+        ),
+        (
+            "rules beside listed objects",
+            below(json!({"enum": [{"a": 1}, {"b": 2}]})),
+            below(json!({"enum": [{"a": 1}, {"b": 2}], "required": ["a"]})),
+            json!({"v": {"b": 2}}),
+        ),
+        ("a null that another field asks for", needs, needs_now, null.clone()),
+        ("a null that a rule asks for", then, then_now, null),
+        (
+            "fewest of a kind",
+            below(json!({"type": "array", "contains": {"type": "integer"}, "minContains": 0})),
+            below(json!({"type": "array", "contains": {"type": "integer"}})),
+            json!({"v": []}),
+        ),
+        (
+            "unevaluated items",
+            below(json!({
+                "type": "array", "unevaluatedItems": false,
+                "prefixItems": [{"type": "integer"}, {"type": "integer"}],
+            })),
+            below(json!({
+                "type": "array", "prefixItems": [{"type": "integer"}], "unevaluatedItems": false,
+            })),
+            json!({"v": [1, 2]}),
+        ),
+        (
+            "a closed object and patterns",
+            below(json!({
+                "type": "object", "properties": {"c": {"type": "integer"}},
+                "patternProperties": {"^x": {"type": "integer"}}, "additionalProperties": false,
+            })),
+            below(json!({"allOf": [
+                {
+                    "type": "object", "properties": {"c": {"type": "integer"}},
+                    "additionalProperties": false,
+                },
+                {"type": "object", "patternProperties": {"^x": {"type": "integer"}}},
+            ]})),
+            json!({"v": {"x1": 1}}),
+        ),
+    ]
+}
+
+#[test]
+fn a_narrower_schema_is_reported_on_both_sides_and_read_as_it_says() {
+    let object = || json!({"type": "object"});
+    for (case, wide, narrow, value) in narrowed() {
+        let contract =
+            |input, output| Contract::dynamic("tool", "", input, Some(output)).expect(case);
+        for (before, now, side) in [
+            (contract(wide.clone(), object()), contract(narrow.clone(), object()), Side::Input),
+            (contract(object(), narrow.clone()), contract(object(), wide.clone()), Side::Output),
+        ] {
+            let found = ContractChange::between(&[before], &[now]);
+            let breaks = found.iter().any(|change| !change.breaks().is_empty());
+            assert!(breaks, "{case}, {side}: {found:?}");
+        }
+        // The same schema breaks nothing.
+        for schema in [&wide, &narrow] {
+            let twice = [1, 2].map(|number| {
+                let mut schema = schema.clone();
+                schema["description"] = json!(format!("Version {number}."));
+                contract(schema, object())
+            });
+            let [before, now] = twice;
+            let found = ContractChange::between(&[before], &[now]);
+            let breaks = found.iter().any(|change| !change.breaks().is_empty());
+            assert!(!breaks, "{case}: {found:?}");
+        }
+        let read = contract(narrow.clone(), object()).read::<Value>(&value.to_string());
+        // Reading does not know `if`. It takes out the null, and the implementation refuses the call.
+        if narrow.get("if").is_some() {
+            continue;
+        }
+        let accepted = read.map(|value| jsonschema::is_valid(&narrow, &value));
+        assert_ne!(accepted.ok(), Some(false), "{case}: read as a value that the schema refuses");
+    }
+}

@@ -37,7 +37,7 @@ impl Report<'_> {
         );
         for one in self.in_order() {
             let _ = writeln!(text, "{}: {}", visible(&one.name), title(one));
-            if one.is_removed() || one.is_added() {
+            if one.is_removed() || one.is_added() || one.is_unknown() {
                 continue;
             }
             for (dependent, _, promise, _) in SIDES {
@@ -118,7 +118,7 @@ impl Report<'_> {
         let version = |version: &Version| {
             let left_out = version.left_out.iter();
             let left_out: Vec<_> =
-                left_out.map(|(name, why)| json!({"name": name, "why": why})).collect();
+                left_out.map(|one| json!({"name": one.name, "why": one.why})).collect();
             json!({
                 "source": version.shown,
                 "contracts": version.contracts.len(),
@@ -159,7 +159,7 @@ impl Report<'_> {
         }
         let unchanged = comparison.unchanged;
         let _ = write!(text, ", {others} changed, {added} new, {unchanged} unchanged");
-        let left_out = self.old.left_out.iter().chain(&self.new.left_out).map(|(name, _)| name);
+        let left_out = self.old.left_out.iter().chain(&self.new.left_out).map(|one| &one.name);
         let left_out = left_out.collect::<HashSet<_>>().len();
         if left_out > 0 {
             let _ = write!(text, ", {left_out} left out and not compared");
@@ -181,6 +181,9 @@ fn title(one: &Changed) -> String {
 fn gone_words(gone: &Gone) -> String {
     match gone {
         Gone::LeftOut(why) => format!("cannot be used any more: {why}"),
+        Gone::Unknown(why) => {
+            format!("changed, but could not be compared, because it is left out: {why}")
+        }
         Gone::PerhapsRenamed(name) => format!("is removed; perhaps renamed to `{name}`"),
     }
 }
@@ -226,7 +229,7 @@ fn one_json(one: &Changed) -> Value {
         json["hints"] = json!(one.hints);
     }
     match &one.gone {
-        Some(Gone::LeftOut(why)) => json["left_out"] = json!(why),
+        Some(Gone::LeftOut(why) | Gone::Unknown(why)) => json["left_out"] = json!(why),
         Some(Gone::PerhapsRenamed(name)) => json["perhaps_renamed_to"] = json!(name),
         None => {}
     }

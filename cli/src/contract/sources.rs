@@ -126,8 +126,15 @@ pub(super) struct Version {
     pub(super) hints: HashMap<String, Map<String, Value>>,
     /// The instructions of an MCP server.
     pub(super) instructions: Option<String>,
-    /// Names of the tools that no contract can be made of, with the reasons.
-    pub(super) left_out: Vec<(String, String)>,
+    /// The tools that no contract can be made of.
+    pub(super) left_out: Vec<LeftOut>,
+}
+
+/// A tool that no contract can be made of.
+pub(super) struct LeftOut {
+    pub(super) name: String,
+    pub(super) why: String,
+    pub(super) definition: Value,
 }
 
 impl Version {
@@ -176,19 +183,22 @@ impl Version {
         for known in ["name", "description", "inputSchema", "outputSchema", "icons", "_meta"] {
             hints.remove(known);
         }
-        match McpClient::contract_of(item) {
+        match McpClient::contract_of(item.clone()) {
             Ok(contract) => {
                 self.hints.insert(contract.name().to_owned(), hints);
                 self.contracts.push(contract);
             }
-            Err(error) => self.left_out.push((name, error.to_string())),
+            Err(error) => {
+                let why = error.to_string();
+                self.left_out.push(LeftOut { name, why, definition: item });
+            }
         }
         Ok(())
     }
 
     /// Prints which tools are left out, and why.
     pub(super) fn note_left_out(&self) {
-        for (name, why) in &self.left_out {
+        for LeftOut { name, why, .. } in &self.left_out {
             let (name, why) = (visible(name), visible(why));
             note(&format!("`{name}` of {} is left out: {why}", self.shown));
         }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value};
 use toolwright_signature::{Contract, ContractChange, ContractChangeKind, Dependent};
 
-use super::sources::Version;
+use super::sources::{LeftOut, Version};
 
 /// What changed between two versions.
 pub(super) struct Comparison {
@@ -23,12 +23,15 @@ pub(super) struct Changed {
     pub(super) changes: Vec<ContractChange>,
     /// Changes of an MCP definition beside its contract, in words.
     pub(super) hints: Vec<String>,
-    /// For a removed contract: why it cannot be used any more, or the name of a new one that is like it.
+    /// Why a contract could not be compared.
     pub(super) gone: Option<Gone>,
 }
 
 pub(super) enum Gone {
+    /// It cannot be used any more, for this reason.
     LeftOut(String),
+    /// It could not be used before either, for this reason, and its definition is another one.
+    Unknown(String),
     /// A new contract has the same schemas or the same description.
     PerhapsRenamed(String),
 }
@@ -59,14 +62,21 @@ impl Comparison {
         }
         let renamed = Renamed::of(old, new);
         for one in changed.iter_mut().filter(|one| one.is_removed()) {
-            let left_out = new.left_out.iter().find(|(name, _)| *name == one.name);
+            let left_out = new.left_out.iter().find(|left_out| left_out.name == one.name);
             one.gone = match left_out {
-                Some((_, why)) => Some(Gone::LeftOut(why.clone())),
+                Some(left_out) => Some(Gone::LeftOut(left_out.why.clone())),
                 None => renamed.find(&one.name).map(Gone::PerhapsRenamed),
             };
         }
         let both_servers = !old.hints.is_empty() && !new.hints.is_empty();
         let old_and_changed = changed.iter().filter(|one| !one.is_added()).count();
+        for LeftOut { name, why, definition } in &new.left_out {
+            let same_name = old.left_out.iter().find(|before| before.name == *name);
+            if same_name.is_some_and(|before| before.definition != *definition) {
+                let gone = Some(Gone::Unknown(why.clone()));
+                changed.push(Changed { gone, ..Changed::new(name) });
+            }
+        }
         Self {
             changed,
             instructions: both_servers && old.instructions != new.instructions,
@@ -101,12 +111,17 @@ impl Changed {
         self.changes.iter().any(|change| change.kind == ContractChangeKind::Removed)
     }
 
+    /// Whether it was left out of both versions, so that nobody knows what its change breaks.
+    pub(super) fn is_unknown(&self) -> bool {
+        matches!(self.gone, Some(Gone::Unknown(_)))
+    }
+
     pub(super) fn breaks_somebody(&self) -> bool {
-        self.changes.iter().any(|change| !change.breaks().is_empty())
+        self.is_unknown() || self.changes.iter().any(|change| !change.breaks().is_empty())
     }
 
     pub(super) fn breaks(&self, dependent: Dependent) -> bool {
-        self.changes.iter().any(|change| change.breaks().contains(&dependent))
+        self.is_unknown() || self.changes.iter().any(|change| change.breaks().contains(&dependent))
     }
 }
 

@@ -115,6 +115,26 @@ fn may_match(pattern: &Pattern, name: &str) -> bool {
     !pattern.is_known() || pattern.is_match(name)
 }
 
+/// Whether no name matches both patterns, because they begin with different letters.
+///
+/// ```text
+/// ^x- and ^y- → true     ^x- and -id$ → false, as far as is known
+/// ```
+fn are_apart(one: &str, other: &str) -> bool {
+    /// Returns the letters that each match begins with.
+    fn start(pattern: &str) -> Option<&str> {
+        let rest = pattern.strip_prefix('^').filter(|rest| !rest.contains('|'))?;
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        let end = rest.find(|c| !is_plain(c)).unwrap_or(rest.len());
+        let optional = rest[end..].starts_with(['*', '?', '{']);
+        rest.get(..end - usize::from(optional && end > 0))
+    }
+    match (start(one), start(other)) {
+        (Some(one), Some(other)) => !one.starts_with(other) && !other.starts_with(one),
+        _ => false,
+    }
+}
+
 impl<'a> Comparing<'a> {
     /// Whether the receiver accepts all objects that are sent.
     pub(super) fn objects(&mut self, comes: Id, takes: Id) -> bool {
@@ -125,11 +145,7 @@ impl<'a> Comparing<'a> {
         }
         // A field that reading may leave out is not certainly present.
         let rule = comes.rule;
-        let may_be_left_out = |name: &str| {
-            let field = rule.described_field(name);
-            let may_be_null = field.is_some_and(|it| self.comes.graph.node(it.node).takes_null());
-            may_be_null && self.kinds_that_come(name, &takes) != Types::ALL
-        };
+        let may_be_left_out = |name: &str| self.may_be_left_out(name, rule, &takes);
         comes.required.retain(|name| !may_be_left_out(name));
         // Nor does it count towards the fewest fields.
         let left_out = match (rule.fewest, takes.rule.fewest) {
@@ -211,6 +227,19 @@ impl<'a> Comparing<'a> {
         fits
     }
 
+    /// Whether reading may leave out a field of the sender, because it is null.
+    fn may_be_left_out(&self, name: &str, comes: &ObjectRule, takes: &Fields<'a>) -> bool {
+        let field = comes.described_field(name);
+        field.is_some_and(|field| self.comes.graph.node(field.node).takes_null())
+            && self.kinds_that_come(name, takes) != Types::ALL
+    }
+
+    /// Whether reading may leave out any field of the sent object.
+    pub(super) fn leaves_out(&self, comes: Id, takes: Id) -> bool {
+        let (rule, takes) = (&self.comes.graph.node(comes).object, Fields::of(self.takes, takes));
+        rule.described().any(|field| self.may_be_left_out(&field.name, rule, &takes))
+    }
+
     /// Reading leaves out a null for an optional field that does not accept null.
     ///
     /// ```text
@@ -239,7 +268,8 @@ impl<'a> Comparing<'a> {
     }
 
     /// Compares the fields that match a pattern of the sender: with the same pattern of the
-    /// receiver, or else with each of its patterns and its rule for undeclared fields.
+    /// receiver and others that a name may match too, or else with each of its patterns and its rule
+    /// for undeclared fields.
     fn patterns(&mut self, comes: &Fields<'a>, takes: &Fields<'a>) -> bool {
         let mut fits = true;
         for (pattern, schema) in &comes.rule.patterns {
@@ -253,7 +283,14 @@ impl<'a> Comparing<'a> {
                 }
                 let mut others = takes.rule.patterns.iter();
                 if let Some((_, same)) = others.find(|(other, _)| other.text == pattern.text) {
-                    return all.fit(*schema, Types::ALL, *same);
+                    let own =
+                        |text: &str| comes.rule.patterns.iter().any(|(own, _)| own.text == text);
+                    let others = takes.rule.patterns.iter().filter(|(other, _)| {
+                        // A pattern of both sides is compared for itself.
+                        !own(&other.text) && !are_apart(&pattern.text, &other.text)
+                    });
+                    return all
+                        .fit_all(*schema, [*same].into_iter().chain(others.map(|(_, id)| *id)));
                 }
                 let Some(rest) = takes.rest else {
                     return all.differ(|_| {
@@ -348,7 +385,9 @@ impl<'a> Comparing<'a> {
                 if !self.spend(1) {
                     return false;
                 }
-                if own.contains(other) || comes.required.contains(other) {
+                let present = comes.required.contains(other)
+                    || own.contains(other) && !self.may_be_left_out(other, comes.rule, takes);
+                if present {
                     continue;
                 }
                 let words = || format!("is required beside `{}`", shown(name));

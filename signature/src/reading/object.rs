@@ -271,11 +271,16 @@ impl RepairWalk<'_> {
         }
         self.write_text(&name);
         self.out.push(':');
-        let matching = rule.patterns.iter().find(|(pattern, _)| pattern.is_match(&name));
-        match (matching.map(|(_, id)| *id), rule.rest) {
-            (Some(id), _) | (None, Rest::Of(id)) => self.value(at, id, level),
-            (None, Rest::Open) => self.value(at, usize::MAX, level),
-            (None, Rest::Closed) => self.refused_key(at, &name, rule),
+        let matching = rule.patterns.iter().filter(|(pattern, _)| pattern.is_match(&name));
+        let matching: Vec<_> = matching.map(|(_, id)| *id).collect();
+        match (matching.as_slice(), rule.rest) {
+            ([first, others @ ..], _) => {
+                let start = self.out.len();
+                self.value(at, *first, level) && self.fits_all(at, others, start)
+            }
+            ([], Rest::Of(id)) => self.value(at, id, level),
+            ([], Rest::Open) => self.value(at, usize::MAX, level),
+            ([], Rest::Closed) => self.refused_key(at, &name, rule),
         }
     }
 

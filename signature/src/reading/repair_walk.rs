@@ -191,6 +191,19 @@ impl<'f> RepairWalk<'f> {
         }
     }
 
+    /// Checks the value that was written since `start` against further schemas: those of the other
+    /// patterns that a key matches.
+    pub(super) fn fits_all(&mut self, at: At<'_>, others: &[Id], start: usize) -> bool {
+        let look = |exact: &mut FitCheck<'_>, tape: &Tape<'_>| {
+            others.iter().copied().find(|id| exact.fits(tape, 0, *id) == Fits::No)
+        };
+        match others.is_empty().then_some(None).or_else(|| self.look_back(start, look)) {
+            None => self.fault(at, &Node::any(), INVOLVED),
+            Some(Some(missed)) => self.fault(at, self.graph.node(missed), ""),
+            Some(None) => true,
+        }
+    }
+
     /// Checks the value that was written since `start`; `None` if that exceeds the work limit.
     fn look_back<T>(
         &mut self,

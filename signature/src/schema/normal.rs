@@ -189,9 +189,40 @@ impl<'a> Normal<'a> {
         }
         if let Some(rest) = map.get("unevaluatedProperties") {
             let rest = self.node(rest, path)?;
-            close(&mut whole, &rest);
+            whole = self.closed(whole, &rest, path)?;
+        }
+        if let Some(whole) = whole.as_object_mut() {
+            items_of_unevaluated(whole);
         }
         Ok(whole)
+    }
+
+    /// Returns an object with `additionalProperties`, if it has none.
+    ///
+    /// A union is closed in each member, because the normal form has nothing beside a union, and so
+    /// is the target of a reference. The target of a reference that is being merged stays open: it
+    /// would never end.
+    fn closed(&mut self, schema: Value, rest: &Value, path: &str) -> Checked<Value> {
+        let Value::Object(mut map) = schema else {
+            return Ok(schema);
+        };
+        if let Some(reference) = text(&map, "$ref").map(str::to_owned) {
+            if self.merging.contains(&reference) {
+                return Ok(map.into());
+            }
+            map.shift_remove("$ref");
+            let target = self.inlined_with(&reference, map, path)?;
+            return self.closed(target, rest, path);
+        }
+        for keyword in ["anyOf", "oneOf"] {
+            if let Some(Value::Array(members)) = map.get_mut(keyword).map(Value::take) {
+                let members = members.into_iter().map(|member| self.closed(member, rest, path));
+                map.insert(keyword.to_owned(), members.collect::<Checked<Vec<_>>>()?.into());
+                return Ok(map.into());
+            }
+        }
+        map.entry("additionalProperties").or_insert_with(|| rest.clone());
+        Ok(map.into())
     }
 
     /// Returns the value of a keyword with its schemas in the normal form; `None` for a keyword that
@@ -330,23 +361,15 @@ fn alone(map: &Keywords, at_root: bool) -> Option<&Value> {
     (!map.keys().any(speaks)).then_some(reference)
 }
 
-/// Sets `additionalProperties` of an object, if it has none.
-///
-/// A union is closed in each member, because the normal form has nothing beside a union.
-fn close(schema: &mut Value, rest: &Value) {
-    let Some(map) = schema.as_object_mut() else {
-        return;
-    };
-    if map.contains_key("$ref") {
+/// Replaces `unevaluatedItems` by `items`, if no keyword but `prefixItems` is about items.
+fn items_of_unevaluated(map: &mut Keywords) {
+    let others = ["items", "contains", "allOf", "anyOf", "oneOf", "if", "then", "else"];
+    if others.iter().any(|keyword| map.contains_key(*keyword)) {
         return;
     }
-    for keyword in ["anyOf", "oneOf"] {
-        if let Some(members) = map.get_mut(keyword).and_then(Value::as_array_mut) {
-            members.iter_mut().for_each(|member| close(member, rest));
-            return;
-        }
+    if let Some(rest) = map.shift_remove("unevaluatedItems") {
+        map.insert("items".into(), rest);
     }
-    map.entry("additionalProperties").or_insert_with(|| rest.clone());
 }
 
 /// Keeps the definitions that a schema uses, directly or indirectly.

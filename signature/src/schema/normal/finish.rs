@@ -17,7 +17,9 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use super::super::keywords::{Keywords, add_null, is_annotation, keyword as known, text, texts};
+use super::super::keywords::{
+    Keywords, add_null, is_annotation, items, keyword as known, text, texts,
+};
 use super::super::types::{Types, type_name};
 use super::Normal;
 use super::merge::{types, union_of};
@@ -95,6 +97,7 @@ impl Normal<'_> {
             return Ok(false.into());
         }
         one_type(&mut map);
+        beside_values(&mut map);
         if !object(&mut map) {
             return Ok(false.into());
         }
@@ -244,6 +247,31 @@ fn values(map: &mut Keywords, path: &str) -> Checked<bool> {
         return Ok(false);
     }
     Ok(true)
+}
+
+/// Moves the rules for lists and objects into `allOf` if such values are listed: reading compares a
+/// listed value as a whole, and checks `allOf` beside it.
+///
+/// ```text
+/// {"enum": [[1], [2, 3]], "maxItems": 1} → {"enum": [[1], [2, 3]], "allOf": [{"maxItems": 1}]}
+/// ```
+fn beside_values(map: &mut Keywords) {
+    let listed = map.get("const").into_iter().chain(items(map, "enum"));
+    if !listed.into_iter().any(|value| value.is_array() || value.is_object()) {
+        return;
+    }
+    let parts = Types::LIST.with(Types::OBJECT);
+    let is_rule = |keyword: &str| {
+        known(keyword).is_some_and(|known| known.of != Types::NONE && parts.has(known.of))
+    };
+    let names: Vec<String> = map.keys().filter(|keyword| is_rule(keyword)).cloned().collect();
+    let rules: Keywords = names.iter().filter_map(|name| map.shift_remove_entry(name)).collect();
+    if rules.is_empty() {
+        return;
+    }
+    if let Some(all) = map.entry("allOf").or_insert_with(|| json!([])).as_array_mut() {
+        all.push(rules.into());
+    }
 }
 
 /// Removes duplicates from a list of types.

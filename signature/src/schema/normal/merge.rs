@@ -85,7 +85,12 @@ impl Normal<'_> {
     }
 
     /// Returns the target of a reference, with the annotations beside the reference.
-    fn inlined_with(&mut self, reference: &str, beside: Keywords, path: &str) -> Checked<Value> {
+    pub(super) fn inlined_with(
+        &mut self,
+        reference: &str,
+        beside: Keywords,
+        path: &str,
+    ) -> Checked<Value> {
         let mut target = self.inlined(reference, path)?;
         if let Some(target) = target.as_object_mut() {
             target.extend(beside);
@@ -151,9 +156,10 @@ impl Normal<'_> {
 
     /// Merges two schemas without references and unions, keyword by keyword.
     fn merge_plain(&mut self, mut a: Keywords, mut b: Keywords, path: &str) -> Checked<Value> {
+        let mut rest = Vec::new();
+        rest.extend(apart_fields(&mut a, &mut b).map(Value::Object));
         self.merge_objects(&mut a, &mut b, path)?;
         self.merge_lists(&mut a, &mut b, path)?;
-        let mut rest = Vec::new();
         for group in GROUPS {
             let has = |map: &Keywords| group.iter().any(|keyword| map.contains_key(*keyword));
             if has(&a) && has(&b) {
@@ -296,14 +302,35 @@ impl Normal<'_> {
     }
 }
 
-/// Returns the rule for undeclared fields; `None` if there are patterns.
+/// Takes the rules for fields from one of two schemas, if they cannot be merged: one has patterns, and
+/// a rule for undeclared fields would not apply to the same fields any more.
 ///
-/// With patterns, the rule does not apply to every undeclared field, so the other side's fields are
-/// not restricted by it.
-fn rest_of(map: &Keywords) -> Option<Value> {
-    if map.contains_key("patternProperties") {
+/// ```text
+/// {"properties": {"c": C}, "additionalProperties": false} and {"patternProperties": {"^x": X}}
+/// → both are kept: a field `x1` fits only the second
+/// ```
+fn apart_fields(a: &mut Keywords, b: &mut Keywords) -> Option<Keywords> {
+    const FIELDS: [&str; 3] = ["properties", "patternProperties", "additionalProperties"];
+    let has = |map: &Keywords| FIELDS.iter().any(|keyword| map.contains_key(*keyword));
+    let patterns = [&*a, &*b].iter().any(|map| map.contains_key("patternProperties"));
+    if !(patterns && has(a) && has(b) && (rest_of(a).is_some() || rest_of(b).is_some())) {
         return None;
     }
+    let take = |map: &mut Keywords| -> Keywords {
+        FIELDS.iter().filter_map(|keyword| map.shift_remove_entry(*keyword)).collect()
+    };
+    let (mut first, mut second) = (take(a), take(b));
+    // The declared fields stay where a model sees them.
+    if !first.contains_key("properties") && second.contains_key("properties") {
+        std::mem::swap(&mut first, &mut second);
+    }
+    let same = first == second;
+    a.extend(first);
+    (!same).then_some(second)
+}
+
+/// Returns the rule for undeclared fields.
+fn rest_of(map: &Keywords) -> Option<Value> {
     map.get("additionalProperties").filter(|rest| **rest != Value::Bool(true)).cloned()
 }
 
