@@ -300,6 +300,25 @@ fn hostile_files_are_errors_with_a_place() {
 
 /// Tools that no contract can be made of, and unusual ones that it can be made of.
 #[test]
+fn a_tool_that_cannot_be_compared_breaks_if_its_definition_changed() {
+    let files = Files::new();
+    let tools = |kind: &str| {
+        let fields = json!({"n": {"type": "any"}, "a": {"type": kind}});
+        let tool = json!({"name": "pay", "inputSchema": {"type": "object", "properties": fields}});
+        json!({ "tools": [tool] }).to_string()
+    };
+    let old = files.with("old.json", tools("integer"));
+    let same = files.with("same.json", tools("integer"));
+    let new = files.with("new.json", tools("string"));
+    assert_eq!(run(&["diff", &old, &same]).code, Some(0));
+    let ran = run(&["diff", &old, &new]);
+    assert_eq!(ran.code, Some(1), "{}", ran.stdout);
+    let said = "pay: BREAKING, changed, but could not be compared, because it is left out: ";
+    assert!(ran.stdout.contains(said), "{}", ran.stdout);
+    assert!(ran.stdout.contains("1 breaking"), "{}", ran.stdout);
+}
+
+#[test]
 fn hostile_tools_are_left_out_with_a_reason_or_compared() {
     let files = Files::new();
     let mut nested = json!({"type": "string"});

@@ -14,7 +14,7 @@ use toolwright_group::async_openai::{
     Api, DefinitionExt, GroupExt, IntoToolCall, OutcomeExt, ReplyExt, read_call,
 };
 use toolwright_group::{Custom, Definition, Format, Handle, ToolGroup};
-use toolwright_module::message::Image;
+use toolwright_module::message::{Audio, Document, Image, Part};
 use toolwright_module::{Context, Contract, Dialect, Effect, Result, Tool, ToolCall, ToolOutput};
 
 const APIS: [Api; 2] = [Api::Chat, Api::Responses];
@@ -292,6 +292,76 @@ async fn images_are_in_the_item_and_in_a_message_of_their_own() {
         "messages": [outcome.tool_message(), outcome.parts_message()],
         "item": outcome.output_item(),
     }));
+}
+
+/// The content of each part, over Chat Completions and over Responses.
+async fn sent(parts: Vec<Part>) -> Vec<(Value, Value)> {
+    let input = json!({"type": "object", "properties": {}, "additionalProperties": false});
+    let contract = Contract::dynamic("read", "Read.", input, None).unwrap();
+    let tool = Tool::dynamic(contract, Effect::Read, move |_, _| {
+        let output = ToolOutput::text_only("Read.").with_parts(parts.clone());
+        async { Ok(output) }
+    });
+    let group = ToolGroup::<(), ()>::new().tool(tool).unwrap();
+    let call = ToolCall::new("call_1", "read", "{}");
+    let outcome = group.run(&call, &(), &Context::default()).await.unwrap();
+    let message = serde_json::to_value(outcome.parts_message()).unwrap();
+    let item = serde_json::to_value(outcome.output_item()).unwrap();
+    // The first one introduces the parts, or is the text of the result.
+    let content = |of: &Value| of.as_array().unwrap()[1..].to_vec();
+    content(&message["content"]).into_iter().zip(content(&item["output"])).collect()
+}
+
+#[tokio::test]
+async fn each_document_has_the_form_that_the_api_has_for_it() {
+    let url = "https://example.com/a.pdf";
+    let pdf = "data:application/pdf;base64,JVBERg==";
+    let sent = sent(vec![
+        Document::bytes("text/plain", *b"Plain.").into(),
+        Document::bytes("application/pdf", *b"%PDF").into(),
+        Document::url(url).into(),
+        Document::file("openai", "file-1").into(),
+        "More.".into(),
+    ])
+    .await;
+    let file = |file: Value| json!({"type": "file", "file": file});
+    let expected = [
+        (
+            json!({"type": "text", "text": "Plain."}),
+            json!({"type": "input_text", "text": "Plain."}),
+        ),
+        (
+            file(json!({"file_data": pdf, "filename": "file.pdf"})),
+            json!({"type": "input_file", "file_data": pdf, "filename": "file.pdf"}),
+        ),
+        (
+            // Chat Completions cannot fetch a document.
+            json!({"type": "text", "text": format!("[A document: {url}]")}),
+            json!({"type": "input_file", "file_url": url}),
+        ),
+        (file(json!({"file_id": "file-1"})), json!({"type": "input_file", "file_id": "file-1"})),
+        (json!({"type": "text", "text": "More."}), json!({"type": "input_text", "text": "More."})),
+    ];
+    assert_eq!(sent, expected);
+}
+
+#[tokio::test]
+async fn a_part_without_a_form_is_a_note_and_the_id_of_another_provider_is_not_sent() {
+    let sent = sent(vec![
+        Document::file("anthropic", "file_2").into(),
+        Image::file("gemini", "files/3").into(),
+        Audio::bytes("audio/wav", *b"RIFF").into(),
+        Image::file("openai", "file-4").into(),
+    ])
+    .await;
+    let note = "[A file of the result could not be sent: the API has no form for it.]";
+    for (over_chat, over_responses) in &sent[..3] {
+        assert_eq!(*over_chat, json!({"type": "text", "text": note}));
+        assert_eq!(*over_responses, json!({"type": "input_text", "text": note}));
+    }
+    // Chat Completions takes an image only by its address or its bytes.
+    assert_eq!(sent[3].0["text"], note);
+    assert_eq!(sent[3].1["file_id"], "file-4");
 }
 
 fn chat_reply(messages: &[Value]) -> CreateChatCompletionResponse {

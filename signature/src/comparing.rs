@@ -302,9 +302,15 @@ impl<'a> Comparing<'a> {
 
     /// Returns the listed values of the sender that fit the further rules beside them.
     fn listed(&self, comes: Id) -> Vec<&'a Value> {
+        /// Number of bytes.
+        const LARGE: usize = 500;
         let graph = &self.comes.graph;
         let ours = graph.node(comes);
-        let fits = |value: &Value| ours.also.iter().all(|part| graph.takes(*part, value));
+        // The check of a large value could end at its limit of work.
+        let is_large = |value: &Value| value.to_string().len() > LARGE;
+        let fits = |value: &Value| {
+            ours.also.iter().all(|part| graph.takes(*part, value) || is_large(value))
+        };
         ours.listed().into_iter().filter(|value| fits(value)).collect()
     }
 

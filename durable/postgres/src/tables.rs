@@ -1,6 +1,6 @@
 //! The tables, and the statements that are more than a line.
 
-use deadpool_postgres::Pool;
+use deadpool_postgres::{Pool, Transaction};
 
 use crate::error::{Result, RunsError};
 
@@ -138,14 +138,15 @@ pub(crate) async fn create(pool: &Pool) -> Result<()> {
     let mut connection = pool.get().await?;
     let setup = connection.transaction().await?;
     // A user who may not create tables can use those that are there.
-    let there = "SELECT to_regclass('toolwright_runs_version') IS NOT NULL";
-    if !setup.query_one(there, &[]).await?.try_get::<_, bool>(0)? {
+    if !are_there(&setup).await? {
         setup.batch_execute(LOCK).await?;
-        // Another process may have created them while this one waited for the lock.
-        setup.batch_execute(TABLES).await?;
-        let insert = "INSERT INTO toolwright_runs_version
-            SELECT $1 WHERE NOT EXISTS (SELECT FROM toolwright_runs_version)";
-        setup.execute(insert, &[&VERSION]).await?;
+        // Another process may have created them while this one waited for the lock. Its workers may
+        // write already, and `CREATE INDEX IF NOT EXISTS` locks a table also if the index is there.
+        if !are_there(&setup).await? {
+            setup.batch_execute(TABLES).await?;
+            let insert = "INSERT INTO toolwright_runs_version VALUES ($1)";
+            setup.execute(insert, &[&VERSION]).await?;
+        }
     }
     let version = "SELECT version FROM toolwright_runs_version";
     let found: i32 = setup.query_one(version, &[]).await?.try_get(0)?;
@@ -153,4 +154,11 @@ pub(crate) async fn create(pool: &Pool) -> Result<()> {
         return Err(RunsError::Version { found, known: VERSION });
     }
     Ok(setup.commit().await?)
+}
+
+async fn are_there(setup: &Transaction<'_>) -> Result<bool> {
+    // Not `to_regclass`: it remembers in a transaction that a table is not there.
+    let there = "SELECT EXISTS (SELECT FROM pg_class
+        WHERE relname = 'toolwright_runs_version' AND pg_table_is_visible(oid))";
+    Ok(setup.query_one(there, &[]).await?.try_get(0)?)
 }

@@ -12,7 +12,7 @@ use toolwright_module::testing::Scripted;
 use toolwright_module::{Cancellation, Context, Effect, Message, Reply, Signature, ToolCall};
 use toolwright_orchestrator::perform::Record;
 use toolwright_orchestrator::{ReAct, Task, ToolOrchestrator, Unfinished};
-use toolwright_postgres::{RunStatus, RunsError};
+use toolwright_postgres::{RunStatus, Runs, RunsError};
 
 use crate::support::{Counts, TASK, World, calls, database, runs_error, tool, until};
 
@@ -299,4 +299,34 @@ async fn an_unreachable_server_and_other_tables_are_clear_errors() {
     assert_eq!(error.stage(), Stage::Journal);
     assert_eq!(world.counts()[1..], [0; 3]);
     assert!(matches!(runs_error(&error), RunsError::Database { .. }), "{error:#}");
+}
+
+/// A process that waits to create the tables, while another one creates them and its worker writes.
+#[tokio::test]
+async fn tables_that_are_there_meanwhile_are_not_locked() {
+    let (Some(database), Some(model)) = (database().await, database().await) else { return };
+    model.runs().await;
+    let lock = 4_919_131_752_989_213_764_i64;
+    let other = database.client().await;
+    other.execute("SELECT pg_advisory_lock($1)", &[&lock]).await.unwrap();
+    let url = database.url.clone();
+    let connecting = tokio::spawn(async move { Runs::connect(&url, "agent").await.map(drop) });
+    let waits = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+    until("a wait", async || !other.query(waits, &[]).await.unwrap().is_empty()).await;
+
+    for table in ["runs", "records", "tools", "runs_version"] {
+        let from = format!("{}.toolwright_{table}", model.schema);
+        let create = format!("CREATE TABLE toolwright_{table} (LIKE {from} INCLUDING ALL)");
+        other.batch_execute(&create).await.unwrap();
+    }
+    let version = format!("SELECT version FROM {}.toolwright_runs_version", model.schema);
+    let insert = format!("INSERT INTO toolwright_runs_version {version}");
+    other.batch_execute(&insert).await.unwrap();
+    // What a worker holds while it appends a record.
+    let writes = "BEGIN; LOCK TABLE toolwright_runs, toolwright_records IN ROW EXCLUSIVE MODE";
+    other.batch_execute(writes).await.unwrap();
+    other.execute("SELECT pg_advisory_unlock($1)", &[&lock]).await.unwrap();
+    let connected = tokio::time::timeout(Duration::from_secs(20), connecting).await;
+    connected.expect("it waits for the one who writes").unwrap().unwrap();
+    other.batch_execute("COMMIT").await.unwrap();
 }

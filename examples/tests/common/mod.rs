@@ -1,10 +1,13 @@
 //! Runs the example programs as a user does: as processes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// The program, with no key and no proxy in its environment.
 pub(crate) fn program(name: &str) -> Command {
+    // `target` keeps a program whose source is gone.
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name);
+    assert!(source.is_dir() || source.with_extension("rs").exists(), "{name} is not an example");
     // Tests lie in target/…/deps, programs beside them in target/…/examples.
     let mut path: PathBuf = std::env::current_exe().expect("a test has a path");
     path.pop();

@@ -88,6 +88,7 @@ fn input_text(text: String) -> InputContent {
 
 fn input_content(part: &Part) -> InputContent {
     match part {
+        part if is_at_another_provider(part) => input_text(NOT_SENT.to_owned()),
         Part::Text(text) => input_text(text.clone()),
         Part::Image(image) => InputContent::InputImage(InputImageContent {
             image_url: image.source.to_url().map(Cow::into_owned),
@@ -116,6 +117,16 @@ fn input_content(part: &Part) -> InputContent {
 /// The note for a part that the API has no form for.
 const NOT_SENT: &str = "[A file of the result could not be sent: the API has no form for it.]";
 
+/// Whether the part is a file whose id means nothing to OpenAI.
+fn is_at_another_provider(part: &Part) -> bool {
+    let source = match part {
+        Part::Image(image) => &image.source,
+        Part::Document(document) => &document.source,
+        _ => return false,
+    };
+    matches!(source, Source::File { provider, .. } if provider != "openai")
+}
+
 fn file_id(source: &Source) -> Option<String> {
     match source {
         Source::File { id, .. } => Some(id.clone()),
@@ -127,6 +138,7 @@ fn chat_part(part: &Part) -> ChatCompletionRequestUserMessageContentPart {
     let text =
         |text: &str| ChatCompletionRequestMessageContentPartText::from(text.to_owned()).into();
     match part {
+        part if is_at_another_provider(part) => text(NOT_SENT),
         Part::Text(said) => text(said),
         Part::Image(image) => match image.source.to_url() {
             Some(url) => ChatCompletionRequestMessageContentPartImage {

@@ -18,7 +18,7 @@ pub(crate) const VARIABLE: &str = "TOOLWRIGHT_POSTGRES";
 /// A schema of its own in the database of the variable. It is dropped with this value.
 pub(crate) struct Database {
     server: String,
-    schema: String,
+    pub(crate) schema: String,
     pub(crate) url: String,
 }
 

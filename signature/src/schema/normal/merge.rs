@@ -85,7 +85,12 @@ impl Normal<'_> {
     }
 
     /// Returns the target of a reference, with the annotations beside the reference.
-    fn inlined_with(&mut self, reference: &str, beside: Keywords, path: &str) -> Checked<Value> {
+    pub(super) fn inlined_with(
+        &mut self,
+        reference: &str,
+        beside: Keywords,
+        path: &str,
+    ) -> Checked<Value> {
         let mut target = self.inlined(reference, path)?;
         if let Some(target) = target.as_object_mut() {
             target.extend(beside);
