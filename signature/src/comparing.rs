@@ -43,9 +43,11 @@ pub(crate) use self::objects::ABSENT;
 use crate::error::{Refusal, Side, shortened_path, shown};
 use crate::limits::{ANALYSIS_STEPS, REPORTED, WALK_DEPTH};
 use crate::schema::graph::{Id, Schemas, Shape};
-use crate::schema::keywords::{Keywords, Role, is_annotation, keyword as known};
+use crate::schema::keywords::{
+    DEFINITIONS, Keyword, Keywords, Role, below, entries, is_annotation, keyword as known, text,
+};
 use crate::schema::types::Types;
-use crate::schema::{is_object, normal};
+use crate::schema::{is_object, normal, reference_to};
 use crate::wire_shapes::RESULT;
 
 /// One difference that keeps a contract from replacing another.
@@ -121,6 +123,8 @@ impl Sides<'_> {
             found: Vec::new(),
             trying: false,
             some: false,
+            same: same_targets(comes.source(ours), takes.source(theirs)),
+            in_part: false,
             known: HashMap::new(),
             held: Vec::new(),
             level: 0,
@@ -181,8 +185,9 @@ fn bounded(mut words: String) -> String {
 }
 
 /// Two nodes, and the types of values that the first one may allow: the sent node, these types, and
-/// the accepted node. A union is compared type by type, so the types belong to the pair.
-type Pair = (Id, Types, Id);
+/// the accepted node. A union is compared type by type, so the types belong to the pair. The last
+/// one is whether the accepted node is a part of `allOf`, or below one.
+type Pair = (Id, Types, Id, bool);
 
 /// The state of a pair.
 #[derive(Clone, Copy)]
@@ -210,6 +215,10 @@ struct Comparing<'a> {
     trying: bool,
     /// Whether the sent value is one of several alternatives.
     some: bool,
+    /// The references whose targets are the same on both sides.
+    same: HashSet<String>,
+    /// Whether the receiver's schema is a part of `allOf`. Reading does not leave out nulls for it.
+    in_part: bool,
     /// The results of pairs that were compared before, or are being compared.
     known: HashMap<Pair, Known>,
     /// The pairs that are assumed to fit, in the order they were met.
@@ -233,7 +242,7 @@ impl<'a> Comparing<'a> {
         if !self.spend(1) || self.is_over() {
             return false;
         }
-        let pair = (comes, kinds, takes);
+        let pair = (comes, kinds, takes, self.in_part);
         match self.known.get(&pair) {
             // A union that is a member of itself: without a step down, nothing is shown.
             Some(Known::Open(level)) if *level == self.level => {
@@ -280,6 +289,12 @@ impl<'a> Comparing<'a> {
             return self.fit(comes, kinds, *target);
         }
         if let Shape::Union(members) = &ours.shape {
+            let (one, other) = (self.comes.source(comes), self.takes.source(takes));
+            // Members that are compared one by one may overlap.
+            if self.is_one_of(takes) && alike(one, other, &self.same) {
+                return !self.leaves_out(comes, takes)
+                    || self.differ(|_| ("may have a null that is left out", ONE_OF));
+            }
             return self.each_member(members, kinds, takes);
         }
         let own = kinds.common(ours.types);
@@ -295,6 +310,9 @@ impl<'a> Comparing<'a> {
                 self.differ(|all| (all.may_be(comes, own, kinds), "takes nothing"))
             }
             (_, Some(values)) => self.values(values, own, takes),
+            (Shape::Union(members), None) if self.may_exclude(members, own, takes) => {
+                self.differ(|_| ("may fit several alternatives", ONE_OF))
+            }
             (Shape::Union(members), None) => self.some_member(comes, own, kinds, members, takes),
             _ => self.plain(comes, own, kinds, takes),
         }
@@ -302,14 +320,10 @@ impl<'a> Comparing<'a> {
 
     /// Returns the listed values of the sender that fit the further rules beside them.
     fn listed(&self, comes: Id) -> Vec<&'a Value> {
-        /// Number of bytes.
-        const LARGE: usize = 500;
         let graph = &self.comes.graph;
         let ours = graph.node(comes);
-        // The check of a large value could end at its limit of work.
-        let is_large = |value: &Value| value.to_string().len() > LARGE;
         let fits = |value: &Value| {
-            ours.also.iter().all(|part| graph.takes(*part, value) || is_large(value))
+            ours.also.iter().all(|part| graph.takes(*part, value) || unions::is_large(value))
         };
         ours.listed().into_iter().filter(|value| fits(value)).collect()
     }
@@ -363,35 +377,45 @@ impl<'a> Comparing<'a> {
         let (from, to) = (self.comes, self.takes);
         let (ours, theirs) = (from.words(comes), to.words(takes));
         let parts = &from.graph.node(comes).also;
-        // Equal rules may judge the object differently once a null is left out.
-        let same = !(own.meets(Types::OBJECT) && self.leaves_out(comes, takes));
+        if to.graph.node(takes).also.is_empty()
+            && !theirs.keys().any(|keyword| is_rule(keyword, own))
+        {
+            return true;
+        }
+        // Equal rules may judge the value differently once a null is left out.
+        let same = !self.leaves_out(comes, takes);
         let mut fits = true;
+        let outer = std::mem::replace(&mut self.in_part, true);
         for part in &to.graph.node(takes).also {
             if !self.spend(parts.len()) {
-                return false;
+                fits = false;
+                break;
             }
-            let is_part = |own: &Id| is_alike(from.source(*own), to.source(*part));
+            let is_part = |own: &Id| alike(from.source(*own), to.source(*part), &self.same);
             if !(same && parts.iter().any(is_part)) {
                 fits &= self.fit(comes, own, *part);
             }
         }
+        self.in_part = outer;
+        let known = &self.same;
         let equal = |keyword: &str| match (ours.get(keyword), theirs.get(keyword)) {
-            (Some(ours), Some(theirs)) => is_alike(ours, theirs),
+            (Some(ours), Some(theirs)) => alike(ours, theirs, known),
             (ours, theirs) => ours.is_none() && theirs.is_none(),
         };
-        let alike = |keyword: &str, rule: &Value| match keyword {
-            "contains" | "minContains" | "maxContains" => contains_as_many(ours, theirs),
+        let alike = |keyword: &str| match keyword {
+            _ if !same => false,
+            "contains" | "minContains" | "maxContains" => contains_as_many(ours, theirs, known),
             // It is about the items that no other keyword is about.
             "unevaluatedItems" => {
                 let others = ["prefixItems", "items", "contains", "allOf", "if", "then", "else"];
                 equal(keyword) && others.into_iter().all(equal)
             }
-            _ => same && ours.get(keyword).is_some_and(|own| is_alike(own, rule)),
+            _ => equal(keyword),
         };
-        let apart = theirs.iter().filter(|(keyword, rule)| {
-            *keyword != "allOf" && is_rule(keyword, own) && !alike(keyword, rule)
-        });
-        let apart: Vec<_> = apart.map(|(keyword, _)| format!("`{keyword}`")).collect();
+        let apart = theirs
+            .keys()
+            .filter(|keyword| *keyword != "allOf" && is_rule(keyword, own) && !alike(keyword));
+        let apart: Vec<_> = apart.map(|keyword| format!("`{keyword}`")).collect();
         if !apart.is_empty() {
             fits = self.differ(|_| {
                 let words = format!("has {}, which cannot be compared", apart.join(", "));
@@ -459,6 +483,9 @@ impl<'a> Comparing<'a> {
     }
 }
 
+/// The words about a `oneOf` of the receiver.
+const ONE_OF: &str = "takes a value that fits exactly one of its alternatives";
+
 /// Whether the schema has no rule that a value could break.
 ///
 /// Annotations do not count.
@@ -478,14 +505,14 @@ fn is_rule(keyword: &str, types: Types) -> bool {
 
 /// Whether a list with the first rules contains as many items of a kind as the second rules ask for.
 /// Without `contains`, its counts have no meaning.
-fn contains_as_many(comes: &Keywords, takes: &Keywords) -> bool {
+fn contains_as_many(comes: &Keywords, takes: &Keywords, same: &HashSet<String>) -> bool {
     let Some(kind) = takes.get("contains") else {
         return true;
     };
     let count = |map: &Keywords, keyword: &str| map.get(keyword).and_then(Value::as_f64);
     let least = |map| count(map, "minContains").unwrap_or(1.0);
     let most = |map| count(map, "maxContains").unwrap_or(f64::INFINITY);
-    comes.get("contains").is_some_and(|own| is_alike(own, kind))
+    comes.get("contains").is_some_and(|own| alike(own, kind, same))
         && least(comes) >= least(takes)
         && most(comes) <= most(takes)
 }
@@ -500,18 +527,95 @@ fn all_of(kinds: Types) -> Option<Vec<&'static Value>> {
     few.then(|| truths.chain(null).collect())
 }
 
-/// Whether two rules are the same in every schema: rules with references may differ, because a
-/// reference has another target in another schema.
-fn is_alike(one: &Value, other: &Value) -> bool {
-    one == other && !refers(one)
+/// Whether two schemas have the same rules: their words may differ. References are the same if they
+/// have the same target on both sides.
+///
+/// The names below `properties` are no keywords, and a value that is no schema is data.
+fn alike(one: &Value, other: &Value, same: &HashSet<String>) -> bool {
+    let (Value::Object(one), Value::Object(other)) = (one, other) else {
+        return one == other;
+    };
+    let rules = |map: &Keywords| map.keys().filter(|keyword| !is_ignored(keyword)).count();
+    rules(one) == rules(other)
+        && one.iter().filter(|(keyword, _)| !is_ignored(keyword)).all(|(keyword, value)| {
+            other.get(keyword).is_some_and(|other| alike_below(keyword, value, other, same))
+        })
 }
 
-/// Whether a rule contains a reference anywhere.
-fn refers(schema: &Value) -> bool {
-    match schema {
-        Value::Object(map) => map.contains_key("$ref") || map.values().any(refers),
-        Value::Array(list) => list.iter().any(refers),
-        _ => false,
+/// Compares the values of one keyword.
+fn alike_below(keyword: &str, one: &Value, other: &Value, same: &HashSet<String>) -> bool {
+    let known = known(keyword);
+    if !known.is_some_and(Keyword::holds_schemas) {
+        let leads_alike = keyword != "$ref" || one.as_str().is_some_and(|name| same.contains(name));
+        return one == other && leads_alike;
+    }
+    match (one, other) {
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len()
+                && one.iter().zip(other).all(|(one, other)| alike(one, other, same))
+        }
+        (Value::Object(one), Value::Object(other)) if known.is_some_and(Keyword::holds_named) => {
+            one.len() == other.len()
+                && one
+                    .iter()
+                    .all(|(name, one)| other.get(name).is_some_and(|other| alike(one, other, same)))
+        }
+        _ => alike(one, other, same),
+    }
+}
+
+/// Whether a keyword does not matter for equality: it describes, or holds definitions.
+fn is_ignored(keyword: &str) -> bool {
+    is_annotation(keyword) || keyword == DEFINITIONS
+}
+
+/// Whether two schemas have the same rules, and differ in words only. It is not certain for schemas
+/// that have no normal form.
+pub(crate) fn same_rules(one: &Value, other: &Value) -> bool {
+    let (Ok(one), Ok(other)) = (normal(one), normal(other)) else {
+        return false;
+    };
+    same_targets(&one, &other).contains("#")
+}
+
+/// Returns the references that have the same target in both schemas, and below it too.
+fn same_targets(one: &Value, other: &Value) -> HashSet<String> {
+    let targets = |schema: &Value| -> HashMap<String, Value> {
+        let all = schema.as_object().into_iter().flat_map(|map| entries(map, DEFINITIONS));
+        let all = all.map(|(name, schema)| (reference_to(name), schema.clone()));
+        all.chain([("#".to_owned(), schema.clone())]).collect()
+    };
+    let (one, other) = (targets(one), targets(other));
+    let mut same: HashSet<String> =
+        one.keys().filter(|name| other.contains_key(*name)).cloned().collect();
+    let mut users: HashMap<&str, Vec<&str>> = HashMap::new();
+    let mut waiting: Vec<&str> = Vec::new();
+    for (name, schema) in &one {
+        let mut used = HashSet::new();
+        references(schema, &mut used);
+        for used in used {
+            users.entry(used).or_default().push(name);
+        }
+        let others = other.get(name).is_some_and(|other| alike(schema, other, &same));
+        if !others {
+            waiting.push(name);
+        }
+    }
+    while let Some(name) = waiting.pop() {
+        if same.remove(name) {
+            waiting.extend(users.get(name).into_iter().flatten());
+        }
+    }
+    same
+}
+
+/// Collects the references of a schema, without those of its definitions.
+fn references<'s>(schema: &'s Value, all: &mut HashSet<&'s str>) {
+    let mut waiting = vec![schema];
+    while let Some(schema) = waiting.pop().and_then(Value::as_object) {
+        all.extend(text(schema, "$ref"));
+        let below = below(schema).into_iter().filter(|(keyword, ..)| *keyword != DEFINITIONS);
+        waiting.extend(below.map(|(.., schema)| schema));
     }
 }
 

@@ -64,6 +64,13 @@ fn a_change_of_words_is_told_and_breaks_nobody() {
     let output = old().output_to_read().cloned();
     insta::assert_snapshot!(between(&[old()], &[search("Search.", fields, output)]), @r"search: the words of the input schema changed");
     assert_eq!(between(&[old()], &[old()]), "");
+
+    // A null for an optional field is left out, so that both versions read the same.
+    let fields = |kind| json!({"query": {"type": "string"}, "limit": {"type": kind}});
+    let versions = [json!(["integer", "null"]), json!("integer")]
+        .map(|kind| search("Search.", fields(kind), None));
+    let [before, now] = versions;
+    insta::assert_snapshot!(between(&[before], &[now]), @"search: the rules of the input schema changed without an effect");
 }
 
 #[test]

@@ -310,3 +310,16 @@ fn lowering_the_output_of_a_contract_without_one_is_an_error() {
     insta::assert_snapshot!(error, @"the output schema of `ping` cannot be used at $: there is no output schema, so a model cannot be asked for the output");
     assert!(contract.tool(Dialect::Mcp).unwrap().get("outputSchema").is_none());
 }
+
+#[test]
+fn a_field_that_is_required_and_not_described_stays_required() {
+    let object = json!({"type": "object", "required": ["a"]});
+    let input = json!({"type": "object", "properties": {"v": object}});
+    let contract = Contract::dynamic("take", "", input, None).unwrap();
+    for dialect in [Dialect::Gemini, Dialect::OpenAiLoose] {
+        let lowered = contract.lower(dialect).unwrap();
+        let schema: Value = serde_json::from_str(lowered.schema.get()).unwrap();
+        assert_eq!(schema["properties"]["v"]["required"], json!(["a"]), "{dialect:?}");
+        assert!(lowered.losses.is_empty(), "{dialect:?}: {:?}", lowered.losses);
+    }
+}

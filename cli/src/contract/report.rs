@@ -245,6 +245,7 @@ fn change_json(change: &ContractChange) -> Value {
         Kind::Description => ("description", None),
         Kind::OutputSchema => ("output_schema", None),
         Kind::Words(_) => ("words", None),
+        Kind::Rules(_) => ("rules", None),
         Kind::NarrowerInput(rule) => ("narrower_input", Some(rule)),
         Kind::WiderInput(rule) => ("wider_input", Some(rule)),
         Kind::WiderOutput(rule) => ("wider_output", Some(rule)),

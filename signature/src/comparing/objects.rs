@@ -18,7 +18,7 @@ use super::Comparing;
 use crate::error::{Side, shown};
 use crate::reading::coerce::folded;
 use crate::reading::pattern::Pattern;
-use crate::schema::graph::{ANY_ID, Id, ObjectRule, Rest, Schemas};
+use crate::schema::graph::{ANY_ID, Graph, Id, ObjectRule, Rest, Schemas};
 use crate::schema::types::Types;
 
 /// The words about a field that one of the two schemas does not have.
@@ -234,10 +234,20 @@ impl<'a> Comparing<'a> {
             && self.kinds_that_come(name, takes) != Types::ALL
     }
 
-    /// Whether reading may leave out any field of the sent object.
+    /// Whether reading may leave out any field of the sent value, or below it.
     pub(super) fn leaves_out(&self, comes: Id, takes: Id) -> bool {
-        let (rule, takes) = (&self.comes.graph.node(comes).object, Fields::of(self.takes, takes));
-        rule.described().any(|field| self.may_be_left_out(&field.name, rule, &takes))
+        let (from, to) = (&self.comes.graph, &self.takes.graph);
+        let fields = |graph: &'a Graph, id: Id| {
+            let nodes = graph.all_below(id).into_iter().chain([graph.target(id)]);
+            nodes.flat_map(|id| graph.node(id).object.described())
+        };
+        let null = fields(from, comes).filter(|field| from.node(field.node).takes_null());
+        let nulls: HashSet<&str> = null.map(|field| &*field.name).collect();
+        !nulls.is_empty()
+            && fields(to, takes).any(|field| {
+                let dropped = !field.required && !to.node(field.node).takes_null();
+                dropped && nulls.contains(&*field.name)
+            })
     }
 
     /// Reading leaves out a null for an optional field that does not accept null.
@@ -247,6 +257,7 @@ impl<'a> Comparing<'a> {
     /// ```
     fn kinds_that_come(&self, name: &str, takes: &Fields<'a>) -> Types {
         let field = takes.rule.described_field(name).filter(|field| !field.required);
+        let field = field.filter(|_| !self.in_part);
         let dropped = field.map(|field| self.takes.graph.node(field.node));
         if dropped.is_some_and(|node| !node.takes_null()) {
             Types::ALL.without(Types::NULL)

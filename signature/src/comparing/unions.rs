@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::{Comparing, Values, is_rule, takes_all};
 use crate::limits::HOPS;
+use crate::lowering::overlap::Overlap;
 use crate::reading::fit_check::{Fits, number, text};
 use crate::reading::pattern::Pattern;
 
@@ -30,7 +31,8 @@ impl<'a> Comparing<'a> {
     /// ```
     pub(super) fn each_member(&mut self, members: &'a [Id], kinds: Types, takes: Id) -> bool {
         let twins = match self.takes.graph.shape(takes) {
-            Shape::Union(members) => members.as_slice(),
+            // A value of one member may fit others too.
+            Shape::Union(members) if !self.is_one_of(takes) => members.as_slice(),
             _ => &[],
         };
         let some = std::mem::replace(&mut self.some, true);
@@ -48,6 +50,19 @@ impl<'a> Comparing<'a> {
         }
         self.some = some;
         fits
+    }
+
+    /// Whether the receiver's union takes a value only if exactly one member does.
+    pub(super) fn is_one_of(&self, takes: Id) -> bool {
+        self.takes.words(takes).contains_key("oneOf")
+    }
+
+    /// Whether a value of some types could fit two members of a `oneOf`, which then excludes it.
+    pub(super) fn may_exclude(&self, members: &[Id], own: Types, takes: Id) -> bool {
+        let graph = &self.takes.graph;
+        let meant = members.iter().filter(|id| graph.node(**id).types.meets(own));
+        let meant: Vec<Id> = meant.copied().collect();
+        self.is_one_of(takes) && Overlap::new(self.takes, false).any(&meant)
     }
 
     /// Checks that for each type some member accepts all sent values.
@@ -158,7 +173,14 @@ impl<'a> Comparing<'a> {
         match graph.shape(takes) {
             Shape::Reference(target) => return self.takes_behind(*target, value, hops - 1),
             Shape::Union(members) => {
-                return members.iter().any(|member| self.takes_behind(*member, value, hops - 1));
+                let Some(first) =
+                    members.iter().position(|member| self.takes_behind(*member, value, hops - 1))
+                else {
+                    return false;
+                };
+                let mut others = members.iter().enumerate().filter(|(i, _)| *i != first);
+                return !self.is_one_of(takes)
+                    || others.all(|(_, member)| self.refuses(*member, value, hops - 1));
             }
             _ => {}
         }
@@ -170,6 +192,29 @@ impl<'a> Comparing<'a> {
             && graph.takes(takes, value)
             && parts.iter().all(|part| self.takes_behind(*part, value, hops - 1))
     }
+}
+
+impl Comparing<'_> {
+    /// Whether a value is certainly refused, following at most `hops` references and unions.
+    fn refuses(&self, takes: Id, value: &Value, hops: usize) -> bool {
+        let graph = &self.takes.graph;
+        match graph.shape(takes) {
+            _ if hops == 0 => false,
+            Shape::Reference(target) => self.refuses(*target, value, hops - 1),
+            // A value that two members of a `oneOf` take is refused too, but not certainly.
+            Shape::Union(members) => {
+                members.iter().all(|member| self.refuses(*member, value, hops - 1))
+            }
+            _ => !is_large(value) && !graph.takes(takes, value),
+        }
+    }
+}
+
+/// Whether the check of a value could end at its limit of work, which is no answer.
+pub(super) fn is_large(value: &Value) -> bool {
+    /// Number of bytes.
+    const LARGE: usize = 500;
+    matches!(value, Value::Array(_) | Value::Object(_)) && value.to_string().len() > LARGE
 }
 
 /// Whether a scalar fits its format and its bounds.

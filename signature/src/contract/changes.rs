@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::Contract;
-use crate::comparing::{ABSENT, Difference, Sides};
+use crate::comparing::{ABSENT, Difference, Sides, same_rules};
 use crate::error::Side;
 
 /// A change between two versions of a contract. `{}` is one line for a person.
@@ -55,6 +55,9 @@ pub enum ContractChangeKind {
     OutputSchema,
     /// Only the words of a schema changed, such as the description of a field.
     Words(Side),
+    /// The rules of a schema changed, and each value of one version is still one of the other. The
+    /// rules say the same, or reading evens out what they say differently.
+    Rules(Side),
     /// The new contract does not read an input that the old one read.
     NarrowerInput(ChangedRule),
     /// The new contract reads an input that the old one did not read.
@@ -159,6 +162,9 @@ impl fmt::Display for ContractChangeKind {
             Self::Title => return f.write_str("has another title"),
             Self::Description => return f.write_str("has another description"),
             Self::OutputSchema => return f.write_str("the output has a schema now"),
+            Self::Rules(side) => {
+                return write!(f, "the rules of the {side} schema changed without an effect");
+            }
             Self::Words(side) => return write!(f, "the words of the {side} schema changed"),
             Self::NarrowerInput(rule) | Self::WiderInput(rule) => (Side::Input, rule),
             Self::WiderOutput(rule) | Self::NarrowerOutput(rule) => (Side::Output, rule),
@@ -184,7 +190,7 @@ fn kinds(before: &Contract, now: &Contract) -> Vec<ContractChangeKind> {
     let (narrower, wider) = fields_once(narrower.collect(), wider.collect());
     kinds.extend(narrower.into_iter().map(ContractChangeKind::NarrowerInput));
     kinds.extend(wider.into_iter().map(ContractChangeKind::WiderInput));
-    push_words(&mut kinds, rules, Side::Input, old != new);
+    push_words(&mut kinds, rules, Side::Input, (old != new).then_some([(old, new)]));
 
     if before.output_to_read().is_none() {
         kinds.extend(now.output_to_read().map(|_| ContractChangeKind::OutputSchema));
@@ -198,9 +204,11 @@ fn kinds(before: &Contract, now: &Contract) -> Vec<ContractChangeKind> {
     let (wider, narrower) = fields_once(wider.collect(), narrower.collect());
     kinds.extend(wider.into_iter().map(ContractChangeKind::WiderOutput));
     kinds.extend(narrower.into_iter().map(ContractChangeKind::NarrowerOutput));
+    let read = before.output_to_read().zip(now.output_to_read());
+    let written = before.output_to_write().zip(now.output_to_write());
     let differ = before.output_to_read() != now.output_to_read()
         || before.output_to_write() != now.output_to_write();
-    push_words(&mut kinds, rules, Side::Output, differ);
+    push_words(&mut kinds, rules, Side::Output, differ.then(|| read.into_iter().chain(written)));
     kinds
 }
 
@@ -218,11 +226,20 @@ fn fields_once(
     (breaking, harmless)
 }
 
-/// Adds [`ContractChangeKind::Words`] if the schemas differ and no rule does.
-fn push_words(kinds: &mut Vec<ContractChangeKind>, rules: usize, side: Side, differ: bool) {
-    if differ && kinds.len() == rules {
-        kinds.push(ContractChangeKind::Words(side));
-    }
+/// Adds [`ContractChangeKind::Words`] or [`ContractChangeKind::Rules`] if the schemas differ and no
+/// rule does.
+fn push_words<'a>(
+    kinds: &mut Vec<ContractChangeKind>,
+    rules: usize,
+    side: Side,
+    schemas: Option<impl IntoIterator<Item = (&'a Value, &'a Value)>>,
+) {
+    let Some(schemas) = schemas.filter(|_| kinds.len() == rules) else {
+        return;
+    };
+    let only_words = schemas.into_iter().all(|(one, other)| same_rules(one, other));
+    let words = ContractChangeKind::Words(side);
+    kinds.push(if only_words { words } else { ContractChangeKind::Rules(side) });
 }
 
 fn inputs(comes: &Value, takes: &Value) -> Vec<Difference> {

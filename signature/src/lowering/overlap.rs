@@ -115,8 +115,13 @@ impl<'a> Overlap<'a> {
     /// both have. Rules for texts and numbers are not compared.
     fn plain(&mut self, a: &Node, b: &Node, depth: usize) -> bool {
         if a.values.is_some() && b.values.is_some() {
-            let theirs: HashSet<_> = b.listed().into_iter().collect();
-            return a.listed().iter().any(|value| theirs.contains(value));
+            // As a float, because `1` and `1.0` are equal.
+            let key = |value: &Value| match value.as_f64() {
+                Some(number) => (number + 0.0).to_string(),
+                None => value.to_string(),
+            };
+            let theirs: HashSet<_> = b.listed().into_iter().map(key).collect();
+            return a.listed().into_iter().any(|value| theirs.contains(&key(value)));
         }
         match a.types.common(b.types) {
             Types::NONE => false,

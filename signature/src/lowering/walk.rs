@@ -204,7 +204,8 @@ impl<'a> Walk<'a> {
         lowered
     }
 
-    /// Lowers a schema without rules. At the root it needs `properties`, although it has none.
+    /// Lowers a schema without rules, except that it may require fields. At the root it needs
+    /// `properties`, although it has none.
     fn any(&mut self, at: At<'_>) -> Checked<Keywords> {
         if !self.rules.any {
             return no_any(at);
@@ -214,6 +215,7 @@ impl<'a> Walk<'a> {
         if at.path == "$" {
             out.insert("properties".into(), json!({}));
         }
+        out.extend(at.map.get("required").map(|names| ("required".to_owned(), names.clone())));
         Ok(out)
     }
 

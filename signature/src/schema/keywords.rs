@@ -235,7 +235,7 @@ impl Keyword {
     }
 
     /// Whether the value is an object of schemas by name.
-    pub(super) fn holds_named(self) -> bool {
+    pub(crate) fn holds_named(self) -> bool {
         use Expects::{NamedSchemas, NamedSchemasOrNames, PatternSchemas};
         matches!(self.expects, NamedSchemas | PatternSchemas | NamedSchemasOrNames)
     }

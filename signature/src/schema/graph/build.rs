@@ -72,10 +72,11 @@ impl<'s> Builder<'s> {
                 *place = node;
             }
         }
-        let Self { nodes, sources, targets, .. } = self;
+        let Self { nodes, mut sources, targets, .. } = self;
         let mut graph = Graph { nodes, root, typed: false, targets };
         graph.end_chains();
         graph.join_unions();
+        graph.refuse_names(&mut sources);
         graph.note_tags();
         Schemas { graph, sources }
     }
@@ -398,6 +399,38 @@ impl Graph {
             all.extend(texts.iter().cloned());
         }
         Some(Node { types: Types::TEXT, values: Some(all.into()), ..Node::any() })
+    }
+
+    /// Declared fields whose names do not fit the schema of names take no value.
+    ///
+    /// ```text
+    /// {"properties": {"long": A}, "propertyNames": {"maxLength": 2}} → no value fits `long`
+    /// ```
+    /// Reading then needs no look at the names of declared fields.
+    fn refuse_names(&mut self, sources: &mut Vec<&Value>) {
+        static FALSE: Value = Value::Bool(false);
+        let refused = |node: &Node| -> Vec<usize> {
+            let Some(names) = node.object.names else {
+                return Vec::new();
+            };
+            let takes = |field: &FieldRule| self.takes(names, &Value::from(&*field.name));
+            let fields = node.object.fields.iter().enumerate();
+            fields.filter(|(_, field)| !takes(field)).map(|(i, _)| i).collect()
+        };
+        let refused: Vec<_> = self.nodes.iter().map(refused).collect();
+        if refused.iter().all(Vec::is_empty) {
+            return;
+        }
+        let nothing = self.nodes.len();
+        self.nodes.push(Node { shape: Shape::Nothing, ..Node::none() });
+        sources.push(&FALSE);
+        for (node, refused) in self.nodes.iter_mut().zip(refused) {
+            for field in refused {
+                if let Some(field) = node.object.fields.get_mut(field) {
+                    field.node = nothing;
+                }
+            }
+        }
     }
 
     /// Sets `only` for fields that may contain one text only.

@@ -18,7 +18,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use super::super::keywords::{
-    Keywords, add_null, is_annotation, items, keyword as known, text, texts,
+    Keywords, add_null, has_type, is_annotation, items, keyword as known, text, texts,
 };
 use super::super::types::{Types, type_name};
 use super::Normal;
@@ -75,7 +75,7 @@ impl Normal<'_> {
             map.shift_remove(keyword);
             return Ok(map.into());
         }
-        nullable(&mut finished);
+        nullable(&mut finished, keyword);
         if finished.len() > 1 {
             map.insert(keyword.to_owned(), finished.into());
             return Ok(map.into());
@@ -97,7 +97,6 @@ impl Normal<'_> {
             return Ok(false.into());
         }
         one_type(&mut map);
-        beside_values(&mut map);
         if !object(&mut map) {
             return Ok(false.into());
         }
@@ -114,11 +113,12 @@ impl Normal<'_> {
     /// {"type": ["object", "string"], "properties": {…}, "minLength": 1}
     /// → anyOf [{"type": "object", "properties": {…}}, {"type": "string", "minLength": 1}]
     /// ```
-    fn split(&mut self, map: Keywords, path: &str) -> Checked<Value> {
+    fn split(&mut self, mut map: Keywords, path: &str) -> Checked<Value> {
         let kinds = map.get("type").cloned().unwrap_or_default();
         let kinds = types(&kinds);
         let others = kinds.iter().filter(|kind| **kind != "null").count();
         if others < 2 || !kinds.iter().any(|kind| matches!(*kind, "object" | "array")) {
+            beside_values(&mut map);
             return Ok(map.into());
         }
         let mut whole = map.clone();
@@ -128,6 +128,7 @@ impl Normal<'_> {
             let mut member = map.clone();
             member.insert("type".into(), kind.into());
             member.retain(|keyword, _| !is_annotation(keyword) && speaks_of(keyword, kind));
+            beside_values(&mut member);
             members.push(Value::Object(member));
         }
         whole.retain(|keyword, _| is_annotation(keyword));
@@ -149,7 +150,7 @@ fn speaks_of(keyword: &str, kind: &str) -> bool {
 /// Merges `[X, null]` into X with the type `null`, if X has a plain type.
 ///
 /// It does not do so beside rules that null would then have to fit.
-fn nullable(members: &mut Vec<Value>) {
+fn nullable(members: &mut Vec<Value>, keyword: &str) {
     let [Value::Object(one), Value::Object(two)] = members.as_mut_slice() else {
         return;
     };
@@ -160,7 +161,12 @@ fn nullable(members: &mut Vec<Value>) {
         _ => return,
     };
     let rules = ["const", "allOf", "not", "if"];
-    if !plain.contains_key("type") || rules.iter().any(|keyword| plain.contains_key(*keyword)) {
+    // In `oneOf`, a null that both members take fits neither.
+    let excluded = keyword == "oneOf" && has_type(plain, "null");
+    if excluded
+        || !plain.contains_key("type")
+        || rules.iter().any(|keyword| plain.contains_key(*keyword))
+    {
         return;
     }
     add_null(plain);
@@ -253,9 +259,11 @@ fn values(map: &mut Keywords, path: &str) -> Checked<bool> {
 /// listed value as a whole, and checks `allOf` beside it.
 ///
 /// ```text
-/// {"enum": [[1], [2, 3]], "maxItems": 1} → {"enum": [[1], [2, 3]], "allOf": [{"maxItems": 1}]}
+/// {"type": "array", "enum": [[1], [2, 3]], "maxItems": 1}
+/// → {"type": "array", "enum": [[1], [2, 3]], "allOf": [{"type": "array", "maxItems": 1}]}
 /// ```
 fn beside_values(map: &mut Keywords) {
+    let kind = map.get("type").cloned();
     let listed = map.get("const").into_iter().chain(items(map, "enum"));
     if !listed.into_iter().any(|value| value.is_array() || value.is_object()) {
         return;
@@ -265,10 +273,13 @@ fn beside_values(map: &mut Keywords) {
         known(keyword).is_some_and(|known| known.of != Types::NONE && parts.has(known.of))
     };
     let names: Vec<String> = map.keys().filter(|keyword| is_rule(keyword)).cloned().collect();
-    let rules: Keywords = names.iter().filter_map(|name| map.shift_remove_entry(name)).collect();
+    let mut rules: Keywords =
+        names.iter().filter_map(|name| map.shift_remove_entry(name)).collect();
     if rules.is_empty() {
         return;
     }
+    // A rule for one type does not exclude values of the others.
+    rules.extend(kind.map(|kind| ("type".to_owned(), kind)));
     if let Some(all) = map.entry("allOf").or_insert_with(|| json!([])).as_array_mut() {
         all.push(rules.into());
     }

@@ -310,6 +310,11 @@ impl Normal<'_> {
 /// → both are kept: a field `x1` fits only the second
 /// ```
 fn apart_fields(a: &mut Keywords, b: &mut Keywords) -> Option<Keywords> {
+    for map in [&mut *a, &mut *b] {
+        if map.get("patternProperties") == Some(&json!({})) {
+            map.shift_remove("patternProperties");
+        }
+    }
     const FIELDS: [&str; 3] = ["properties", "patternProperties", "additionalProperties"];
     let has = |map: &Keywords| FIELDS.iter().any(|keyword| map.contains_key(*keyword));
     let patterns = [&*a, &*b].iter().any(|map| map.contains_key("patternProperties"));
@@ -325,6 +330,10 @@ fn apart_fields(a: &mut Keywords, b: &mut Keywords) -> Option<Keywords> {
         std::mem::swap(&mut first, &mut second);
     }
     let same = first == second;
+    // One of the two has a rule for undeclared fields, so neither declares all fields.
+    for part in [&mut first, &mut second] {
+        part.entry("additionalProperties").or_insert(true.into());
+    }
     a.extend(first);
     (!same).then_some(second)
 }
