@@ -229,7 +229,6 @@ impl Contract {
     /// - `if`, `then` and `else`, `dependentSchemas`, `unevaluatedItems`
     /// - that only one member of a `oneOf` matches
     /// - bounds beside an `enum`
-    /// - all patterns after the first one that matches a field's name
     ///
     /// Reading also limits its work. It rejects a value if the schema needs too many checks or
     /// follows too long a chain of references.

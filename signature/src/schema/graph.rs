@@ -544,7 +544,7 @@ pub(crate) struct ObjectRule {
     pub(crate) rest: Rest,
     /// The schema of all keys.
     pub(crate) names: Option<Id>,
-    /// The schemas of undeclared fields by patterns of their names; the first match applies.
+    /// The schemas of undeclared fields by patterns of their names; all matches apply.
     pub(crate) patterns: Vec<(Pattern, Id)>,
     /// The minimum number of fields.
     pub(crate) fewest: usize,
