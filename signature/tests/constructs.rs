@@ -11,7 +11,7 @@
 //! A normal run checks 1,500 pairs. The figures in `docs/contracts-in-ci.md` are those of:
 //!
 //! ```sh
-//! CONSTRUCTS_PAIRS=40000 cargo test --release -p toolwright-signature --test main -- constructs:: --nocapture
+//! CONSTRUCTS_PAIRS=8000 cargo test --release -p toolwright-signature --test main -- constructs:: --nocapture
 //! ```
 //!
 //! A failure prints the number of its pair. `CONSTRUCTS_FIRST=NUMBER CONSTRUCTS_PAIRS=1` repeats it.

@@ -73,8 +73,10 @@ impl Contract {
     /// The comparison errs on the safe side: it may report differences between schemas that fit,
     /// such as a range that two members of a union cover together, or two patterns for the same
     /// texts. It cannot see facts outside the schemas: custom `serde` code, a number too large for
-    /// an `f32`, a server that breaks its own schema. It does not check whether a second member of
-    /// a `oneOf` matches.
+    /// an `f32`, a server that breaks its own schema.
+    ///
+    /// A `oneOf` of the receiver whose members may overlap is a difference, unless both schemas have
+    /// the same `oneOf`: a value that fits two members fits the union no more.
     ///
     /// It returns at most 50 differences for each side. The work is bounded for schemas of any
     /// size: a schema that is too large is a difference.
