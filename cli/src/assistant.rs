@@ -391,7 +391,9 @@ impl Assistant {
                         note("--approve needs a terminal, and does not work with --json");
                     }
                     Some(id) if awaits => {
-                        note(&format!("(run {id} waits; resume it at a terminal to decide)"));
+                        note(&format!(
+                            "(run {id} waits; at a terminal, `toolwright runs resume {id}` asks for the decision)"
+                        ));
                     }
                     Some(id) if !is_locked(&error) => note(&format!("(run {id} is kept)")),
                     _ => {}

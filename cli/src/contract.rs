@@ -41,7 +41,7 @@ enum Task {
         #[command(flatten)]
         source: SourceArgs,
 
-        /// Print the file that `assert_unchanged` keeps and that `diff` reads
+        /// Print the file that `assert_unchanged!` keeps and that `diff` reads
         #[arg(long)]
         json: bool,
     },

@@ -150,7 +150,7 @@ fn what_show_prints_is_read_again_and_is_the_file_of_the_assertion() {
     let tools = Memory::default().tools().unwrap();
     let text = toolwright_text::Text::default().tools().unwrap();
     let all = tools.iter().chain(&text).map(|tool| tool.contract());
-    toolwright_signature::assert_unchanged(&file, all);
+    toolwright_signature::assert_unchanged!(&file, all);
     assert_eq!(run(&["diff", "--deny", "any", &file, "-"]).code, Some(2), "nothing is no version");
     assert_eq!(run_with(&["diff", "--deny", "any", &file, "-"], &ran.stdout).code, Some(0));
     let ran = run(&["show", OLD]);

@@ -395,7 +395,7 @@ fn size(cell: &Option<Cell>) -> usize {
     }
 }
 
-fn argument(text: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+fn argument(text: impl std::fmt::Display) -> Error {
     Error::retry(text).at(Stage::Arguments)
 }
 

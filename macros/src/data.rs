@@ -1,28 +1,33 @@
 //! `#[data]`.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::quote;
-use syn::{Item, Path, parse_quote};
+use syn::{Attribute as Mark, Fields, Ident, Item, Path, Type, parse_quote};
 
 use crate::arguments::{Arguments, Attribute};
+use crate::check::{self, is_replaced};
 use crate::faults::Faults;
 use crate::tool::derive_paths;
+use crate::types;
 
 /// Expands `#[data]`. `krate` is the default of the argument `crate`.
 pub(crate) fn expand(arguments: TokenStream, item: TokenStream, krate: Path) -> TokenStream {
     let mut faults = Faults::default();
     let krate = Arguments::parse(arguments, Attribute::Data, &mut faults).krate.unwrap_or(krate);
-    match syn::parse2::<Item>(item.clone()) {
+    let parsed = syn::parse2::<Item>(item.clone());
+    match &parsed {
         Ok(Item::Struct(_) | Item::Enum(_)) => {}
         Ok(other) => faults.at(other, "`#[data]` goes on a struct or an enum"),
-        Err(error) => faults.add(error),
+        Err(error) => faults.add(error.clone()),
     }
     if let Some(errors) = faults.compile_errors() {
         return quote!(#item #errors);
     }
     let private: Path = parse_quote!(#krate::__private);
     let paths = derive_paths(&private);
+    let checks = parsed.map(|item| checks(&item, &private)).unwrap_or_default();
     quote! {
+        #checks
         #[derive(
             ::core::fmt::Debug,
             ::core::clone::Clone,
@@ -33,4 +38,34 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream, krate: Path) -> 
         #paths
         #item
     }
+}
+
+/// Returns code that asks for the traits of the fields.
+fn checks(item: &Item, private: &Path) -> TokenStream {
+    let (attributes, generics, variants) = match item {
+        Item::Struct(item) => (&item.attrs, &item.generics, vec![(&[][..], &item.fields)]),
+        Item::Enum(item) => {
+            let variants = item.variants.iter();
+            let variants = variants.map(|variant| (&variant.attrs[..], &variant.fields));
+            (&item.attrs, &item.generics, variants.collect())
+        }
+        _ => return TokenStream::new(),
+    };
+    // The code stands outside of the item, where its parameters have no meaning.
+    if !generics.params.is_empty() || is_replaced(attributes) {
+        return TokenStream::new();
+    }
+    let is_cfg = |mark: &&Mark| mark.path().is_ident("cfg") || mark.path().is_ident("cfg_attr");
+    let has_cfg = |marks: &[Mark]| marks.iter().any(|mark| is_cfg(&mark));
+    let fields = variants
+        .into_iter()
+        .filter(|(marks, _)| !is_replaced(marks) && !has_cfg(marks))
+        .flat_map(|(_, fields): (_, &Fields)| fields)
+        .filter(|field| !is_replaced(&field.attrs) && !has_cfg(&field.attrs))
+        .map(|field| &field.ty)
+        .filter(|ty| types::self_in(ty).is_none() && types::borrow_in(ty).is_none());
+    let fields: Vec<&Type> = fields.collect();
+    let copied = attributes.iter().filter(|mark| mark.path().is_ident("cfg"));
+    let copied: Vec<Mark> = copied.cloned().collect();
+    check::code(fields, &Ident::new("Field", Span::call_site()), private, &copied)
 }

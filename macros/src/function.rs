@@ -25,9 +25,11 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream, krate: Path) -> 
     let (None, Some(tool)) = (&errors, tool) else {
         return quote!(#function #errors);
     };
-    let (signature, module, warnings) = (tool.signature(), tool.module(None), tool.warnings());
+    let (checks, warnings) = (tool.checks(), tool.warnings());
+    let (signature, module) = (tool.signature(), tool.module(None));
     quote! {
         #function
+        #checks
         #signature
         const _: () = { #module };
         #warnings

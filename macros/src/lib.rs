@@ -16,6 +16,7 @@
 //! | `arguments.rs` | the arguments of an attribute |
 //! | `docs.rs` | the description in a doc comment |
 //! | `parameter.rs`, `types.rs` | parameters: fields, contexts and values of a context |
+//! | `check.rs` | code whose error says what a type lacks |
 //! | `tool.rs` | a function or a method, checked, and all that both expand to |
 //! | `function.rs`, `toolset.rs`, `data.rs` | the three attributes |
 //! | `faults.rs` | the errors of one use of a macro |
@@ -24,6 +25,7 @@ use proc_macro::TokenStream;
 use syn::parse_quote;
 
 mod arguments;
+mod check;
 mod data;
 mod docs;
 mod faults;
@@ -51,9 +53,12 @@ mod types;
 /// | parameter `#[context] db: &Db`, or `Option<&Db>` | a value that was added with `Context::with` |
 ///
 /// A parameter may be `&str`, `&[T]`, `&T` or an `Option` of these. Its field has the owned type.
-/// A parameter takes `#[default]`, `#[default = 5]` and the attributes of serde and schemars. A
-/// missing doc comment of the function or of a parameter is a warning; `deny(deprecated)` makes it
-/// an error.
+/// A parameter takes `#[default]`, `#[default = 5]` and the attributes of serde and schemars.
+///
+/// A function or a parameter without a doc comment is a warning, because a model works worse without
+/// it. A macro on stable Rust can only warn of a deprecated item, so the warning begins with "use of
+/// deprecated constant". `#![deny(deprecated)]` makes it an error, and `#[allow(deprecated)]` above
+/// the function silences it.
 ///
 /// | argument | sets |
 /// |---|---|

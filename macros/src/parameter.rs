@@ -5,6 +5,7 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
     Attribute, Expr, ExprLit, Ident, Lit, Meta, Pat, PatType, Type, Visibility, parse_quote,
+    parse_quote_spanned,
 };
 
 use crate::docs;
@@ -25,11 +26,13 @@ pub(crate) enum Parameter {
 pub(crate) struct Field {
     pub(crate) name: Ident,
     /// The doc comment, and the attributes for serde and schemars.
-    attributes: Vec<Attribute>,
-    ty: Type,
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) ty: Type,
     lent: Lent,
     default: Option<Expr>,
     pub(crate) described: bool,
+    /// Whether the value may be one of the program, whose `#[context]` was forgotten.
+    pub(crate) may_be_context: bool,
 }
 
 /// How the call passes a field to the parameter.
@@ -73,26 +76,31 @@ impl Parameter {
             }
             return Self::value(context, ty, faults);
         }
-        if let Type::Reference(reference) = types::bare(ty)
-            && types::is_context(&reference.elem)
-            && reference.mutability.is_none()
-        {
+        if is_context(ty, faults)? {
             return Some(Self::Context);
         }
-        if types::is_context(ty) {
-            faults.at(ty, "the context is borrowed: write `&Context`");
-            return None;
-        }
         let name = name(&parameter.pat, faults)?;
+        let may_be_context = is_lent_object(ty);
         let (ty, lent) = owned(ty, faults)?;
         let lines = faults.ok(docs::lines(&attributes, "write the description itself"));
         let described =
             lines.is_none_or(|lines| lines.iter().any(|l| !l.value().trim().is_empty()));
         let default = default.and_then(|default| with_default(default, &mut attributes, faults));
-        Some(Self::Field(Box::new(Field { name, attributes, ty, lent, default, described })))
+        let field = Field { name, attributes, ty, lent, default, described, may_be_context };
+        Some(Self::Field(Box::new(field)))
     }
 
     fn value(mark: &Attribute, ty: &Type, faults: &mut Faults) -> Option<Self> {
+        // A path of several names may be that of another type.
+        if let Type::Reference(reference) = types::bare(ty)
+            && let Type::Path(path) = types::bare(&reference.elem)
+            && path.path.is_ident("Context")
+        {
+            let text = "`&Context` needs no attribute: remove `#[context]`; for a type of your own \
+                        with this name, write its path";
+            faults.at(mark, text);
+            return None;
+        }
         if !matches!(mark.meta, Meta::Path(_)) {
             faults.at(mark, "write `#[context]`; the type of the parameter says which value it is");
         }
@@ -105,7 +113,12 @@ impl Parameter {
                 Some(Self::Value { of: reference.elem.clone(), optional })
             }
             _ => {
-                let shown = inner.to_token_stream();
+                // The context lends what an `Arc` holds, too.
+                let lent = match types::named(inner) {
+                    Some((name, held)) if name == "Arc" && held.len() == 1 => held[0],
+                    _ => inner,
+                };
+                let shown = lent.to_token_stream();
                 faults.at(ty, format!("the context lends its values: write `&{shown}`"));
                 None
             }
@@ -113,19 +126,50 @@ impl Parameter {
     }
 }
 
+/// Returns whether a parameter is the context of the call, or `None` if it is one in a wrong form.
+fn is_context(ty: &Type, faults: &mut Faults) -> Option<bool> {
+    let lent = |ty| match types::bare(ty) {
+        Type::Reference(reference) => (&*reference.elem, reference.mutability.is_none()),
+        other => (other, false),
+    };
+    let (of, is_shared) = lent(ty);
+    if types::is_context(of) {
+        if !is_shared {
+            faults.at(ty, "the context is borrowed: write `&Context`");
+        }
+        return is_shared.then_some(true);
+    }
+    if let Some((name, inner)) = types::named(of)
+        && ["Option", "Arc"].iter().any(|holder| name == holder)
+        && inner.len() == 1
+        && types::is_context(lent(inner[0]).0)
+    {
+        faults.at(ty, "each call has a context, which is borrowed: write `&Context`");
+        return None;
+    }
+    Some(false)
+}
+
 /// Returns the name of a parameter, which is the name of its field.
 fn name(pattern: &Pat, faults: &mut Faults) -> Option<Ident> {
-    match pattern {
+    let text = match pattern {
         Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => {
-            Some(name.ident.clone())
+            return Some(name.ident.clone());
+        }
+        Pat::Ident(name) => format!("a parameter of a tool is a field: write `{}`", name.ident),
+        Pat::Wild(_) => {
+            "a parameter of a tool is a field, which needs a name: write one".to_owned()
         }
         other => {
-            let text = "the parameter's name is what the model writes: use a plain name, and take \
-                        it apart in the body";
-            faults.at(other, text);
-            None
+            let shown = other.to_token_stream();
+            format!(
+                "a parameter of a tool is a field, which needs a name: write one, such as `value`, \
+                 and `let {shown} = value;` in the body"
+            )
         }
-    }
+    };
+    faults.at(pattern, text);
+    None
 }
 
 /// Returns the type of a parameter's field, and how the call passes it.
@@ -156,8 +200,7 @@ fn owned(ty: &Type, faults: &mut Faults) -> Option<(Type, Lent)> {
                             None => ((*reference.elem).clone(), Lent::Option),
                         };
                         let span = reference.elem.span();
-                        let option = quote_spanned!(span=> ::core::option::Option<#inner>);
-                        (Type::Verbatim(option), lent)
+                        (parse_quote_spanned!(span=> ::core::option::Option<#inner>), lent)
                     }
                     _ => (other.clone(), Lent::Moved),
                 }
@@ -166,7 +209,8 @@ fn owned(ty: &Type, faults: &mut Faults) -> Option<(Type, Lent)> {
         },
     };
     if let Type::ImplTrait(unnamed) = &field {
-        faults.at(unnamed, "a field needs a type that can be named; name it");
+        let text = "a field needs a type with a name: write the type itself, such as `String`";
+        faults.at(unnamed, text);
         return None;
     }
     if let Some(borrow) = types::borrow_in(&field) {
@@ -180,15 +224,23 @@ fn owned(ty: &Type, faults: &mut Faults) -> Option<(Type, Lent)> {
     Some((field, lent))
 }
 
+/// Returns whether a type is a reference to an object: not `&str` or `&[T]`.
+fn is_lent_object(ty: &Type) -> bool {
+    match types::bare(ty) {
+        Type::Reference(reference) => to_owned(&reference.elem).is_none(),
+        _ => false,
+    }
+}
+
 /// Returns the owned form of a type that has no size.
 fn to_owned(ty: &Type) -> Option<Type> {
     match types::bare(ty) {
         Type::Slice(slice) => {
             let item = &slice.elem;
-            Some(Type::Verbatim(quote_spanned!(slice.span()=> ::std::vec::Vec<#item>)))
+            Some(parse_quote_spanned!(slice.span()=> ::std::vec::Vec<#item>))
         }
         Type::Path(path) if path.path.is_ident("str") => {
-            Some(Type::Verbatim(quote_spanned!(path.span()=> ::std::string::String)))
+            Some(parse_quote_spanned!(path.span()=> ::std::string::String))
         }
         _ => None,
     }

@@ -4,11 +4,12 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Error, Expr, ExprLit, FnArg, Ident, Lit, LitStr, Path, Receiver, ReceiverKind,
-    ReturnType, Safety, Signature, Type, Visibility,
+    Attribute, Error, Expr, ExprLit, FnArg, GenericParam, Ident, Lit, LitStr, Path, Receiver,
+    ReceiverKind, ReturnType, Safety, Signature, Type, Visibility,
 };
 
 use crate::arguments::Arguments;
+use crate::check;
 use crate::docs;
 use crate::faults::Faults;
 use crate::parameter::{Field, Parameter};
@@ -23,14 +24,16 @@ pub(crate) struct Tool {
     copied: Vec<Attribute>,
     description: Vec<LitStr>,
     visibility: Visibility,
-    function: Ident,
+    pub(crate) function: Ident,
     is_async: bool,
     /// The tool's name.
-    name: LitStr,
+    pub(crate) name: LitStr,
     pub(crate) signature: Ident,
     parameters: Vec<Parameter>,
     output: Type,
     fallible: bool,
+    /// Where the error of a fallible function is written.
+    error_at: Span,
 }
 
 /// The object whose method a tool is.
@@ -79,6 +82,7 @@ impl Tool {
             name: arguments.name.clone().unwrap_or(LitStr::new(&name, span)),
             signature: arguments.signature.clone().unwrap_or(signature),
             parameters: parameters.into_iter().collect::<Option<_>>()?,
+            error_at: error_at(&function.output),
             output,
             fallible,
             arguments,
@@ -91,6 +95,16 @@ impl Tool {
             Parameter::Field(field) => Some(&**field),
             _ => None,
         })
+    }
+
+    /// Returns code that asks for the traits of the fields and the output.
+    pub(crate) fn checks(&self) -> TokenStream {
+        let Self { private, copied, output, .. } = self;
+        let fields = self.fields().filter(|field| !check::is_replaced(&field.attributes));
+        let fields = fields.map(|field| &field.ty);
+        let mut checks = check::code(fields, &local("Argument"), private, copied);
+        checks.extend(check::code([output], &local("Output"), private, copied));
+        checks
     }
 
     /// Returns the attributes for every generated item.
@@ -156,7 +170,7 @@ impl Tool {
     /// `owner` has the method, whose clone the module then holds. There must be a function
     /// `shared`, which clones it.
     pub(crate) fn module(&self, owner: Option<&Owner<'_>>) -> TokenStream {
-        let Self { private, copied, visibility, name, signature, .. } = self;
+        let Self { private, copied, visibility, name, signature, function, .. } = self;
         let module = format_ident!("{signature}Module", span = Span::call_site());
         let effect = self.arguments.effect.as_ref();
         let effect = effect.map(
@@ -164,6 +178,12 @@ impl Tool {
         );
         let (input, cx) = (local("input"), local("cx"));
         let body = self.body(owner, &input, &cx);
+        // At the function, so that the error of a future that is not `Send` is reported there.
+        let at = function.span().resolved_at(Span::call_site());
+        let output = moved(quote!(#private::Result<#private::OutputOf<Self>>), at);
+        let call = quote_spanned! {at=>
+            async fn call(&self, #input: #signature, #cx: &#private::Context) -> #output
+        };
         let defaults: Vec<_> = self.fields().filter_map(Field::default_function).collect();
         let object = local("toolset");
         let ty = owner.map(|owner| owner.ty);
@@ -182,11 +202,7 @@ impl Tool {
             #(#copied)*
             impl #private::Module for #module {
                 type Signature = #signature;
-                async fn call(
-                    &self,
-                    #input: #signature,
-                    #cx: &#private::Context,
-                ) -> #private::Result<#private::OutputOf<Self>> {
+                #call {
                     #body
                 }
                 #effect
@@ -245,11 +261,12 @@ impl Tool {
         }
         let (output, error) = (local("output"), local("error"));
         // At the type, so that an error that fits neither trait is reported there.
-        let convert = quote_spanned! {self.output.span()=>
+        let error = Ident::new("error", error.span().located_at(self.error_at));
+        let convert = quote_spanned! {self.error_at=>
             #private::Returned(#error).__toolwright_error()
         };
         quote! {
-            use #private::{IntoError as _, ShownError as _};
+            use #private::{IntoError as _, ShownError as _, UnfitError as _};
             #(#before)*
             match #call {
                 ::core::result::Result::Ok(#output) => ::core::result::Result::Ok(#output),
@@ -260,30 +277,33 @@ impl Tool {
 
     /// Returns code that the compiler warns of, for each description that is missing.
     ///
-    /// A macro cannot warn on stable Rust. The use of a deprecated constant is a warning with a
-    /// text, a place and a name to deny or allow it by.
+    /// A macro cannot warn on stable Rust. The use of a deprecated constant is a warning with a text,
+    /// a place and a lint to deny or allow it by. The name of the constant is in the text.
     pub(crate) fn warnings(&self) -> TokenStream {
-        let allow = "or `#[allow(deprecated)]` on the function";
         let silent = self.description.is_empty() && self.arguments.description.is_none();
         let silent = silent.then(|| {
-            let text = "the model is not told what this tool does: write a doc comment above the \
-                        function, ";
-            (&self.function, format!("{text}{allow}"))
+            let text = "the model does not learn what this tool does: write a doc comment above the \
+                        function, or `#[allow(deprecated)]` to have none";
+            ("tool_without_description", &self.function, text.to_owned())
         });
         let fields = self.fields().filter(|field| !field.described).map(|field| {
-            let name = field.name.to_string();
+            let name = &field.name;
+            let context = match field.may_be_context {
+                true => ", `#[context]` if the program supplies the value,",
+                false => ",",
+            };
             let text = format!(
-                "the model is not told what `{name}` is: write a doc comment above the parameter, "
+                "the model does not learn what `{name}` is: write a doc comment above the \
+                 parameter{context} or `#[allow(deprecated)]` above the function to have none"
             );
-            (&field.name, format!("{text}{allow}"))
+            ("parameter_without_description", name, text)
         });
         let copied = &self.copied;
         silent
             .into_iter()
             .chain(fields)
-            .map(|(name, note)| {
-                let mut name = name.clone();
-                name.set_span(name.span().resolved_at(Span::call_site()));
+            .map(|(name, at, note)| {
+                let name = Ident::new(name, at.span().resolved_at(Span::call_site()));
                 quote! {
                     #(#copied)*
                     const _: () = {
@@ -305,6 +325,15 @@ pub(crate) fn derive_paths(private: &Path) -> TokenStream {
     quote!(#[serde(crate = #serde)] #[schemars(crate = #schemars)])
 }
 
+/// Returns tokens as if they stood at another place.
+fn moved(tokens: TokenStream, at: Span) -> TokenStream {
+    let moved = tokens.into_iter().map(|mut token| {
+        token.set_span(at);
+        token
+    });
+    moved.collect()
+}
+
 /// Returns a name that no code of the user can see or hide.
 fn local(name: &str) -> Ident {
     Ident::new(name, Span::mixed_site())
@@ -316,10 +345,15 @@ fn is_copied(attribute: &Attribute) -> bool {
 
 /// Reports what no tool can have.
 fn refuse(function: &Signature, faults: &mut Faults) {
-    if !function.generics.params.is_empty() {
+    let generics = &function.generics.params;
+    if generics.iter().any(|generic| !matches!(generic, GenericParam::Lifetime(_))) {
         let text = "a tool has one contract, so it cannot be generic; write the type, or implement \
                     `Signature` and `Module` by hand";
-        faults.at(&function.generics.params, text);
+        faults.at(generics, text);
+    } else if !generics.is_empty() {
+        let text =
+            "a tool borrows its arguments for one call: remove the lifetimes, here and below";
+        faults.at(generics, text);
     }
     if let Safety::Unsafe(token) = &function.safety {
         faults.at(token, "a model cannot keep the promise of `unsafe`; write a safe function");
@@ -327,6 +361,13 @@ fn refuse(function: &Signature, faults: &mut Faults) {
     if let Some(variadic) = &function.variadic {
         faults.at(variadic, "a field needs a name and a type; write `&[T]` for a list");
     }
+}
+
+/// Returns the place of the error type in a `Result`, or of the whole type if it is not written.
+fn error_at(output: &ReturnType) -> Span {
+    let ReturnType::Type(_, ty) = output else { return output.span() };
+    let error = types::named(ty).and_then(|(_, inner)| inner.get(1).map(|error| error.span()));
+    error.unwrap_or_else(|| ty.span())
 }
 
 /// Returns the output of a function, and whether the function can fail.
@@ -343,7 +384,10 @@ fn output(output: &ReturnType, faults: &mut Faults) -> Option<(Type, bool)> {
         _ => ((**ty).clone(), false),
     };
     let fault = if matches!(types::bare(&output), Type::ImplTrait(_)) {
-        Error::new_spanned(&output, "a tool's output needs a type that can be named; name it")
+        Error::new_spanned(
+            &output,
+            "a tool's output needs a type with a name: write the type itself",
+        )
     } else if let Some(borrow) = types::borrow_in(&output) {
         let text = "a tool's output owns its value: return the owned type, such as `String`";
         Error::new_spanned(borrow, text)
@@ -358,11 +402,15 @@ fn output(output: &ReturnType, faults: &mut Faults) -> Option<(Type, bool)> {
 
 /// Checks the `self` of a method that is a tool.
 pub(crate) fn check_receiver(receiver: &Receiver, faults: &mut Faults) {
-    if !matches!(&receiver.kind, ReceiverKind::Reference(_, _, None)) {
-        let text = "tools of one toolset run side by side: take `&self`, and keep what changes \
-                    behind a lock";
-        faults.at(receiver, text);
-    }
+    let text = match &receiver.kind {
+        ReceiverKind::Reference(_, _, None) => return,
+        ReceiverKind::Reference(..) => {
+            "tools of one toolset run side by side: take `&self`, and keep what changes behind a \
+             lock, such as `Arc<Mutex<…>>`"
+        }
+        _ => "all calls of a toolset share it: take `&self`",
+    };
+    faults.at(receiver, text);
 }
 
 /// Returns a name in the form of types: `get_weather` becomes `GetWeather`.

@@ -3,7 +3,7 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, Meta, Path, Type, parse_quote};
+use syn::{Error, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, Meta, Path, Type, parse_quote};
 
 use crate::arguments::{Arguments, Attribute};
 use crate::faults::Faults;
@@ -35,6 +35,7 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream, krate: Path) -> 
     }
     let ty = &*block.self_ty;
     let list = list(ty, &tools, &private);
+    let checks = tools.iter().map(|(tool, _)| tool.checks());
     let signatures = tools.iter().map(|(tool, _)| tool.signature());
     let warnings = tools.iter().map(|(tool, _)| tool.warnings());
     let modules = tools
@@ -49,6 +50,7 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream, krate: Path) -> 
     };
     quote! {
         #block
+        #(#checks)*
         #list
         #(#signatures)*
         const _: () = {
@@ -96,6 +98,11 @@ fn tools(
     let (mut tools, mut marked) = (Vec::new(), false);
     for item in &mut block.items {
         let ImplItem::Fn(method) = item else { continue };
+        if method.sig.ident == "tools" {
+            let text = "`#[toolset]` adds a method `tools`: rename this one; for the model, set the \
+                        name with `#[tool(name = \"…\")]`";
+            faults.at(&method.sig.ident, text);
+        }
         let Some(mut own) = take_mark(method, faults) else { continue };
         marked = true;
         own.effect = own.effect.or_else(|| arguments.effect.clone());
@@ -120,7 +127,39 @@ fn tools(
         let text = "this toolset has no tools: write `#[tool]` above the methods that are tools";
         faults.at(&block.self_ty, text);
     }
+    distinct(&tools, faults);
     tools
+}
+
+/// Reports tools with the same method, name or signature. Those with a `cfg` may exclude each other.
+fn distinct(tools: &[(Tool, bool)], faults: &mut Faults) {
+    let tools: Vec<&Tool> = tools.iter().map(|(tool, _)| tool).collect();
+    for (at, tool) in tools.iter().enumerate() {
+        let others = tools[..at].iter();
+        let mut others = others.filter(|other| tool.cfg().next().or(other.cfg().next()).is_none());
+        let same = others.find_map(|other| {
+            let (method, name) = (&tool.function, tool.name.value());
+            if *method == other.function {
+                let text = format!("two tools have the method `{method}`: rename one");
+                return Some(Error::new_spanned(method, text));
+            }
+            if name == other.name.value() {
+                let text = format!("two tools have the name `{name}`: set another one");
+                return Some(Error::new_spanned(&tool.name, text));
+            }
+            let signature = &tool.signature;
+            (*signature == other.signature).then(|| {
+                let text = format!(
+                    "two tools have the signature `{signature}`: set another name with \
+                     `#[tool(signature = …)]`"
+                );
+                Error::new_spanned(signature, text)
+            })
+        });
+        if let Some(error) = same {
+            faults.add(error);
+        }
+    }
 }
 
 /// Removes `#[tool]` from a method, and returns its arguments.

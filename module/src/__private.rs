@@ -1,9 +1,12 @@
 //! The items that the attribute macros expand to. They are not part of the public API.
 
-use std::fmt::Display;
+use std::fmt::{Debug, Display};
 
 pub use schemars;
+use schemars::JsonSchema;
 pub use serde;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 pub use toolwright_signature::{ContractError, Signature};
 
 pub use crate::context::Context;
@@ -13,8 +16,9 @@ pub use crate::error::{Error, Result};
 pub use crate::module::{Module, OutputOf};
 pub use crate::tool::Tool;
 
-/// The error that a function returned. The compiler chooses the first of two conversions that its
-/// type allows: one of [`IntoError`], or else that of [`ShownError`] by a reference more.
+/// The error that a function returned. The compiler chooses the first of three methods that its type
+/// allows: that of [`IntoError`] by value, of [`ShownError`] by reference, or of [`UnfitError`] by
+/// mutable reference.
 ///
 /// The method has a name that no error has.
 pub struct Returned<E>(pub E);
@@ -42,6 +46,81 @@ impl<E: Display> ShownError for &Returned<E> {
         Error::other(self.0.to_string())
     }
 }
+
+/// The conversion of all other types. Its bound is never met, so it is an error that says what to do.
+pub trait UnfitError<E> {
+    /// Returns the error.
+    fn __toolwright_error(self) -> Error
+    where
+        E: ToolError;
+}
+
+impl<E> UnfitError<E> for &mut Returned<E> {
+    fn __toolwright_error(self) -> Error
+    where
+        E: ToolError,
+    {
+        Error::other(self.0.text())
+    }
+}
+
+/// An error that a tool may return. No type implements this trait, because [`IntoError`] and
+/// [`ShownError`] take all types that fit.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the error of a tool",
+    label = "`{Self}` implements neither `std::error::Error` nor `Display`",
+    note = "implement `Display` and `std::error::Error` for `{Self}`, or return `Error`: \
+            `.map_err(|_| Error::retry(\"what the model should change\"))`"
+)]
+pub trait ToolError {
+    /// Returns the text for the user.
+    fn text(&self) -> String;
+}
+
+/// The type of a parameter that a model writes. The attributes ask for it before anything else does,
+/// so that the first error says what to do.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a parameter that a model writes",
+    label = "`{Self}` does not implement `Serialize`, `Deserialize` and `JsonSchema`",
+    note = "if the model writes this value, put `#[data]` above the definition of `{Self}`",
+    note = "if the program supplies it, write `#[context]` before the parameter, with the type `&{Self}`"
+)]
+pub trait Argument {
+    /// The length of an empty array. A type that names it is checked before the bodies of functions.
+    const NONE: usize = 0;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Serialize + DeserializeOwned + JsonSchema> Argument for T {}
+
+/// The type of an output.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the output of a tool",
+    label = "`{Self}` does not implement `Serialize`, `Deserialize` and `JsonSchema`",
+    note = "put `#[data]` above the definition of `{Self}`",
+    note = "the attribute does not recognise an alias of a `Result`: write `Result<…>` itself"
+)]
+pub trait Output {
+    /// The length of an empty array.
+    const NONE: usize = 0;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Serialize + DeserializeOwned + JsonSchema> Output for T {}
+
+/// The type of a field of a type with `#[data]`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a field of a type with `#[data]`",
+    label = "`{Self}` does not implement all traits that `#[data]` derives",
+    note = "put `#[data]` above the definition of `{Self}` too"
+)]
+pub trait Field {
+    /// The length of an empty array.
+    const NONE: usize = 0;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Debug + Clone + Serialize + DeserializeOwned + JsonSchema> Field for T {}
 
 /// Returns the value of the context for a parameter of `tool`.
 pub fn value<'a, T: ?Sized + Send + Sync + 'static>(cx: &'a Context, tool: &str) -> Result<&'a T> {

@@ -56,7 +56,7 @@ struct Inner {
     stage: Stage,
     retryable: bool,
     retry_after: Option<Duration>,
-    text: Option<Cow<'static, str>>,
+    text: Option<String>,
     source: Option<Source>,
     raws: Vec<String>,
     usage: Usage,
@@ -134,7 +134,7 @@ impl fmt::Display for Stage {
 }
 
 impl Error {
-    fn new(audience: Audience, text: Option<Cow<'static, str>>, source: Option<Source>) -> Self {
+    fn new(audience: Audience, text: Option<String>, source: Option<Source>) -> Self {
         Self(Box::new(Inner {
             audience,
             stage: Stage::Module,
@@ -151,13 +151,26 @@ impl Error {
     }
 
     /// Returns an error whose text the model reads. It may call again.
-    pub fn retry(text: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Audience::ModelMayRetry, Some(text.into()), None)
+    ///
+    /// The text may be another error. Its causes are not part of the text:
+    ///
+    /// ```
+    /// # use toolwright_module::{Error, Result};
+    /// fn seat(number: &str) -> Result<u8> {
+    ///     number.parse().map_err(Error::retry)
+    /// }
+    ///
+    /// assert_eq!(seat("first").unwrap_err().for_model(), "invalid digit found in string");
+    /// ```
+    pub fn retry(text: impl fmt::Display) -> Self {
+        Self::new(Audience::ModelMayRetry, Some(text.to_string()), None)
     }
 
     /// Returns an error whose text the model reads as final: a repeated call would fail too.
-    pub fn refuse(text: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Audience::ModelFinal, Some(text.into()), None)
+    ///
+    /// The text may be another error, as for [`Error::retry`].
+    pub fn refuse(text: impl fmt::Display) -> Self {
+        Self::new(Audience::ModelFinal, Some(text.to_string()), None)
     }
 
     /// Returns an error that ends the run and every run above it.
@@ -188,7 +201,7 @@ impl Error {
     /// Returns the error of arguments that do not fit. The model reads what is wrong with them.
     pub(crate) fn arguments(source: toolwright_signature::ContractError, arguments: &str) -> Self {
         let text = source.to_string();
-        Self::new(Audience::ModelMayRetry, Some(text.into()), Some(Box::new(source)))
+        Self::new(Audience::ModelMayRetry, Some(text), Some(Box::new(source)))
             .at(Stage::Arguments)
             .with_raw(arguments)
     }
@@ -267,7 +280,7 @@ impl Error {
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Source>) -> Self {
         // An error without a text of its own takes its source's, which is replaced below.
-        let text = self.0.text.take().unwrap_or_else(|| self.to_string().into());
+        let text = self.0.text.take().unwrap_or_else(|| self.to_string());
         self.0.text = Some(text);
         self.0.source = Some(source.into());
         self
@@ -334,7 +347,7 @@ impl Error {
     /// Replaces the text that the model reads. It has no effect on errors that it does not read.
     pub(crate) fn with_text_for_model(mut self, text: String) -> Self {
         if matches!(self.0.audience, Audience::ModelMayRetry | Audience::ModelFinal) {
-            self.0.text = Some(text.into());
+            self.0.text = Some(text);
         }
         self
     }

@@ -105,7 +105,7 @@ macro_rules! predictor_settings {
             /// its description that of the signature with the instructions.
             ///
             /// Write it to a file, and a test finds every change of the prompt's promise: see
-            /// [`assert_unchanged`](toolwright_signature::assert_unchanged). Examples and settings
+            /// [`assert_unchanged!`](toolwright_signature::assert_unchanged). Examples and settings
             /// are not part of it.
             #[must_use]
             pub fn contract(&self) -> Contract {

@@ -566,6 +566,13 @@ impl Innermost for ModuleCall<'_> {
     }
 }
 
+/// The contract, as for `assert_unchanged!` of `toolwright-signature`.
+impl AsRef<Contract> for Tool {
+    fn as_ref(&self) -> &Contract {
+        &self.contract
+    }
+}
+
 impl fmt::Debug for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tool")

@@ -202,3 +202,17 @@ fn main_can_return_an_error() {
     }
     assert_eq!(main().unwrap_err().to_string(), "shorter, please");
 }
+
+#[test]
+fn an_error_of_ones_own_becomes_one_for_the_model() {
+    fn seat(row: &str) -> Result<u8> {
+        row.parse().map_err(Error::retry)
+    }
+    let error = seat("first").unwrap_err();
+    assert_eq!(error.audience(), Audience::ModelMayRetry);
+    assert_eq!(error.for_model(), "invalid digit found in string");
+    let error = Error::refuse("no table is free");
+    assert_eq!(error.audience(), Audience::ModelFinal);
+    assert_eq!(error.for_model(), "no table is free");
+    assert_eq!(Error::retry(format_args!("{} is full", 3)).for_model(), "3 is full");
+}

@@ -64,9 +64,21 @@ impl Unfinished {
 
 /// The error of calls that wait for a person while there is no approver.
 ///
-/// The run is at its step [`AwaitApproval`](crate::StepKind::AwaitApproval). Store it,
-/// [`apply`](crate::Run::apply) the [`StepResult::decisions`](crate::StepResult::decisions) later,
-/// and drive it again. Get this error from another one with [`Error::downcast_ref`].
+/// The run is at its step [`AwaitApproval`](crate::StepKind::AwaitApproval). Record the decision where
+/// the run is, and drive the run again:
+///
+/// | the run is | record the decision with |
+/// |---|---|
+/// | in a folder | `Journal::decide` of `toolwright-journal` |
+/// | one of the command `toolwright` | `toolwright runs resume ID`, at a terminal |
+/// | in PostgreSQL | `Runs::decide` of `toolwright-postgres`; a worker then drives the run |
+/// | on Restate | `decide` of `toolwright-restate`; the workflow waits for it, without this error |
+/// | a value of your program | [`Run::apply`](crate::Run::apply) of [`StepResult::decisions`](crate::StepResult::decisions) |
+/// | any of these | an approver ([`Context::with_approver`]), which is asked by the next drive |
+///
+/// Get this error from another one with [`Error::downcast_ref`].
+///
+/// [`Context::with_approver`]: toolwright_module::Context::with_approver
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct AwaitsApproval {
@@ -100,9 +112,12 @@ impl fmt::Display for AwaitsApproval {
         }
         let waits = if names.len() == 1 { "waits" } else { "wait" };
         let advice = if self.path.is_empty() {
-            "apply `StepResult::decisions` to the run and drive it on, or give the context an approver"
+            "record the decision with `decide` of the journal or database that has the run, or with \
+             `StepResult::decisions` in a run of your own, or give the context an approver; then \
+             drive the run again"
         } else {
-            "give the context an approver (`Context::with_approver`) and drive the run again"
+            "record the decision with `decide` of the journal or database that has the run, or give \
+             the context an approver (`Context::with_approver`); then drive the run again"
         };
         if self.unknown {
             write!(f, "it is not known whether the call took effect; ")?;

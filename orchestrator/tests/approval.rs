@@ -41,7 +41,7 @@ async fn without_an_approver_no_call_of_the_turn_is_made() {
     let mut run = agent.start("Go.").unwrap();
     let error = agent.drive(&mut run, &soon()).await.unwrap_err();
     assert_eq!((error.stage(), error.audience()), (Stage::Approval, Audience::Run));
-    insta::assert_snapshot!(error, @"`burn` waits for a person's approval; apply `StepResult::decisions` to the run and drive it on, or give the context an approver");
+    insta::assert_snapshot!(error, @"`burn` waits for a person's approval; record the decision with `decide` of the journal or database that has the run, or with `StepResult::decisions` in a run of your own, or give the context an approver; then drive the run again");
     let awaits: &AwaitsApproval = error.downcast_ref().unwrap();
     assert_eq!(awaits.calls.iter().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["2", "4"]);
     assert!(log.entries().is_empty());
@@ -184,7 +184,7 @@ async fn an_agent_below_asks_the_approver_or_stops_the_whole_run() {
     let log = Log::default();
     let error = above(&log).run("Go.", &soon()).await.unwrap_err();
     assert_eq!((error.stage(), error.audience()), (Stage::Approval, Audience::Run));
-    insta::assert_snapshot!(error, @"`helper > burn` waits for a person's approval; give the context an approver (`Context::with_approver`) and drive the run again");
+    insta::assert_snapshot!(error, @"`helper > burn` waits for a person's approval; record the decision with `decide` of the journal or database that has the run, or give the context an approver (`Context::with_approver`); then drive the run again");
 
     let asked = Log::default();
     let wrote = asked.clone();

@@ -16,9 +16,8 @@ const ACCEPT: &str = "TOOLWRIGHT_ACCEPT";
 /// breaks. If the change is intended, run the tests with the environment variable
 /// `TOOLWRIGHT_ACCEPT=1`, which writes the file anew, and commit the file.
 ///
-/// For the tools of an agent or a toolset, give `tools.iter().map(|tool| tool.contract())`.
-///
-/// The path is relative to the package's folder, which is where cargo runs tests.
+/// The first argument is the path of the file, relative to the folder of the package whose test it
+/// is. The second argument is a list of contracts, or of tools, such as `&tools`.
 ///
 /// ```
 /// # use schemars::JsonSchema;
@@ -40,7 +39,7 @@ const ACCEPT: &str = "TOOLWRIGHT_ACCEPT";
 /// # let file = folder.join("contracts.json");
 /// # std::fs::write(&file, serde_json::to_string(&[Contract::of::<GetWeather>()?])?)?;
 /// // In a test: let file = "tests/contracts.json";
-/// assert_unchanged(&file, [Contract::of::<GetWeather>()?]);
+/// assert_unchanged!(&file, [Contract::of::<GetWeather>()?]);
 /// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -48,15 +47,28 @@ const ACCEPT: &str = "TOOLWRIGHT_ACCEPT";
 /// # Panics
 ///
 /// If there is a change, or if the file cannot be read or written.
+#[macro_export]
+macro_rules! assert_unchanged {
+    ($file:expr, $contracts:expr $(,)?) => {
+        $crate::__private::assert_unchanged(
+            ::core::env!("CARGO_MANIFEST_DIR"),
+            ::core::convert::AsRef::<::std::path::Path>::as_ref(&$file),
+            $contracts,
+        )
+    };
+}
+
+/// Asserts what the macro says. `package` is the folder that `file` is relative to.
 #[track_caller]
 #[expect(clippy::panic, reason = "that is what an assertion does")]
 pub fn assert_unchanged<C: AsRef<Contract>>(
-    file: impl AsRef<Path>,
+    package: &str,
+    file: &Path,
     contracts: impl IntoIterator<Item = C>,
 ) {
-    let file = file.as_ref();
-    let contracts: Vec<Contract> = contracts.into_iter().map(|one| one.as_ref().clone()).collect();
     let shown = file.display();
+    let file = &Path::new(package).join(file);
+    let contracts: Vec<Contract> = contracts.into_iter().map(|one| one.as_ref().clone()).collect();
     if std::env::var_os(ACCEPT).is_some_and(|value| value == "1") {
         let written = serde_json::to_string_pretty(&contracts).map_err(std::io::Error::from);
         let written = written.and_then(|json| {

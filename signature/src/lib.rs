@@ -97,7 +97,6 @@ mod type_tag;
 mod wire_shapes;
 
 pub use assert_fits::assert_fits;
-pub use assert_unchanged::assert_unchanged;
 pub use comparing::Difference;
 pub use contract::{ChangedRule, Contract, ContractChange, ContractChangeKind, Dependent};
 pub use error::{ContractError, Fault, NameFault, SchemaFault, Side};
@@ -108,3 +107,9 @@ pub use reading::policy::{Policy, Reading, Repair};
 pub use schema::media::{MediaField, MediaKind};
 pub use signature::Signature;
 pub use type_tag::type_tag;
+
+/// What the macro [`assert_unchanged!`] expands to. It is not part of the public API.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::assert_unchanged::assert_unchanged;
+}

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::panic::catch_unwind;
+use std::process::Command;
 use std::slice::from_ref;
 
 use serde_json::{Value, json};
@@ -87,10 +88,10 @@ fn contracts_that_are_not_those_of_the_file_fail_with_a_list() {
     let folder = tempfile();
     let file = folder.join("contracts.json");
     fs::write(&file, serde_json::to_string(&[old()]).unwrap()).unwrap();
-    assert_unchanged(&file, [old()]);
+    assert_unchanged!(&file, [old()]);
 
     let said = |contracts: &[Contract], file: &std::path::Path| {
-        let panic = catch_unwind(|| assert_unchanged(file, contracts)).unwrap_err();
+        let panic = catch_unwind(|| assert_unchanged!(file, contracts)).unwrap_err();
         let text = *panic.downcast::<String>().unwrap();
         text.replace(folder.to_str().unwrap(), "FOLDER")
     };
@@ -107,6 +108,22 @@ fn contracts_that_are_not_those_of_the_file_fail_with_a_list() {
     fs::write(&file, "{}").unwrap();
     insta::assert_snapshot!(said(&[old()], &file), @r"FOLDER/contracts.json is not a list of contracts: invalid type: map, expected a sequence at line 1 column 0; write it anew with TOOLWRIGHT_ACCEPT=1");
     fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn the_contract_is_that_of_the_file_of_the_package() {
+    assert_unchanged!("tests/changes.json", [old()]);
+}
+
+/// Cargo runs tests in the package's folder; a debugger may not.
+#[test]
+fn the_file_is_found_from_any_folder() {
+    let mut test = Command::new(std::env::current_exe().unwrap());
+    test.args(["--exact", "changes::the_contract_is_that_of_the_file_of_the_package"]);
+    let ran =
+        test.current_dir(std::env::temp_dir()).env_remove("TOOLWRIGHT_ACCEPT").output().unwrap();
+    let text = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success() && text.contains("1 passed"), "{text}");
 }
 
 fn tempfile() -> std::path::PathBuf {

@@ -14,7 +14,7 @@ use oldest_toolchain::fails;
 
 #[test]
 fn misuse_of_an_attribute_is_an_error_at_the_code_that_is_wrong() {
-    fails(&["functions", "arguments", "parameters", "outputs", "toolsets"]);
+    fails(&["functions", "arguments", "parameters", "outputs", "toolsets", "same_method"]);
 }
 
 #[test]
@@ -24,5 +24,12 @@ fn a_missing_description_is_a_warning_that_can_be_denied() {
 
 #[test]
 fn errors_of_the_compiler_point_at_the_code_that_was_written() {
-    fails(&["not_shared", "without_derives", "same_name", "unknown_error", "not_send"]);
+    fails(&["not_shared", "same_name", "not_send"]);
+}
+
+/// The first error is ours. Those of serde and schemars follow it.
+#[test]
+fn a_type_that_does_not_fit_is_an_error_that_says_what_to_write() {
+    fails(&["without_derives", "without_derives_output", "without_derives_data"]);
+    fails(&["forgotten_context", "unknown_error"]);
 }

@@ -207,5 +207,5 @@ impl Version {
 
 /// The forms that are read.
 const FORM: &str = "a file has a list of contracts, as `contract show --json` and \
-                    `assert_unchanged` write it, or an object with `tools`, as a lock file and \
+                    `assert_unchanged!` write it, or an object with `tools`, as a lock file and \
                     `tools/list` of an MCP server have it";

@@ -138,6 +138,6 @@ fn check_output(bytes: usize, max_bytes: usize, fix: &str) -> Result<()> {
     Err(limit(format!("the result is longer than {max_bytes} bytes; {fix}")))
 }
 
-fn limit(text: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+fn limit(text: impl std::fmt::Display) -> Error {
     Error::retry(text).at(Stage::Limit)
 }

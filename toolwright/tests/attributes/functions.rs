@@ -374,3 +374,74 @@ fn a_field_without_description_has_none() {
     let tool = Silent::tool().unwrap();
     assert_eq!(schema(&tool)["input_schema"]["properties"]["quiet"].get("description"), None);
 }
+
+/// Types of fields that the attributes must not ask for traits.
+mod untold {
+    use std::borrow::Cow;
+
+    use toolwright::prelude::*;
+
+    /// A type without any trait but `Default`.
+    #[derive(Debug, Clone, Default)]
+    pub(super) struct Bare;
+
+    /// A type with a parameter.
+    #[data]
+    pub(super) struct Boxed<T> {
+        /// What it holds.
+        pub(super) held: T,
+    }
+
+    /// A type that borrows.
+    #[data]
+    pub(super) struct Lent<'a> {
+        /// A text.
+        pub(super) text: Cow<'a, str>,
+    }
+
+    /// A type of itself.
+    #[data]
+    pub(super) struct Tree {
+        /// Its branches.
+        pub(super) branches: Vec<Self>,
+        /// More of them.
+        pub(super) more: Vec<Tree>,
+        /// What no text has.
+        #[serde(skip)]
+        pub(super) bare: Bare,
+        /// What `cfg` leaves out.
+        #[cfg(any())]
+        pub(super) missing: Missing,
+    }
+
+    /// What `cfg` leaves out.
+    #[data]
+    #[cfg(any())]
+    pub(super) struct LeftOut {
+        missing: Missing,
+    }
+}
+
+/// Count branches.
+#[tool]
+fn count(
+    /// A tree, in a box.
+    tree: untold::Boxed<untold::Tree>,
+    /// What no model writes.
+    #[serde(skip)]
+    bare: Option<&untold::Bare>,
+) -> usize {
+    assert!(bare.is_none());
+    let tree = tree.held;
+    assert!(matches!(tree.bare, untold::Bare));
+    let lent = untold::Lent { text: "a".into() };
+    lent.text.len() + tree.branches.len() + tree.more.len()
+}
+
+#[tokio::test]
+async fn types_whose_traits_are_not_known_are_left_to_the_derives() {
+    let empty = json!({"branches": [], "more": []});
+    let tree = json!({"branches": [empty], "more": []});
+    let arguments = json!({"tree": {"held": tree}});
+    assert_eq!(text(Count::tool(), arguments).await, "2");
+}

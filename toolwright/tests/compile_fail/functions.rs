@@ -41,4 +41,13 @@ unsafe fn danger() {}
 #[doc = include_str!("functions.rs")]
 fn included() {}
 
+/// Borrows.
+#[tool]
+fn borrows<'a>(
+    /// A text.
+    text: &'a str,
+) -> &'a str {
+    text
+}
+
 fn main() {}

@@ -11,6 +11,8 @@ fn patterns(
     (a, b): (u8, u8),
     /// One.
     _: u8,
+    /// One.
+    ref c: u8,
 ) {
 }
 
@@ -33,6 +35,11 @@ fn borrowed(
 /// Contexts.
 #[tool]
 fn contexts(a: Context, #[context] b: Db, #[context(Db)] c: &Db, #[context] #[serde(default)] d: &Db) {
+}
+
+/// More contexts.
+#[tool]
+fn more(a: &mut Context, b: Option<&Context>, #[context] c: &Context, #[context] d: std::sync::Arc<Db>) {
 }
 
 /// Attributes.

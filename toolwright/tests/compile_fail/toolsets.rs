@@ -17,6 +17,16 @@ impl Notes {
         self
     }
 
+    /// Is shared already.
+    #[tool]
+    fn shared(self: std::sync::Arc<Notes>) {}
+
+    /// Lends a part of the toolset.
+    #[tool]
+    async fn lend(&self) -> &str {
+        ""
+    }
+
     /// Is generic.
     #[tool]
     fn generic<T>(

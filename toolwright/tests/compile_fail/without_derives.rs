@@ -2,18 +2,12 @@ use toolwright::prelude::*;
 
 struct Point;
 
-type Answer = Result<String>;
-
-/// Return points.
+/// Draw points. The error is at the part of the type that is wrong.
 #[tool]
-fn make() -> Result<Vec<Point>> {
-    Ok(Vec::new())
-}
-
-/// Return an answer. The attribute sees a name, not the `Result` behind it.
-#[tool]
-fn ask() -> Answer {
-    Ok(String::new())
+fn draw(
+    /// The points.
+    points: Option<&[Point]>,
+) {
 }
 
 fn main() {}
