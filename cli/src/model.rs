@@ -171,12 +171,23 @@ pub struct ServerArgs {
     timeout: Option<u64>,
 
     /// Temperature of the model
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", value_parser = temperature, allow_negative_numbers = true)]
     temperature: Option<f32>,
 
     /// Seed of the model, for replies that can be repeated; not every provider takes one
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     seed: Option<u64>,
+}
+
+fn temperature(text: &str) -> Result<f32, &'static str> {
+    checked_temperature(text.parse().unwrap_or(f32::NAN))
+}
+
+fn checked_temperature(temperature: f32) -> Result<f32, &'static str> {
+    match temperature.is_finite() && temperature >= 0.0 {
+        true => Ok(temperature),
+        false => Err("write a number of at least 0, such as 0.7"),
+    }
 }
 
 /// Arguments that select a model, and how it is asked.
@@ -298,7 +309,9 @@ impl ServerArgs {
         }
         self.key_file = self.key_file.or_else(|| config.key_file.clone());
         self.timeout = self.timeout.or(config.timeout.map(NonZeroU64::get));
-        self.temperature = self.temperature.or(config.temperature);
+        let default = config.temperature.map(checked_temperature).transpose();
+        let default = default.map_err(|error| format!("temperature: {error}"))?;
+        self.temperature = self.temperature.or(default);
         Ok(self)
     }
 

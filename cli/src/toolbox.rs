@@ -120,8 +120,8 @@ impl ToolArgs {
     ///
     /// # Errors
     ///
-    /// If a file or a folder cannot be opened, a toolset is selected with two places, or the token
-    /// for GitHub is not valid.
+    /// If a file or a folder cannot be opened, a toolset is selected with two places or beside
+    /// `none`, or the token for GitHub is not valid.
     pub async fn tools(&self) -> Result<Vec<Tool>> {
         self.tools_with(None).await
     }
@@ -129,6 +129,12 @@ impl ToolArgs {
     /// Returns the tools, with the keys of this file or of the default one.
     pub(crate) async fn tools_with(&self, key_file: Option<&Path>) -> Result<Vec<Tool>> {
         let selected = self.selected();
+        if selected.contains(&Toolset::None)
+            && let Some(other) = selected.iter().find(|toolset| **toolset != Toolset::None)
+        {
+            let other = other.written();
+            return Err(Error::other(format!("--tools: none and {other} exclude each other")));
+        }
         let mut tools = Vec::new();
         for (place, toolset) in selected.iter().enumerate() {
             if selected[..place].contains(toolset) {

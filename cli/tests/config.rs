@@ -64,6 +64,7 @@ fn a_fault_of_the_file_is_named() {
             "line 2, max-model-calls: invalid value: integer `0`",
         ),
         ("tools = [\"mail\"]", "there is no such toolset"),
+        ("temperature = -5.0", "temperature: write a number of at least 0"),
         ("model = \"groq\"", "name a model of groq"),
         ("model =", "config.toml"),
     ] {

@@ -369,6 +369,13 @@ fn what_is_missing_on_the_command_line_is_said() {
     assert!(told(&["--model", "groq", "Hi."], 2).contains("as in `groq:NAME`"));
     assert!(told(&["--max-model-calls", "0", "Hi."], 2).contains("--max-model-calls"));
     assert!(told(&["--schema", "age itn", "Hi."], 2).contains("expected a type: text, int"));
+    assert!(told(&["--seed", "-1", "Hi."], 2).contains("invalid value '-1' for '--seed"));
+    for temperature in ["-5", "NaN", "inf", "warm"] {
+        let said = told(&["--temperature", temperature, "Hi."], 2);
+        assert!(said.contains("write a number of at least 0, such as 0.7"), "{said}");
+    }
+    let tools = told(&["--offline", "--tools", "none,memory", TASK], 1);
+    assert!(tools.contains("--tools: none and memory exclude each other"), "{tools}");
     assert!(told(&[], 2).contains("<TASK>"));
     let told = told(&["--model", "anthropic:claude-haiku-4-5", "Hi."], 1);
     assert!(told.contains("ANTHROPIC_API_KEY"), "{told}");
