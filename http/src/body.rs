@@ -29,7 +29,11 @@ const MAX_LOCATION: usize = 2000;
 const MAX_RESERVED: u64 = 1 << 20;
 
 /// A response whose body is read within limits of size, silence and total time.
-pub struct HttpResponse {
+pub struct HttpResponse(Box<Parts>);
+
+/// The parts of a response, in a box: each function on the way to the caller would move them, and
+/// its future would have room for them.
+struct Parts {
     inner: reqwest::Response,
     limits: HttpLimits,
     deadline: Deadline,
@@ -50,7 +54,7 @@ pub enum Streamed {
 #[derive(Debug)]
 pub struct EventBody {
     begun: Option<Bytes>,
-    response: Box<HttpResponse>,
+    response: HttpResponse,
 }
 
 impl EventBody {
@@ -76,31 +80,31 @@ impl HttpResponse {
         deadline: Deadline,
         redactor: Redactor,
     ) -> Self {
-        Self { inner, limits, deadline, redactor, left: limits.body }
+        Self(Box::new(Parts { inner, limits, deadline, redactor, left: limits.body }))
     }
 
     /// Returns the HTTP status.
     #[must_use]
     pub fn status(&self) -> u16 {
-        self.inner.status().as_u16()
+        self.0.inner.status().as_u16()
     }
 
     /// Returns whether the status is a success: 200 to 299.
     #[must_use]
     pub fn is_success(&self) -> bool {
-        self.inner.status().is_success()
+        self.0.inner.status().is_success()
     }
 
     /// Returns the headers.
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
-        self.inner.headers()
+        self.0.inner.headers()
     }
 
     /// Returns the target of a redirect, or `None` if there is no `location` that is a URL.
     #[must_use]
     pub fn location(&self) -> Option<Url> {
-        self.inner.url().join(text(self.headers(), LOCATION.as_str())?).ok()
+        self.0.inner.url().join(text(self.headers(), LOCATION.as_str())?).ok()
     }
 
     /// Returns the next bytes of the body, or `None` at its end.
@@ -112,14 +116,14 @@ impl HttpResponse {
     /// [`ErrorKind::Truncated`] if the connection breaks; [`ErrorKind::Silent`],
     /// [`ErrorKind::TooSlow`] or [`ErrorKind::TooLarge`] if a limit is reached.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>> {
-        let chunk = in_time(self.inner.chunk(), &self.limits, self.deadline).await?;
+        let chunk = in_time(self.0.inner.chunk(), &self.0.limits, self.0.deadline).await?;
         let chunk = chunk.map_err(|error| match error.is_timeout() {
             // Only a client of the caller's own has this timeout.
-            true => ErrorKind::Silent { after: self.limits.silence }.into(),
-            false => HttpError::from_reqwest(error, true, &self.redactor),
+            true => ErrorKind::Silent { after: self.0.limits.silence }.into(),
+            false => HttpError::from_reqwest(error, true, &self.0.redactor),
         })?;
         let length = chunk.as_ref().map_or(0, Bytes::len);
-        self.left = self.left.checked_sub(length).ok_or_else(|| self.too_large())?;
+        self.0.left = self.0.left.checked_sub(length).ok_or_else(|| self.too_large())?;
         Ok(chunk)
     }
 
@@ -176,10 +180,7 @@ impl HttpResponse {
             first = joined(first, chunk);
         }
         if declared && !is_page(&first) || begins_events(&first) || first.is_empty() {
-            return Ok(Streamed::Events(EventBody {
-                begun: Some(first),
-                response: Box::new(self),
-            }));
+            return Ok(Streamed::Events(EventBody { begun: Some(first), response: self }));
         }
         utf8(self.rest(first).await?).map(Streamed::Whole)
     }
@@ -202,26 +203,26 @@ impl HttpResponse {
     /// body. It waits for the body no longer than [`HttpLimits::silence`].
     pub async fn refusal(mut self) -> HttpError {
         let location = self.location().map(|url| shown(&url));
-        let location = location.filter(|_| self.inner.status().is_redirection());
+        let location = location.filter(|_| self.0.inner.status().is_redirection());
         let mut bytes = Vec::new();
-        let most = self.limits.refusal.saturating_add(MARGIN);
+        let most = self.0.limits.refusal.saturating_add(MARGIN);
         // A body that arrives a byte at a time must not delay the error.
-        let soon = Deadline::after(self.limits.silence);
-        self.deadline = self.deadline.or_earlier(soon);
+        let soon = Deadline::after(self.0.limits.silence);
+        self.0.deadline = self.0.deadline.or_earlier(soon);
         while bytes.len() < most
             && let Ok(Some(chunk)) = self.chunk().await
         {
             bytes.extend_from_slice(&chunk);
         }
-        let clean = |text: &str, most| self.redactor.redact_start(text, most);
+        let clean = |text: &str, most| self.0.redactor.redact_start(text, most);
         let headers = self.headers();
         let refusal = Refusal {
             status: self.status(),
-            reason: self.inner.status().canonical_reason(),
+            reason: self.0.inner.status().canonical_reason(),
             request_id: request_id(headers).map(|id| clean(id, usize::MAX)),
             retry_after: retry_after(headers),
             location: location.map(|location| clean(&location, MAX_LOCATION)),
-            body: clean(&String::from_utf8_lossy(&bytes), self.limits.refusal),
+            body: clean(&String::from_utf8_lossy(&bytes), self.0.limits.refusal),
         };
         ErrorKind::Status(refusal).into()
     }
@@ -236,7 +237,7 @@ impl HttpResponse {
             }
         }
         let Some(second) = self.chunk().await? else { return Ok(one) };
-        let announced = self.inner.content_length().unwrap_or_default().min(MAX_RESERVED);
+        let announced = self.0.inner.content_length().unwrap_or_default().min(MAX_RESERVED);
         let mut all = Vec::with_capacity(usize::try_from(announced).unwrap_or_default());
         all.extend_from_slice(&one);
         all.extend_from_slice(&second);
@@ -247,22 +248,22 @@ impl HttpResponse {
     }
 
     fn check_length(&self) -> Result<()> {
-        let announced = self.inner.content_length();
-        match announced.is_some_and(|length| length > self.limits.body as u64) {
+        let announced = self.0.inner.content_length();
+        match announced.is_some_and(|length| length > self.0.limits.body as u64) {
             true => Err(self.too_large()),
             false => Ok(()),
         }
     }
 
     fn too_large(&self) -> HttpError {
-        ErrorKind::TooLarge { what: "one reply", max: self.limits.body }.into()
+        ErrorKind::TooLarge { what: "one reply", max: self.0.limits.body }.into()
     }
 
     /// Returns the error for a compressed body. The request did not allow compression.
     fn encoding(&self) -> Option<HttpError> {
         let encoding = text(self.headers(), CONTENT_ENCODING.as_str())?;
         let plain = encoding.is_empty() || encoding.eq_ignore_ascii_case("identity");
-        let shown = || self.redactor.redact_start(encoding, 100);
+        let shown = || self.0.redactor.redact_start(encoding, 100);
         (!plain).then(|| {
             let what = Cow::Owned(format!("compressed with {}", shown()));
             ErrorKind::Encoding { what }.into()

@@ -145,10 +145,27 @@ impl Client {
     /// [`ErrorKind::Transport`], [`ErrorKind::Silent`] or [`ErrorKind::TooSlow`] if no
     /// response begins in time.
     pub async fn send(&self, request: &HttpRequest, deadline: Deadline) -> Result<HttpResponse> {
-        let HttpRequest { method, url, headers, body } = request;
-        if !self.endpoint.contains(url) {
+        if !self.endpoint.contains(&request.url) {
             return Err(ErrorKind::Url(UrlFault::Outside).into());
         }
+        let answer = in_time(self.execute(request), &self.limits, deadline).await?;
+        let redactor = self.endpoint.redactor();
+        let answer = answer.map_err(|error| {
+            let is_silence = error.is_timeout() && !error.is_connect();
+            match is_silence {
+                // Only a client of the caller's own has this timeout.
+                true => ErrorKind::Silent { after: self.limits.silence }.into(),
+                false => HttpError::from_reqwest(error, false, redactor),
+            }
+        })?;
+        Ok(HttpResponse::new(answer, self.limits, deadline, redactor.clone()))
+    }
+
+    /// Not `async`, so that the future of each call has no room for the request of `reqwest`.
+    fn execute(
+        &self,
+        HttpRequest { method, url, headers, body }: &HttpRequest,
+    ) -> impl Future<Output = reqwest::Result<reqwest::Response>> + use<> {
         // `reqwest::RequestBuilder` would copy each header once more.
         let mut sent = reqwest::Request::new(method.clone(), url.clone());
         *sent.headers_mut() = self.endpoint.headers().clone();
@@ -160,17 +177,7 @@ impl Client {
             sent.headers_mut().entry(CONTENT_TYPE).or_insert(json);
             *sent.body_mut() = Some(body.clone().into());
         }
-        let redactor = self.endpoint.redactor();
-        let answer = in_time(self.http.execute(sent), &self.limits, deadline).await?;
-        let answer = answer.map_err(|error| {
-            let is_silence = error.is_timeout() && !error.is_connect();
-            match is_silence {
-                // Only a client of the caller's own has this timeout.
-                true => ErrorKind::Silent { after: self.limits.silence }.into(),
-                false => HttpError::from_reqwest(error, false, redactor),
-            }
-        })?;
-        Ok(HttpResponse::new(answer, self.limits, deadline, redactor.clone()))
+        self.http.execute(sent)
     }
 }
 

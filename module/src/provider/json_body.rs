@@ -11,6 +11,9 @@ use toolwright_http::RequestBody;
 /// sending one more piece.
 const LARGE: usize = 8 << 10;
 
+/// Space for a small object, as a serializer of serde_json begins with.
+const SMALL: usize = 128;
+
 /// Space for the fields after a large part.
 const AFTER: usize = 256;
 
@@ -45,7 +48,9 @@ impl<'a> JsonBody<'a> {
     /// Begins a body with these extra fields.
     #[must_use]
     pub fn new(extra: Option<&'a Map<String, Value>>) -> Self {
-        Self { pieces: Vec::new(), json: vec![b'{'], extra }
+        let mut json = Vec::with_capacity(SMALL);
+        json.push(b'{');
+        Self { pieces: Vec::new(), json, extra }
     }
 
     /// Reserves space for parts of this size and the small fields beside them, so that a large body
@@ -208,6 +213,8 @@ impl<'a> JsonBody<'a> {
         if self.extra.is_some_and(|extra| extra.contains_key(name)) {
             return false;
         }
+        const AROUND: usize = r#","":"#.len();
+        self.json.reserve(name.len() + AROUND);
         // The first piece begins with the brace.
         if !self.pieces.is_empty() || self.json.len() > 1 {
             self.json.push(b',');

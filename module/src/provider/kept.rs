@@ -40,8 +40,9 @@ struct Entries<K: ?Sized, V: ?Sized> {
     most: usize,
 }
 
-/// The smallest number of entries at which to look for dropped keys.
-const LEAST: usize = 64;
+/// The smallest number of entries at which to look for dropped keys. With more, the memory of an
+/// ended run would be free only after several others, and cold in the cache by then.
+const LEAST: usize = 16;
 
 impl<K: ?Sized, V: ?Sized> Kept<K, V> {
     /// Returns the value of `key`, which is made if there is none.

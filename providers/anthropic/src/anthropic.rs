@@ -406,8 +406,8 @@ impl Anthropic {
 
     async fn ask(&self, request: &Request) -> Result<Reply> {
         let parts = &*self.0;
-        let body = parts.connection.whole(&parts.url, parts.body(request, false)?).await?;
-        read(&body, request)
+        let body = parts.body(request, false)?;
+        read(&parts.connection.whole(&parts.url, body).await?, request)
     }
 
     async fn open(&self, request: &Request) -> Result<BoxStream<'static, Result<Delta>>> {

@@ -222,8 +222,9 @@ impl Written {
 }
 
 fn push(blocks: &mut Vec<u8>, block: &impl Serialize) -> serde_json::Result<()> {
-    if !blocks.is_empty() {
-        blocks.push(b',');
+    match blocks.is_empty() {
+        true => blocks.reserve(128),
+        false => blocks.push(b','),
     }
     serde_json::to_writer(blocks, block)
 }

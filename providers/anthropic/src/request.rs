@@ -344,7 +344,7 @@ struct Turn<'a> {
 
 /// Returns the turns of a conversation. A message without a block is not sent.
 fn turns(messages: &[Arc<Written>]) -> Vec<Turn<'_>> {
-    let mut turns: Vec<Turn<'_>> = Vec::new();
+    let mut turns: Vec<Turn<'_>> = Vec::with_capacity(messages.len());
     let mut begin = 0;
     for (at, message) in messages.iter().enumerate() {
         if message.is_empty() {

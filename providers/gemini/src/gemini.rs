@@ -521,8 +521,8 @@ impl Gemini {
     async fn ask(&self, request: &Request) -> Result<Reply> {
         let parts = &*self.0;
         let [url, _] = &parts.urls;
-        let body = parts.connection.whole(url, parts.body(request, false)?).await?;
-        read(&body, request)
+        let body = parts.body(request, false)?;
+        read(&parts.connection.whole(url, body).await?, request)
     }
 
     async fn open(&self, request: &Request) -> Result<BoxStream<'static, Result<Delta>>> {

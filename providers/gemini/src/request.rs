@@ -65,6 +65,13 @@ struct WrittenMessage {
     beside: Vec<u8>,
 }
 
+impl WrittenMessage {
+    fn size(&self) -> usize {
+        // With the role and the brackets.
+        self.parts.len() + self.beside.len() + 32
+    }
+}
+
 /// The tools and the output of a request.
 #[derive(Debug)]
 struct WrittenTools {
@@ -85,9 +92,10 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<RequestBo
     let tools = options.written.tools.get_or_make(request, |request| tools(request, options))?;
     let extra = Extra::of(&settings);
     let write = || {
-        let (system, contents) = contents(request, options)?;
+        let messages = messages(request, options)?;
+        let system = system(request, &messages);
         let mut body = JsonBody::new(extra.fields.as_deref());
-        body.reserve(system.len() + contents.len() + 512);
+        body.reserve(messages.iter().map(|message| message.size()).sum());
         match options.cached_content {
             // The cached content has the instructions and the tools; the API refuses them beside.
             Some(name) => body.field("cachedContent", name)?,
@@ -98,7 +106,7 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<RequestBo
                 write_tools(&mut body, request, &tools, options, extra.tools)?;
             }
         }
-        body.raw("contents", &contents);
+        body.raw_with("contents", |json| write_contents(json, request, &messages));
         body.raw("generationConfig", &generation(&settings, &tools, options, extra.generation)?);
         if !options.safety.is_empty() {
             let safety = options.safety.iter();
@@ -255,58 +263,74 @@ enum Turn {
 }
 
 impl Turn {
-    fn of(message: &Message) -> serde_json::Result<Option<Self>> {
+    /// Returns `None` for what is no content.
+    fn of(message: &Message) -> Option<Self> {
         match message {
-            Message::System { .. } => Ok(None),
-            Message::User { .. } => Ok(Some(Self::User)),
-            Message::Assistant { .. } => Ok(Some(Self::Model)),
-            Message::Tool(_) => Ok(Some(Self::Results)),
-            _ => Err(unknown()),
+            Message::User { .. } => Some(Self::User),
+            Message::Assistant { .. } => Some(Self::Model),
+            Message::Tool(_) => Some(Self::Results),
+            _ => None,
         }
     }
 }
 
-/// Returns the parts of the instructions, and the list of contents.
-fn contents(request: &Request, options: &Options<'_>) -> serde_json::Result<(Vec<u8>, Vec<u8>)> {
+/// Returns the messages of a request, each written once.
+fn messages(
+    request: &Request,
+    options: &Options<'_>,
+) -> serde_json::Result<Vec<Arc<WrittenMessage>>> {
     let write = |message: &Message| written(message, options).map(Arc::new);
-    let kept = request.messages.iter();
-    let kept: Vec<_> = kept
-        .map(|message| options.written.messages.get_or_make(message, write))
-        .collect::<serde_json::Result<_>>()?;
-    let length: usize = kept.iter().map(|kept| kept.parts.len() + kept.beside.len() + 32).sum();
-    let (mut system, mut contents) = (Vec::new(), Vec::with_capacity(length));
-    contents.push(b'[');
+    let mut messages = Vec::with_capacity(request.messages.len());
+    for message in &request.messages {
+        messages.push(options.written.messages.get_or_make(message, write)?);
+    }
+    Ok(messages)
+}
+
+/// Returns the parts of the instructions.
+fn system(request: &Request, messages: &[Arc<WrittenMessage>]) -> Vec<u8> {
+    let mut system = Vec::new();
+    for (message, written) in request.messages.iter().zip(messages) {
+        if matches!(**message, Message::System { .. }) {
+            add(&mut system, &written.parts);
+        }
+    }
+    system
+}
+
+/// Writes the list of contents.
+fn write_contents(json: &mut Vec<u8>, request: &Request, messages: &[Arc<WrittenMessage>]) {
+    json.push(b'[');
     let (mut open, mut at) = (None, 0);
-    while let Some((message, kept_message)) = request.messages.get(at).zip(kept.get(at)) {
-        match Turn::of(message)? {
-            None => add(&mut system, &kept_message.parts),
+    while let Some((message, written)) = request.messages.get(at).zip(messages.get(at)) {
+        match Turn::of(message) {
+            None => {}
             Some(Turn::Results) => {
                 let results = run_of_results(request, at);
                 at = results.end - 1;
-                begin(&mut contents, &mut open, Turn::Results);
+                begin(json, &mut open, Turn::Results);
                 for at in in_order_of_calls(request, results.clone()) {
-                    add(&mut contents, &kept[at].parts);
+                    add(json, &messages[at].parts);
                 }
                 // The API counts the parts of this content, so others follow in the next.
-                if kept[results.clone()].iter().any(|kept| !kept.beside.is_empty()) {
-                    begin(&mut contents, &mut open, Turn::User);
-                    kept[results].iter().for_each(|kept| add(&mut contents, &kept.beside));
+                if messages[results.clone()].iter().any(|written| !written.beside.is_empty()) {
+                    begin(json, &mut open, Turn::User);
+                    messages[results].iter().for_each(|written| add(json, &written.beside));
                 }
             }
             // An empty message is left out: all its parts are for another provider.
-            Some(_) if kept_message.parts.is_empty() => {}
+            Some(_) if written.parts.is_empty() => {}
             Some(turn) => {
-                begin(&mut contents, &mut open, turn);
-                add(&mut contents, &kept_message.parts);
+                begin(json, &mut open, turn);
+                add(json, &written.parts);
             }
         }
         at += 1;
     }
     if open.is_some() {
-        contents.extend_from_slice(b"]}");
+        json.extend_from_slice(b"]}");
     }
-    contents.push(b']');
-    Ok((system, contents))
+    json.push(b']');
 }
 
 /// Begins a content, or goes on with one of the same kind. Results have a content of their own.
@@ -482,7 +506,10 @@ fn reply(parts: &[ReplyPart], options: &Options<'_>) -> serde_json::Result<Vec<u
             ReplyPart::Reasoning(_) => continue,
             _ => return Err(unknown()),
         };
-        add(&mut out, &json);
+        match out.is_empty() {
+            true => out = json,
+            false => add(&mut out, &json),
+        }
     }
     Ok(out)
 }

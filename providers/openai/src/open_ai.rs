@@ -559,7 +559,8 @@ impl OpenAi {
         }
         let mut reply = reply?;
         if parts.api == Api::Responses && parts.background {
-            reply = parts.finished(reply, began).await?;
+            // The box keeps this rare case from making the future of every call larger.
+            reply = Box::pin(parts.finished(reply, began)).await?;
         }
         parts.read(&reply, request, sent.history)
     }
