@@ -549,6 +549,17 @@ impl OpenAi {
 
     async fn ask(&self, request: &Request) -> Result<Reply> {
         let parts = &*self.0;
+        if parts.api == Api::Responses && (parts.server_state || parts.background) {
+            // The box keeps these rare cases from making the future of every call larger.
+            return Box::pin(self.ask_with_state(request)).await;
+        }
+        let body = parts.prepare(request, false, false)?.body;
+        parts.read(&parts.connection.whole(parts.url(), body).await?, request, None)
+    }
+
+    /// Asks a server that keeps the conversation or replies in the background.
+    async fn ask_with_state(&self, request: &Request) -> Result<Reply> {
+        let parts = &*self.0;
         let began = Instant::now();
         let mut sent = parts.prepare(request, false, parts.server_state)?;
         let send = |body| parts.connection.whole(parts.url(), body);
@@ -558,9 +569,8 @@ impl OpenAi {
             reply = send(sent.body.clone()).await;
         }
         let mut reply = reply?;
-        if parts.api == Api::Responses && parts.background {
-            // The box keeps this rare case from making the future of every call larger.
-            reply = Box::pin(parts.finished(reply, began)).await?;
+        if parts.background {
+            reply = parts.finished(reply, began).await?;
         }
         parts.read(&reply, request, sent.history)
     }
