@@ -79,9 +79,10 @@ pub trait Decoder: Send + 'static {
     /// One event of the stream. It may borrow from the event's text.
     type Event<'e>: Deserialize<'e> + Send;
 
-    /// Returns whether an event is an error without the usual field `error`. Default: no.
-    fn is_bare_error(event: &Self::Event<'_>) -> bool {
-        let _ = event;
+    /// Returns whether an event, or its JSON, is an error without the usual field `error`. Default:
+    /// no.
+    fn is_bare_error(event: &Self::Event<'_>, json: &str) -> bool {
+        let _ = (event, json);
         false
     }
 
@@ -247,7 +248,7 @@ impl<D: Decoder> Decoding<D> {
             true => Some(serde_json::from_str::<D::Event<'_>>(data).map_err(broken)?),
             false => None,
         };
-        match event.filter(|event| !D::is_bare_error(event)) {
+        match event.filter(|event| !D::is_bare_error(event, data)) {
             Some(event) => self.decoder.take(event, &mut self.deltas),
             None => {
                 let value: Value = serde_json::from_str(data).map_err(broken)?;

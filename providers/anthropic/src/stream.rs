@@ -107,7 +107,7 @@ fn read_or_default<'e, T: Deserialize<'e> + Default>(raw: Option<&'e RawValue>) 
 impl Decoder for Pieces {
     type Event<'e> = Event<'e>;
 
-    fn is_bare_error(event: &Event<'_>) -> bool {
+    fn is_bare_error(event: &Event<'_>, _: &str) -> bool {
         event.kind.is_empty()
     }
 

@@ -13,7 +13,7 @@ use toolwright_module::provider::{Deltas, ReplyParts, complete_calls, is_empty_o
 use toolwright_module::{Reply, Request, ToolCall};
 
 use super::reasoning::{Details, Field, text_of};
-use super::reply::{Call, Choice, Completion, Content, Function, Message};
+use super::reply::{BareError, Call, Choice, Completion, Content, Function, Message};
 use crate::Result;
 use crate::arguments::{is_complete, is_json, is_same, is_unfinished};
 use toolwright_module::provider::Decoder;
@@ -502,15 +502,8 @@ impl Message<'_> {
 impl Decoder for Pieces {
     type Event<'e> = Completion<'e>;
 
-    fn is_bare_error(event: &Completion<'_>) -> bool {
-        event.choices.is_empty()
-            && !is_set(&event.error)
-            && (&*event.object == "error"
-                || event.success == Value::Bool(false)
-                || event.status.as_str().is_some_and(|status| matches!(status, "error" | "failed"))
-                || [&event.detail, &event.errors, &event.message, &event.msg]
-                    .into_iter()
-                    .any(is_set))
+    fn is_bare_error(event: &Completion<'_>, json: &str) -> bool {
+        event.choices.is_empty() && !is_set(&event.error) && BareError::is_in(json)
     }
 
     fn take(&mut self, event: Completion<'_>, deltas: &mut Deltas) -> Result<()> {

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use toolwright_module::model::Usage;
 use toolwright_module::provider::lenient::{
-    Arguments, Count, Str, Text, fields, if_object, object, or_default,
+    Arguments, Count, Str, Text, fields, if_object, is_set, object, or_default,
 };
 
 /// A whole reply, or one event of a stream. They differ in one field of [`Choice`].
@@ -27,21 +27,40 @@ pub(crate) struct Completion<'e> {
     pub(super) x_groq: Groq,
     #[serde(default)]
     pub(super) error: Value,
-    // Fields of an error without the usual form.
+}
+
+/// The fields of an error without the usual form. They are not part of a [`Completion`], so that it
+/// stays small.
+#[derive(Deserialize)]
+pub(super) struct BareError<'e> {
     #[serde(borrow, default)]
-    pub(super) object: Str<'e>,
+    object: Str<'e>,
     #[serde(default)]
-    pub(super) detail: Value,
+    detail: Value,
     #[serde(default)]
-    pub(super) errors: Value,
+    errors: Value,
     #[serde(default)]
-    pub(super) message: Value,
+    message: Value,
     #[serde(default)]
-    pub(super) msg: Value,
+    msg: Value,
     #[serde(default)]
-    pub(super) status: Value,
+    status: Value,
     #[serde(default)]
-    pub(super) success: Value,
+    success: Value,
+}
+
+impl BareError<'_> {
+    /// Returns whether an object without choices is an error.
+    pub(super) fn is_in(json: &str) -> bool {
+        serde_json::from_str::<BareError<'_>>(json).map_or(true, |error| {
+            &*error.object == "error"
+                || error.success == Value::Bool(false)
+                || error.status.as_str().is_some_and(|status| matches!(status, "error" | "failed"))
+                || [&error.detail, &error.errors, &error.message, &error.msg]
+                    .into_iter()
+                    .any(is_set)
+        })
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -190,6 +209,69 @@ pub(super) struct Content<'e> {
 
 impl<'de: 'e, 'e> Deserialize<'de> for Content<'e> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ContentVisitor;
+
+        impl ContentVisitor {
+            fn text<'e, E>(text: impl ToString) -> Result<Content<'e>, E> {
+                Ok(Content { text: Cow::Owned(text.to_string()), ..Content::default() })
+            }
+        }
+
+        impl<'de> Visitor<'de> for ContentVisitor {
+            type Value = Content<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the content of a message")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Content<'de>, E> {
+                Ok(Content { text: Cow::Borrowed(text), ..Content::default() })
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Content<'de>, E> {
+                Self::text(text)
+            }
+
+            fn visit_unit<E>(self) -> Result<Content<'de>, E> {
+                Ok(Content::default())
+            }
+
+            fn visit_bool<E>(self, value: bool) -> Result<Content<'de>, E> {
+                Self::text(value)
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Content<'de>, E> {
+                Self::text(value)
+            }
+
+            fn visit_u64<E>(self, value: u64) -> Result<Content<'de>, E> {
+                Self::text(value)
+            }
+
+            fn visit_f64<E>(self, value: f64) -> Result<Content<'de>, E> {
+                Self::text(value)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Content<'de>, A::Error> {
+                Self::text(Value::deserialize(MapAccessDeserializer::new(map))?)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Content<'de>, A::Error> {
+                let mut content = Content::default();
+                while let Some(piece) = list.next_element::<&RawValue>()? {
+                    content.add(piece.get())?;
+                }
+                Ok(content)
+            }
+        }
+
+        deserializer.deserialize_any(ContentVisitor)
+    }
+}
+
+impl Content<'_> {
+    /// Adds a piece of a list.
+    fn add<E: Error>(&mut self, piece: &str) -> Result<(), E> {
         #[derive(Deserialize)]
         struct Kind<'p> {
             #[serde(borrow, rename = "type", default)]
@@ -199,30 +281,22 @@ impl<'de: 'e, 'e> Deserialize<'de> for Content<'e> {
             #[serde(borrow, default)]
             thinking: Str<'p>,
         }
-        let raw = <&RawValue>::deserialize(deserializer)?.get();
-        let mut content = Self::default();
-        if !raw.starts_with('[') {
-            content.text = read::<Str<'_>, _>(raw)?.0;
-            return Ok(content);
-        }
-        let text = content.text.to_mut();
-        for piece in read::<Vec<&RawValue>, D::Error>(raw)? {
-            if piece.get().starts_with('{') {
-                let Kind { kind, refusal, thinking } = read(piece.get())?;
-                if matches!(&*kind, "tool_use" | "tool_call" | "function_call" | "function") {
-                    content.calls.push(read(piece.get())?);
-                    continue;
-                }
-                content.refusal.push_str(&refusal);
-                if &*kind == "thinking" {
-                    content.thinking.push_str(&thinking);
-                    continue;
-                }
+
+        if piece.starts_with('{') {
+            let Kind { kind, refusal, thinking } = read(piece)?;
+            if matches!(&*kind, "tool_use" | "tool_call" | "function_call" | "function") {
+                self.calls.push(read(piece)?);
+                return Ok(());
             }
-            let [piece]: [Text; 1] = read(&format!("[[{}]]", piece.get()))?;
-            text.push_str(&piece);
+            self.refusal.push_str(&refusal);
+            if &*kind == "thinking" {
+                self.thinking.push_str(&thinking);
+                return Ok(());
+            }
         }
-        Ok(content)
+        let [text]: [Text; 1] = read(&format!("[[{piece}]]"))?;
+        self.text.to_mut().push_str(&text);
+        Ok(())
     }
 }
 

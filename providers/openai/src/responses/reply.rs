@@ -744,7 +744,7 @@ impl Pieces {
 impl Decoder for Pieces {
     type Event<'e> = Event<'e>;
 
-    fn is_bare_error(event: &Event<'_>) -> bool {
+    fn is_bare_error(event: &Event<'_>, _: &str) -> bool {
         event.kind.is_empty()
             && !is_set(&event.error)
             && (&*event.object == "error"
