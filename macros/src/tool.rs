@@ -104,6 +104,17 @@ impl Tool {
         let fields = fields.map(|field| &field.ty);
         let mut checks = check::code(fields, &local("Argument"), private, copied);
         checks.extend(check::code([output], &local("Output"), private, copied));
+        if !self.fallible {
+            let text = "an alias hides from the attribute that the function can fail, so the model \
+                        would read the failure as a success: write `Result<…>` itself";
+            checks.extend(quote_spanned! {output.span()=>
+                #(#copied)*
+                const _: () = {
+                    use #private::NoResult as _;
+                    assert!(!<#private::Whole<#output>>::IS_RESULT, #text);
+                };
+            });
+        }
         checks
     }
 

@@ -108,6 +108,23 @@ pub trait Output {
 #[diagnostic::do_not_recommend]
 impl<T: Serialize + DeserializeOwned + JsonSchema> Output for T {}
 
+/// A type, for the question whether it is a `Result`. The compiler prefers the constant of the type
+/// itself to that of [`NoResult`], and it looks behind aliases.
+pub struct Whole<T>(std::marker::PhantomData<T>);
+
+impl<T, E> Whole<std::result::Result<T, E>> {
+    /// Whether the type is a `Result`.
+    pub const IS_RESULT: bool = true;
+}
+
+/// The answer for all other types.
+pub trait NoResult {
+    /// Whether the type is a `Result`.
+    const IS_RESULT: bool = false;
+}
+
+impl<T> NoResult for Whole<T> {}
+
 /// The type of a field of a type with `#[data]`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a field of a type with `#[data]`",

@@ -400,7 +400,16 @@ impl Error {
         None
     }
 
-    /// Converts the error to a [`std::error::Error`].
+    /// Converts the error to a [`std::error::Error`], for libraries that want one, such as `anyhow`
+    /// and `thiserror`. It keeps the causes, and `?` makes the same error of it again.
+    ///
+    /// ```
+    /// use toolwright_module::Error;
+    ///
+    /// let error = Error::refuse("the shop is closed").into_std();
+    /// let error: Box<dyn std::error::Error + Send + Sync> = error.into();
+    /// assert_eq!(error.to_string(), "the shop is closed");
+    /// ```
     #[must_use]
     pub fn into_std(self) -> Failure {
         Failure(self)

@@ -31,5 +31,5 @@ fn errors_of_the_compiler_point_at_the_code_that_was_written() {
 #[test]
 fn a_type_that_does_not_fit_is_an_error_that_says_what_to_write() {
     fails(&["without_derives", "without_derives_output", "without_derives_data"]);
-    fails(&["forgotten_context", "unknown_error"]);
+    fails(&["forgotten_context", "unknown_error", "aliased_result"]);
 }
