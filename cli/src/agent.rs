@@ -218,7 +218,7 @@ impl AgentArgs {
         let first = Recorded::first()?;
         let task = first.task();
         if prompt != Some(task.as_str()) {
-            return Err(Box::new(NoModel { recorded: task }));
+            return Err(Box::new(NoModel { recorded: task, reason: self.model.reason() }));
         }
         Ok((self.recorded_with(&first)?, Chosen::replay(&first)))
     }

@@ -36,7 +36,7 @@ const FOLDER: &str = "folder";
 const COMMAND: &str = "command";
 
 /// The name of the metadata with the options that shape the requests of a run, as JSON.
-const OPTIONS: &str = "options";
+pub(crate) const OPTIONS: &str = "options";
 
 /// An assistant, with the servers that it started.
 pub struct Assistant {
@@ -350,7 +350,7 @@ impl Assistant {
                 Ok((output, finished)) => result(finished, output.as_ref()),
                 Err(error) => json!({"error": {
                     "stage": error.stage(),
-                    "text": format!("{error:#}"),
+                    "text": text_of(error),
                     "spent": ledger.spent(),
                 }}),
             });
@@ -383,14 +383,10 @@ impl Assistant {
             }
             Err(error) => {
                 if !self.json {
-                    note(&of_few_lines(&format!("error: {error:#}")));
+                    note(&of_few_lines(&format!("error: {}", text_of(&error))));
                 }
-                let awaits = error.downcast_ref::<AwaitsApproval>().is_some();
                 match &kept {
-                    None if awaits => {
-                        note("--approve needs a terminal, and does not work with --json");
-                    }
-                    Some(id) if awaits => {
+                    Some(id) if error.downcast_ref::<AwaitsApproval>().is_some() => {
                         note(&format!(
                             "(run {id} waits; at a terminal, `toolwright runs resume {id}` asks for the decision)"
                         ));
@@ -442,6 +438,29 @@ impl Assistant {
             }
         })
     }
+}
+
+/// Returns the text of an error for the user of the command.
+fn text_of(error: &ModuleError) -> String {
+    // Its own text is for programs.
+    let Some(awaits) = error.downcast_ref::<AwaitsApproval>() else { return format!("{error:#}") };
+    let mut names: Vec<String> = Vec::new();
+    for call in &awaits.calls {
+        let name = format!("`{}`", call.name);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let unknown = match awaits.unknown {
+        true => "it is not known whether the call took effect; ",
+        false => "",
+    };
+    let waits = if names.len() == 1 { "waits" } else { "wait" };
+    format!(
+        "{unknown}{} {waits} for a person's approval, and --approve asks only at a terminal, \
+         without --json",
+        names.join(", ")
+    )
 }
 
 /// Returns the last object of a finished run, for `--json`.

@@ -166,6 +166,10 @@ pub struct ServerArgs {
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 
+    /// Send the key over http:// to another machine too. Anyone on the network between can read it
+    #[arg(long, requires = "key_env")]
+    plain_http: bool,
+
     /// Maximum time without data from the server, in seconds. Default: 600
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     timeout: Option<u64>,
@@ -251,13 +255,43 @@ impl fmt::Debug for Chosen {
 #[derive(Debug)]
 pub struct NoModel {
     pub(crate) recorded: String,
+    pub(crate) reason: NoModelReason,
+}
+
+/// Reason why there is no model.
+#[derive(Debug)]
+pub(crate) enum NoModelReason {
+    /// `--offline` allows the recording only.
+    Offline,
+    /// No server has the model of this name, which names no provider.
+    Unknown(String),
+    /// There is no key and no server on this machine.
+    Nothing,
 }
 
 impl fmt::Display for NoModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.reason {
+            NoModelReason::Unknown(name) => {
+                let known = [("claude", "anthropic"), ("gemini", "gemini"), ("gpt", "openai")];
+                let provider = known.iter().find(|(start, _)| name.starts_with(start));
+                let provider = provider.map_or("PROVIDER", |(_, provider)| provider);
+                return write!(
+                    f,
+                    "no server was found for the model `{name}`\n\
+                     Name its provider, as in --model {provider}:{name} (`toolwright run --help` \
+                     lists the providers), or\n  \
+                     set OPENAI_API_KEY for a model of OpenAI, or\n  \
+                     start Ollama, llama-server or LM Studio on this machine, or\n  \
+                     pass --base-url URL for any server with OpenAI's API"
+                );
+            }
+            NoModelReason::Offline => f.write_str("--offline asks no model"),
+            NoModelReason::Nothing => f.write_str("no model was found"),
+        }?;
         write!(
             f,
-            "no model was found, and the recording only answers this task:\n  {}\n\
+            ", and the recording only answers this task:\n  {}\n\
              For any other task, choose a model:\n  \
              set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or\n  \
              start Ollama, llama-server or LM Studio on this machine, or\n  \
@@ -342,7 +376,8 @@ impl ServerArgs {
             return Ok(Some((model, line)));
         };
         let name = name.ok_or("--base-url: name the server's model with --model")?;
-        let model = self.at(provider.unwrap_or_default(), base_url, &name, keys)?;
+        let model = self.at(provider.unwrap_or_default(), base_url, &name, keys);
+        let model = model.map_err(with_advice)?;
         let line = format!("asking {} at {}", model.name(), base_url.trim_end_matches('/'));
         Ok(Some((model, line)))
     }
@@ -359,6 +394,7 @@ impl ServerArgs {
         Ok(match provider {
             Provider::Openai | Provider::Service(_) => {
                 let model = self.openai(OpenAi::at(base_url, name)?)?;
+                let model = if self.plain_http { model.with_plain_http()? } else { model };
                 Arc::new(match key {
                     Some(key) => model.with_key(key)?,
                     None => model,
@@ -366,6 +402,7 @@ impl ServerArgs {
             }
             Provider::Anthropic => {
                 let model = self.anthropic(Anthropic::at(base_url, name)?)?;
+                let model = if self.plain_http { model.with_plain_http()? } else { model };
                 Arc::new(match key {
                     Some(key) => model.with_key(key)?,
                     None => model,
@@ -373,6 +410,7 @@ impl ServerArgs {
             }
             Provider::Gemini => {
                 let model = self.gemini(Gemini::at(base_url, name)?)?;
+                let model = if self.plain_http { model.with_plain_http()? } else { model };
                 Arc::new(match key {
                     Some(key) => model.with_key(key)?,
                     None => model,
@@ -465,6 +503,12 @@ fn with_advice(error: Box<dyn Error>) -> Box<dyn Error> {
              without a key has a --base-url"
         )
         .into(),
+        // Its own text names the function that allows it.
+        Some(ProviderError::BaseUrl { fault }) if fault.contains("with_plain_http") => {
+            "--base-url: it is plain http to another machine, so others on the network could read \
+             the key; use https, or --plain-http if nobody else can read that network"
+                .into()
+        }
         _ => error,
     }
 }
@@ -509,6 +553,16 @@ impl ModelArgs {
 
     pub(crate) fn keys(&self) -> Result<Keys, Box<dyn Error>> {
         self.server.keys()
+    }
+
+    /// Returns why [`find`](Self::find) found none.
+    pub(crate) fn reason(&self) -> NoModelReason {
+        let name = self.server.model.as_ref().and_then(|model| model.name.clone());
+        match name {
+            _ if self.offline => NoModelReason::Offline,
+            Some(name) => NoModelReason::Unknown(name),
+            None => NoModelReason::Nothing,
+        }
     }
 
     pub(crate) fn key_file(&self) -> Option<&Path> {
@@ -578,6 +632,18 @@ async fn models_at(base_url: &str) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_without_a_provider_gets_the_one_that_it_probably_has() {
+        for (name, advice) in [
+            ("claude-haiku-4-5", "--model anthropic:claude-haiku-4-5 "),
+            ("m", "--model PROVIDER:m "),
+        ] {
+            let reason = NoModelReason::Unknown(name.to_owned());
+            let text = NoModel { recorded: String::new(), reason }.to_string();
+            assert!(text.contains(advice), "{text}");
+        }
+    }
 
     #[test]
     fn a_model_is_named_with_and_without_its_provider() {

@@ -1,5 +1,6 @@
 //! Recordings of runs: the replies of the model, and the options that shape its requests.
 
+use std::fmt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -7,6 +8,8 @@ use serde_json::Value;
 use toolwright_module::Message;
 use toolwright_module::message::Part;
 use toolwright_module::testing::{Recording, RecordingError};
+
+use crate::show::shortened;
 
 /// The recording that is replayed if there is no model.
 const FIRST: &str = include_str!("../recordings/first.json");
@@ -38,6 +41,30 @@ pub(crate) struct Options {
     pub(crate) schema: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_output_tokens: Option<u64>,
+}
+
+/// Shows the options as arguments of the command, with the beginning of long values.
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tools: Vec<&str> = self.tools.iter().chain(&self.outside).map(String::as_str).collect();
+        match tools.is_empty() {
+            true => f.write_str("--tools none"),
+            false => write!(f, "--tools {}", tools.join(",")),
+        }?;
+        if let Some(system) = &self.system {
+            write!(f, " --system {:?}", shortened(system))?;
+        }
+        if self.selector {
+            f.write_str(" --selector")?;
+        }
+        if let Some(schema) = &self.schema {
+            write!(f, " --schema '{}'", shortened(&schema.to_string()))?;
+        }
+        match self.max_output_tokens {
+            Some(tokens) => write!(f, " --max-output-tokens {tokens}"),
+            None => Ok(()),
+        }
+    }
 }
 
 fn is_false(value: &bool) -> bool {
@@ -85,7 +112,7 @@ impl Recorded {
         }
         let how = match how.is_empty() {
             true => String::new(),
-            false => format!(" ({})", how.join(", ")),
+            false => format!(" and the options {}", how.join(" ")),
         };
         format!("replaying a run recorded with {}{how}; the tools run live", self.recording.model)
     }

@@ -27,6 +27,9 @@ use crate::show::{note, say};
 /// The name of the metadata with the first words of a run's task.
 pub const TASK: &str = "task";
 
+/// Stands for the id of the run that changed last.
+const LATEST: &str = "latest";
+
 /// Maximum number of characters of a task in the metadata and in a list.
 const LONGEST_TASK: usize = 60;
 
@@ -35,9 +38,9 @@ const LONGEST_TASK: usize = 60;
 #[command(after_help = "\
 Examples:
   toolwright runs list
-  toolwright runs show 20261123-150102-4711-1
+  toolwright runs show latest
   toolwright runs resume 20261123-150102-4711-1 --model anthropic:claude-haiku-4-5
-  toolwright runs page 20261123-150102-4711-1 --output run.html")]
+  toolwright runs page latest --output run.html")]
 pub struct RunsArgs {
     /// The folder of the journal. Default: toolwright/runs in $XDG_DATA_HOME or ~/.local/share
     #[arg(long, value_name = "FOLDER", global = true)]
@@ -53,7 +56,7 @@ enum Does {
     List,
     /// Show a run: its steps with calls and results, what waits, and its cost
     Show {
-        /// The id of the run
+        /// The id of the run, or latest: the one that changed last
         id: String,
     },
     /// Go on with a run. At a terminal, it asks for the decisions that the run waits for
@@ -61,7 +64,7 @@ enum Does {
     /// The run keeps its toolsets, instructions and form of the answer. Name folders, files and servers
     /// again with --tools and --mcp.
     Resume {
-        /// The id of the run
+        /// The id of the run, or latest: the one that changed last
         id: String,
 
         #[command(flatten)]
@@ -74,7 +77,7 @@ enum Does {
     },
     /// Write a run as one HTML file, which needs no server and no network
     Page {
-        /// The id of the run
+        /// The id of the run, or latest: the one that changed last
         id: String,
 
         /// Write to this file. Default: standard output
@@ -112,6 +115,7 @@ impl RunsArgs {
                 let _ = write!(io::stdout(), "{}", list(&journal.runs()?));
             }
             Does::Show { id } => {
+                let id = named(&journal, id)?;
                 let (run, records) = (journal.run(&id)?, journal.records(&id)?);
                 say(show(&run, &journal.task(&id)?, &records).trim_end());
             }
@@ -119,20 +123,33 @@ impl RunsArgs {
                 journal.delete(&id)?;
                 note(&format!("deleted {id}"));
             }
-            Does::Resume { id, agent } => return resume(&journal, &folder, &id, *agent).await,
-            Does::Page { id, output: Some(file), follow: true } => {
-                return follow::follow(&journal, &id, &file).await;
+            Does::Resume { id, agent } => {
+                let id = named(&journal, id)?;
+                return resume(&journal, &folder, &id, *agent).await;
             }
-            Does::Page { id, output: Some(file), .. } => {
-                follow::replace(&file, &page(&journal, &id, None)?)?;
-            }
-            Does::Page { id, output: None, .. } => {
-                let page = page(&journal, &id, None)?;
-                let _ = io::stdout().lock().write_all(page.as_bytes());
+            Does::Page { id, output, follow } => {
+                let id = named(&journal, id)?;
+                match output {
+                    Some(file) if follow => return follow::follow(&journal, &id, &file).await,
+                    Some(file) => follow::replace(&file, &page(&journal, &id, None)?)?,
+                    None => {
+                        let page = page(&journal, &id, None)?;
+                        let _ = io::stdout().lock().write_all(page.as_bytes());
+                    }
+                }
             }
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Returns the id of the run that changed last for `latest`, and every other id as it is.
+fn named(journal: &Journal, id: String) -> Result<String, Box<dyn Error>> {
+    if id != LATEST {
+        return Ok(id);
+    }
+    let last = journal.runs()?.into_iter().max_by_key(|run| run.changed);
+    Ok(last.ok_or("the journal has no runs")?.id)
 }
 
 async fn resume(

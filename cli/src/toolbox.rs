@@ -97,6 +97,18 @@ impl ToolArgs {
         Ok(self)
     }
 
+    /// Returns what to add to an error about a missing tool, if the name begins like those of a
+    /// toolset.
+    pub(crate) fn advice(tool: &str) -> &'static str {
+        match tool.split_once('_').map_or("", |(prefix, _)| prefix) {
+            "memory" => "; use --tools memory",
+            "text" => "; use --tools text",
+            "github" => "; use --tools github",
+            "file" => "; use --tools files:FOLDER",
+            _ => "",
+        }
+    }
+
     pub(crate) fn is_default(&self) -> bool {
         self.tools.is_empty()
     }

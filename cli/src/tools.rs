@@ -106,9 +106,9 @@ impl From {
 /// Returns the exit code. Prints the error of a call.
 pub(crate) fn ended(done: Result<()>) -> Result<ExitCode, Box<dyn StdError>> {
     let Err(error) = done else { return Ok(ExitCode::SUCCESS) };
-    // An error for the model is a complete sentence, so it gets no prefix.
+    // Stage and raw text of an error for the model say nothing more to the user.
     let whole = matches!(error.audience(), Audience::ModelMayRetry | Audience::ModelFinal);
-    note(&if whole { error.to_string() } else { format!("error: {error:#}") });
+    note(&if whole { format!("error: {error}") } else { format!("error: {error:#}") });
     Ok(ExitCode::FAILURE)
 }
 
@@ -130,8 +130,9 @@ impl CallArgs {
             let there: Vec<&str> = tools.iter().map(Tool::name).collect();
             let there = there.join(", ");
             return Err(Error::other(format!(
-                "there is no tool `{}`; there are: {there}",
-                self.name
+                "there is no tool `{}`; there are: {there}{}",
+                self.name,
+                ToolArgs::advice(&self.name)
             )));
         };
         let output = tool.call(&self.arguments, &Context::default()).await?;

@@ -349,7 +349,7 @@ async fn images_odd_schemas_and_failures_are_shown_and_steer_no_terminal() {
         assert!(ok(ran).starts_with("Two[2J images.\n"));
         let images = ok(client(&["call", "picture", "--json"]));
         assert!(images.contains("data:image/png;base64,AAAA") && !images.contains('\u{1b}'));
-        assert_eq!(failed(client(&["call", "refuse"])), "Not on Sundays.\n");
+        assert_eq!(failed(client(&["call", "refuse"])), "error: Not on Sundays.\n");
         let told = failed(client(&["call", "fail"]));
         assert!(told.contains("failed") && !told.contains(TOKEN), "{told}");
     })

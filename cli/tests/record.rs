@@ -38,7 +38,7 @@ fn a_recorded_run_is_replayed_with_live_tools_and_its_own_options() {
         |arguments: &[&str]| run(program("replay").arg(&file).arg("--no-journal").args(arguments));
     let ran = replay(&[]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "{\"stored\":true}\n"), "{}", ran.stderr);
-    let how = "replaying a run recorded with small (--schema, --system); the tools run live\n";
+    let how = "replaying a run recorded with small and the options --schema --system; the tools run live\n";
     assert!(ran.stderr.starts_with(how), "{}", ran.stderr);
     assert!(ran.stderr.contains("<- memory_count 1"), "{}", ran.stderr);
     // Other tools are other requests.

@@ -51,7 +51,7 @@ fn json_says_so_too_where_there_is_no_model() {
     assert_eq!(ran.code, Some(1));
     let lines = lines(&ran.stdout);
     assert_eq!(lines[0]["error"]["stage"], "setup");
-    assert!(lines[0]["error"]["text"].as_str().unwrap().starts_with("no model was found"));
+    assert!(lines[0]["error"]["text"].as_str().unwrap().starts_with("--offline asks no model"));
     assert_eq!((lines.len(), ran.stderr.as_str()), (1, ""));
 }
 
@@ -377,6 +377,8 @@ fn what_is_missing_on_the_command_line_is_said() {
     let tools = told(&["--offline", "--tools", "none,memory", TASK], 1);
     assert!(tools.contains("--tools: none and memory exclude each other"), "{tools}");
     assert!(told(&[], 2).contains("<TASK>"));
+    let plain = ["--model", "m", "--base-url", "http://192.0.2.1/v1", "--key-env", "HOME", "Hi."];
+    assert!(told(&plain, 1).contains("use https, or --plain-http if nobody else"));
     let told = told(&["--model", "anthropic:claude-haiku-4-5", "Hi."], 1);
     assert!(told.contains("ANTHROPIC_API_KEY"), "{told}");
 }

@@ -94,5 +94,10 @@ fn the_files_of_a_folder_are_written_listed_read_and_deleted() {
         assert_eq!((ran.code, ran.stdout.trim_end()), (Some(0), said), "{}", ran.stderr);
     }
     let gone = tools(&["call", "file_read", r#"{"path": "notes/oslo.txt"}"#, "--tools", &files]);
-    assert_eq!(gone.stderr, "There is no `notes/oslo.txt`; file_list shows what there is.\n");
+    assert_eq!(
+        gone.stderr,
+        "error: There is no `notes/oslo.txt`; file_list shows what there is.\n"
+    );
+    let missing = tools(&["call", "file_read"]);
+    assert!(missing.stderr.ends_with("; use --tools files:FOLDER\n"), "{}", missing.stderr);
 }

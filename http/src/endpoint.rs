@@ -17,7 +17,8 @@ const SECRET_HEADERS: [&str; 5] =
 ///
 /// The URL must not contain a user name or a password, because URLs get into logs. A secret
 /// header needs https unless the server is on this machine, because others on the network
-/// could read the secret. Cloning costs one reference count.
+/// could read the secret; [`with_plain_http`](Self::with_plain_http) allows it. Cloning costs one
+/// reference count.
 ///
 /// ```
 /// use toolwright_http::{Endpoint, ErrorKind, UrlFault};
@@ -39,6 +40,7 @@ pub struct Endpoint(Arc<Parts>);
 struct Parts {
     url: Url,
     loopback: bool,
+    plain_http: bool,
     has_secret: bool,
     headers: HeaderMap,
     redactor: Redactor,
@@ -78,7 +80,25 @@ impl Endpoint {
         }
         let loopback = is_loopback(&url);
         let (headers, redactor) = (HeaderMap::new(), Redactor::default());
-        Ok(Self(Arc::new(Parts { url, loopback, has_secret: false, headers, redactor })))
+        let (plain_http, has_secret) = (false, false);
+        Ok(Self(Arc::new(Parts { url, loopback, plain_http, has_secret, headers, redactor })))
+    }
+
+    /// Allows secrets in plain http, for a network that nobody else can read, such as that of a
+    /// cluster. It applies to headers that are set after it.
+    ///
+    /// ```
+    /// let endpoint = toolwright_http::Endpoint::new("http://vllm.models.svc/v1")?
+    ///     .with_plain_http()
+    ///     .with_bearer("key", "sk-made-up")?;
+    /// assert!(endpoint.has_secret());
+    /// # Ok::<(), toolwright_http::HttpError>(())
+    /// ```
+    #[must_use]
+    pub fn with_plain_http(self) -> Self {
+        let mut parts = Arc::unwrap_or_clone(self.0);
+        parts.plain_http = true;
+        Self(Arc::new(parts))
     }
 
     /// Sets the header `authorization: Bearer …`. Errors show `name` instead of the token.
@@ -96,10 +116,12 @@ impl Endpoint {
     /// # Errors
     ///
     /// [`ErrorKind::Header`] if the value has a character that is not allowed in a header.
-    /// [`ErrorKind::Url`] if the endpoint is plain http and not on this machine.
+    /// [`ErrorKind::Url`] if the endpoint is plain http, not on this machine, and without
+    /// [`with_plain_http`](Self::with_plain_http).
     pub fn with_secret_header(self, name: &str, header: HeaderName, value: &str) -> Result<Self> {
         let endpoint = self.with_value(name, header, value)?.with_secret(name, value);
-        if endpoint.0.url.scheme() == "http" && !endpoint.0.loopback {
+        let parts = &endpoint.0;
+        if parts.url.scheme() == "http" && !parts.loopback && !parts.plain_http {
             return Err(ErrorKind::Url(UrlFault::Plain).into());
         }
         let mut parts = Arc::unwrap_or_clone(endpoint.0);

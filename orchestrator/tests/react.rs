@@ -12,7 +12,7 @@ use toolwright_module::{
     Context, Dialect, Effect, Message, Module, Reply, Signature, Tool, ToolCall,
 };
 use toolwright_orchestrator::{
-    Ending, Limits, Progress, ReAct, RunError, ToolOrchestrator, Unfinished,
+    Ending, Limits, Progress, ReAct, RunError, Task, ToolOrchestrator, Unfinished,
 };
 
 use crate::support::{calls, look, replies, show, soon, tidy};
@@ -148,6 +148,34 @@ async fn finish_beside_other_calls_does_not_end_the_run() {
     tool 2 failed: Not yet: call `finish` alone, once you have seen the other results.
     assistant: 3 finish({"rooms": ["hall", "attic"], "state": "untidy", "people": 2})
     "#);
+}
+
+#[tokio::test]
+async fn finish_repeated_in_one_reply_ends_the_run_only_with_equal_answers() {
+    let twice = |second: &str| {
+        Reply::calls([ToolCall::new("1", "finish", OUTPUT), ToolCall::new("2", "finish", second)])
+    };
+    let (agent, asked) = react::<Inspect>([twice(OUTPUT)]);
+    let finished = agent.run(inspect(), &soon()).await.unwrap();
+    assert_eq!((finished.answer.people, asked.requests().len()), (Some(2), 1));
+    // Each call gets a result if the history is continued.
+    let (agent, asked) = crate::support::agent([look(), tidy()], [Reply::text("ok")]);
+    let task = Task::new("Again.").with_history(finished.history);
+    agent.run(task, &soon()).await.unwrap();
+    let sent = asked.requests().remove(0).messages;
+    insta::assert_snapshot!(show(&sent[3..]), @r"
+    tool 1: Accepted.
+    tool 2: Accepted.
+    user: Again.
+    ");
+
+    let (agent, _) = react::<Inspect>([twice(r#"{"rooms": []}"#), finish("3", OUTPUT)]);
+    let finished = agent.run(inspect(), &soon()).await.unwrap();
+    assert_eq!(finished.answer.people, Some(2));
+    insta::assert_snapshot!(show(&finished.history[3..5]), @r"
+    tool 1 failed: The calls of `finish` differ. Call `finish` once, with the whole answer.
+    tool 2 failed: The calls of `finish` differ. Call `finish` once, with the whole answer.
+    ");
 }
 
 #[tokio::test]

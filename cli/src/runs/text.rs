@@ -1,5 +1,6 @@
 //! The runs of a journal as text.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
@@ -11,6 +12,7 @@ use toolwright_orchestrator::Task;
 use toolwright_orchestrator::perform::{OutcomeKind, Record};
 
 use super::TASK;
+use crate::assistant::{OPTIONS, options_of};
 use crate::show::{shortened, summary, visible};
 
 /// Returns a list of runs, one in each line.
@@ -34,12 +36,16 @@ pub fn show(run: &RunSummary, task: &Task, records: &[Record]) -> String {
     let mut text = format!("run     {}\n", visible(&run.id));
     let _ = writeln!(text, "status  {}, changed {} ago", status(run), age(run.changed).trim());
     for (name, value) in &run.metadata {
-        if name != TASK {
-            let _ = writeln!(text, "{}  {}", visible(name), visible(value));
+        if name != TASK && name != OPTIONS {
+            let _ = writeln!(text, "{:7} {}", visible(name), visible(value));
         }
+    }
+    if let Some(options) = options_of(run) {
+        let _ = writeln!(text, "options {}", visible(&options.to_string()));
     }
     let _ = writeln!(text, "task    {}\n", lines(&super::text(task)));
     let (mut spent, mut open) = (Spent::default(), Vec::new());
+    let mut models = BTreeSet::new();
     for record in records {
         match record {
             Record::Begun { key, .. } => open.push(key.as_str()),
@@ -50,6 +56,9 @@ pub fn show(run: &RunSummary, task: &Task, records: &[Record]) -> String {
                 // The cost of an agent's call is that of its parts.
                 if part.kind != "run" {
                     spent += outcome.spent;
+                }
+                if let OutcomeKind::Reply(reply) = &outcome.kind {
+                    models.extend(reply.model.as_deref().map(visible));
                 }
                 part.write(&mut text, &outcome.kind);
             }
@@ -72,7 +81,9 @@ pub fn show(run: &RunSummary, task: &Task, records: &[Record]) -> String {
         let _ = writeln!(text, "error   {}", lines(error));
     }
     let took = run.changed.duration_since(run.started).unwrap_or_default();
-    let _ = writeln!(text, "\n{}, {} tool calls", summary(spent, took), spent.tool_calls);
+    let models: Vec<String> = models.into_iter().collect();
+    let of = if models.is_empty() { String::new() } else { format!(" ({})", models.join(", ")) };
+    let _ = writeln!(text, "\n{}, {} tool calls{of}", summary(spent, took), spent.tool_calls);
     text
 }
 

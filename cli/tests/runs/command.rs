@@ -121,7 +121,13 @@ async fn runs_are_listed_shown_resumed_and_deleted() {
     assert!(ran.stderr.contains("-> memory_clear"), "{}", ran.stderr);
     assert_eq!(model.asked().len(), 1);
     assert!(runs(folder.path(), &["list"]).stdout.starts_with("clear  answered "));
+    let last = runs(folder.path(), &["show", "latest"]).stdout;
+    assert!(
+        last.starts_with("run     clear\n") && last.ends_with("tool calls (small)\n"),
+        "{last}"
+    );
 
+    assert_eq!(runs(folder.path(), &["delete", "latest"]).code, Some(1));
     assert_eq!(runs(folder.path(), &["delete", "clear"]).code, Some(0));
     assert_eq!(journal.runs().unwrap().len(), 1);
     let gone = runs(folder.path(), &["show", "clear"]);

@@ -60,13 +60,24 @@ impl Connection {
     ///
     /// [`ProviderError::Header`] if a value has a character that is not allowed in a header.
     /// [`ProviderError::BaseUrl`] if a header holds a key and the base URL is plain http and not on
-    /// this machine, because others on the network could read the key.
+    /// this machine, because others on the network could read the key;
+    /// [`with_plain_http`](Self::with_plain_http) allows it.
     pub fn with_endpoint(
         mut self,
         change: impl FnOnce(Endpoint) -> Result<Endpoint, HttpError>,
     ) -> Result<Self> {
         self.client = self.client.clone().with_endpoint(change(self.endpoint().clone())?)?;
         Ok(self)
+    }
+
+    /// Allows a key in plain http, for a network that nobody else can read, such as that of a
+    /// cluster. It applies to keys and headers that are set after it.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`with_endpoint`](Self::with_endpoint).
+    pub fn with_plain_http(self) -> Result<Self> {
+        self.with_endpoint(|endpoint| Ok(endpoint.with_plain_http()))
     }
 
     /// Sets a header of every request.

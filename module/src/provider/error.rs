@@ -107,10 +107,10 @@ pub enum ProviderError {
     },
 
     /// There is no connection to a server.
-    #[error(
-        "no connection to the server; check the base URL, the network and that the server runs"
-    )]
+    #[error("no connection to {server}; check the base URL, the network and that the server runs")]
     Connect {
+        /// The base URL, or "the server" if it is not known.
+        server: String,
         /// The error of reqwest.
         source: Box<dyn StdError + Send + Sync>,
     },
@@ -395,7 +395,14 @@ impl ProviderError {
                         "; the request had no key: give one with `with_key`, or use `from_env`";
                 }
                 clean(body, MAX_RAW);
+                if matches!(status, 404 | 405) {
+                    *message += &format!("; the base URL is {}", endpoint.base_url());
+                    if endpoint.as_url().path() == "/" {
+                        *message += ", without a path such as /v1";
+                    }
+                }
             }
+            Self::Connect { server, .. } => endpoint.base_url().clone_into(server),
             Self::Reported { code, message, raw, .. } => {
                 clean_word(code);
                 clean(message, MAX_MESSAGE);
@@ -567,7 +574,7 @@ impl From<toolwright_http::HttpError> for ProviderError {
             ErrorKind::Url(fault) => Self::BaseUrl { fault: url_fault(fault) },
             ErrorKind::Header { name } => Self::Header { what: name },
             ErrorKind::Client => Self::Client { source },
-            ErrorKind::Connect => Self::Connect { source },
+            ErrorKind::Connect => Self::Connect { server: "the server".to_owned(), source },
             ErrorKind::Transport => Self::Transport { source },
             ErrorKind::Truncated => {
                 Self::Truncated { raw: String::new(), source: known.then_some(source) }
@@ -592,7 +599,7 @@ fn url_fault(fault: UrlFault) -> &'static str {
         }
         UrlFault::Query => "it contains `?` or `#`; remove that character and the text after it",
         UrlFault::Plain => {
-            "it is plain http to another machine, so others on the network could read the API key; use https"
+            "it is plain http to another machine, so others on the network could read the API key; use https, or call `with_plain_http` before the key is set if nobody else can read that network"
         }
         _ => "a request would go to a URL outside of it",
     }

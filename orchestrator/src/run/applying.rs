@@ -208,14 +208,17 @@ impl Run {
         }
     }
 
-    /// Returns the output of a typed run, if the last reply calls `finish` and nothing else.
+    /// Returns the output of a typed run, if the last reply calls `finish` and nothing else. Some
+    /// models repeat the call in one reply.
     fn final_output(&self, finish: &Finish) -> Option<String> {
         self.state.output.as_ref()?;
         let mut calls = self.calls();
-        let only = calls
+        let first = calls
             .next()
             .filter(|call| call.name == Contract::FINISH && !is_cut_off(call, finish))?;
-        calls.next().is_none().then(|| only.arguments.clone())
+        calls
+            .all(|call| call.name == Contract::FINISH && call.arguments == first.arguments)
+            .then(|| first.arguments.clone())
     }
 
     /// Handles a reply without calls. It is the answer, unless it is empty, or the run is typed and
@@ -272,7 +275,11 @@ impl Run {
         } else if self.shows(&call.name) {
             return None;
         } else if call.name == Contract::FINISH && self.state.output.is_some() {
-            "Not yet: call `finish` alone, once you have seen the other results.".to_owned()
+            match self.calls().all(|call| call.name == Contract::FINISH) {
+                true => "The calls of `finish` differ. Call `finish` once, with the whole answer.",
+                false => "Not yet: call `finish` alone, once you have seen the other results.",
+            }
+            .to_owned()
         } else {
             let name = &call.name[..call.name.floor_char_boundary(100)];
             let known: Vec<&str> = self.contracts.iter().map(|contract| contract.name()).collect();

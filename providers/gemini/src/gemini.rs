@@ -305,6 +305,25 @@ impl Gemini {
         }
     }
 
+    /// Allows a key in plain http, for a network that nobody else can read, such as that of a
+    /// cluster. It applies to keys and headers that are set after it.
+    ///
+    /// ```
+    /// use toolwright_gemini::Gemini;
+    ///
+    /// let model = Gemini::at("http://litellm.models.svc:4000/v1beta", "gemini-2.5-flash")?
+    ///     .with_plain_http()?
+    ///     .with_key("made-up")?;
+    /// # Ok::<(), toolwright_gemini::ProviderError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::Client`] if the system's certificates cannot be read.
+    pub fn with_plain_http(self) -> Result<Self> {
+        self.with_connection(Connection::with_plain_http)
+    }
+
     /// Sets the `reqwest::Client` to use, for a proxy, certificates or a shared pool. Default:
     /// a client that `toolwright-http` creates.
     ///

@@ -180,7 +180,7 @@ fn error(error: genai::Error) -> ProviderError {
         genai::Error::WebModelCall { webc_error: genai::webc::Error::Reqwest(error), .. } => {
             let source = Box::new(error.without_url());
             match source.is_connect() {
-                true => ProviderError::Connect { source },
+                true => ProviderError::Connect { server: "the server".to_owned(), source },
                 false => ProviderError::Transport { source },
             }
         }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use toolwright_module::approval::Decision;
 use toolwright_orchestrator::perform::OutcomeKind;
 
-use super::problems::{self, Problem};
+use super::problems::{self, Place, Problem};
 use super::tree::{Asked, Attempt, Call};
 use super::words::{self, shown};
 
@@ -21,6 +21,9 @@ pub(super) fn fact(name: &str, value: Markup, note: &str) -> Markup {
 
 pub(super) fn one_problem(problem: &Problem) -> Markup {
     let places = &problem.places;
+    // Calls of one step have the same label.
+    let mut steps: Vec<&Place> = places.iter().collect();
+    steps.dedup_by_key(|place| &place.label);
     html! {
         div.item {
             p {
@@ -28,11 +31,11 @@ pub(super) fn one_problem(problem: &Problem) -> Markup {
                 @if problem.what == "model" { strong { "The model" } } @else { strong { code { (shown(&problem.what)) } } }
                 @if places.len() > 1 { span.muted { " ×" (places.len()) } }
                 span.muted { " in step " }
-                @for (at, place) in places.iter().take(6).enumerate() {
+                @for (at, place) in steps.iter().take(6).enumerate() {
                     @if at > 0 { ", " }
                     a href={ "#" (place.id) } { (shown(&place.label)) }
                 }
-                @if places.len() > 6 { span.muted { " and " (places.len() - 6) " more" } }
+                @if steps.len() > 6 { span.muted { " and " (steps.len() - 6) " more" } }
             }
             (text_block(&problem.text))
             @if problem.is_like_others { p.note { "The first of " (places.len()) " errors that differ in their numbers." } }

@@ -3,12 +3,20 @@
 use std::collections::HashMap;
 
 use toolwright_module::model::Finish;
+use toolwright_signature::Contract;
 
 use super::tree::{Agent, Asked, Call, Step};
 use super::words;
 
-/// What is known of a call without a result, if the run went on after it.
-pub(super) const UNMADE: &str = "was not made: no tool got it, and the run answered it itself, for example because there is no such tool";
+/// What is known of a call without a result, if the run went on after it. The journal gets the
+/// history, and with it the text that the model read, when the run ends.
+pub(super) fn unmade(call: &Call) -> &'static str {
+    if call.name == Contract::FINISH {
+        "was not taken as the answer; the reason is in the journal once the run has ended"
+    } else {
+        "was not made: no tool got it; the reason is in the journal once the run has ended"
+    }
+}
 
 /// A place in the tree.
 #[derive(Clone)]
@@ -103,7 +111,7 @@ impl<'a> Found<'a> {
             let text = "was begun, and nobody knows whether it took effect".to_owned();
             self.add(&call.name, text, true, &place);
         } else if call.unmade {
-            self.add(&call.name, UNMADE.to_owned(), false, &place);
+            self.add(&call.name, unmade(call).to_owned(), false, &place);
         } else if call.attempts.iter().any(|attempt| attempt.failed.is_some())
             && call.result().is_none()
         {

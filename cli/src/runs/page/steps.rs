@@ -269,7 +269,7 @@ impl View<'_> {
                 } @else if call.is_answer {
                     p.muted { "This call gave the answer of the run." }
                 } @else if call.unmade {
-                    p.error { (problems::UNMADE) }
+                    p.error { (problems::unmade(call)) }
                 } @else if call.below.is_none() {
                     p.muted { "The journal has no result of this call yet." }
                 }

@@ -432,7 +432,7 @@ impl<'a> View<'a> {
             for call in agent.steps.iter().flat_map(|step| &step.calls) {
                 let line = lines.entry(&call.name).or_default();
                 line.calls += 1;
-                line.failed += usize::from(call.failure().is_some());
+                line.failed += usize::from(call.failure().is_some() || call.unmade);
                 line.time += call.elapsed();
                 line.spent += call.spent();
                 call.below.iter().for_each(|below| of(below, lines));
