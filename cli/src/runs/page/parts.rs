@@ -47,7 +47,7 @@ pub(super) fn one_attempt(attempt: &Attempt) -> Markup {
     let Some((at, outcome)) = &attempt.outcome else {
         return html! {
             @if let Some(at) = attempt.failed {
-                p.error { "An error ended the drive during this call, on " (words::time(at)) ". The next drive makes it again." }
+                p.error { "An error stopped the run during this call, on " (words::time(at)) ". The run makes it again when it is resumed." }
             } @else if let Some(at) = attempt.begun {
                 p.error { "Begun on " (words::time(at)) ", without a result. Either it is under way, or its program ended during it." }
             }

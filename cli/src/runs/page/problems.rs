@@ -9,12 +9,12 @@ use super::tree::{Agent, Asked, Call, Step};
 use super::words;
 
 /// What is known of a call without a result, if the run went on after it. The journal gets the
-/// history, and with it the text that the model read, when the run ends.
+/// history, and with it the text that the model read, when the run ends with a result.
 pub(super) fn unmade(call: &Call) -> &'static str {
     if call.name == Contract::FINISH {
-        "was not taken as the answer; the reason is in the journal once the run has ended"
+        "was not taken as the answer; the journal says why only once the run has a result"
     } else {
-        "was not made: no tool got it; the reason is in the journal once the run has ended"
+        "was not made: no tool got it; the journal says why only once the run has a result"
     }
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Found<'a> {
     pub(super) asked: Vec<(Place, &'a Call, &'a Asked)>,
     /// The prompts that were shorter than the one before.
     pub(super) shorter: Vec<(Place, u64, u64)>,
-    /// Number of tool calls that were made.
+    /// Number of tool calls, without the one that gave the answer.
     pub(super) calls: usize,
     /// Number of calls that failed.
     pub(super) failed: usize,
@@ -98,7 +98,7 @@ impl<'a> Found<'a> {
     }
 
     fn call(&mut self, call: &'a Call, place: Place) {
-        self.calls += usize::from(!call.attempts.is_empty());
+        self.calls += usize::from(!call.is_answer);
         self.repaired += usize::from(!repairs(call).is_empty());
         self.asked.extend(call.asked.iter().map(|asked| (place.clone(), call, asked)));
         if let Some(below) = &call.below {
@@ -111,11 +111,13 @@ impl<'a> Found<'a> {
             let text = "was begun, and nobody knows whether it took effect".to_owned();
             self.add(&call.name, text, true, &place);
         } else if call.unmade {
+            self.failed += 1;
             self.add(&call.name, unmade(call).to_owned(), false, &place);
         } else if call.attempts.iter().any(|attempt| attempt.failed.is_some())
             && call.result().is_none()
         {
-            let text = "ended the drive with an error; the next drive makes it again".to_owned();
+            let text = "stopped the run with an error; the run makes it again when it is resumed"
+                .to_owned();
             self.add(&call.name, text, false, &place);
         }
     }

@@ -93,13 +93,14 @@ impl<'a> View<'a> {
                 let verb = if waits == 1 { "waits" } else { "wait" };
                 format!("{} {verb} for a person’s decision.", words::count(waits, "call"))
             }
-            _ if self.run.error.is_some() => {
-                match self.tree.root.steps.last() {
-                    Some(step) => format!("An error ended the last drive after step {}. The next drive goes on there.", step.nth + 1),
-                    None => "An error ended the last drive. The next drive begins again.".to_owned(),
-                }
-            }
-            _ => "Its program drives it now, or was cut off. The next drive goes on where the run is."
+            _ if self.run.error.is_some() => match self.tree.root.steps.last() {
+                Some(step) => format!(
+                    "An error stopped the run after step {}. It goes on there when it is resumed.",
+                    step.nth + 1
+                ),
+                None => "An error stopped the run. It begins again when it is resumed.".to_owned(),
+            },
+            _ => "Its program works on it now, or was cut off. A resumed run goes on where it is."
                 .to_owned(),
         }
     }
@@ -272,7 +273,7 @@ impl<'a> View<'a> {
                 h2 #errors { "What went wrong " span.muted { (words::number((total + drives.len()) as u64)) } }
                 @for (at, error) in drives {
                     div.item {
-                        p { strong { "A drive of the run ended" } span.muted { " on " (words::time(*at)) } }
+                        p { strong { "The run was stopped" } span.muted { " on " (words::time(*at)) } }
                         (text_block(error))
                     }
                 }
@@ -429,7 +430,8 @@ impl<'a> View<'a> {
             spent: Spent,
         }
         fn of<'a>(agent: &'a Agent, lines: &mut BTreeMap<&'a str, Line>) {
-            for call in agent.steps.iter().flat_map(|step| &step.calls) {
+            let calls = agent.steps.iter().flat_map(|step| &step.calls);
+            for call in calls.filter(|call| !call.is_answer) {
                 let line = lines.entry(&call.name).or_default();
                 line.calls += 1;
                 line.failed += usize::from(call.failure().is_some() || call.unmade);
