@@ -51,7 +51,7 @@ const MAX_MESSAGE: usize = 1000;
 pub enum ProviderError {
     /// The key is missing or blank.
     #[error(
-        "there is no API key: set {variable}, or use `at` for a server that does not need a key"
+        "there is no API key: set {variable}, or use `at` without `with_key` for a server that needs none"
     )]
     MissingKey {
         /// The environment variable for the key.

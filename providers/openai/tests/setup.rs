@@ -238,7 +238,7 @@ fn in_environment(variables: &[(&str, &str)]) -> String {
 
 #[test]
 fn the_key_and_the_base_url_are_read_from_the_environment() {
-    let missing = "there is no API key: set OPENAI_API_KEY, or use `at` for a server that does not need a key";
+    let missing = "there is no API key: set OPENAI_API_KEY, or use `at` without `with_key` for a server that needs none";
     let key = ("OPENAI_API_KEY", KEY);
     for (variables, said) in [
         (&[][..], missing),
