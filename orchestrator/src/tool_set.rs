@@ -77,7 +77,17 @@ impl ToolSet {
     /// Returns the contract of a tool.
     #[must_use]
     pub fn contract(&self, name: &str) -> Option<&Contract> {
-        self.tools.iter().map(|tool| &*tool.contract).find(|contract| contract.name() == name)
+        self.tool(name).map(|tool| &*tool.contract)
+    }
+
+    /// Returns the effect of a tool.
+    #[must_use]
+    pub fn effect(&self, name: &str) -> Option<Effect> {
+        self.tool(name).map(|tool| tool.effect)
+    }
+
+    fn tool(&self, name: &str) -> Option<&StoredTool> {
+        self.tools.iter().find(|tool| tool.contract.name() == name)
     }
 }
 

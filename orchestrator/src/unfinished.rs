@@ -27,7 +27,9 @@ fn sentence(name: &str, finished: &Finished) -> String {
     let no_output = format!("`{name}` has no output after {iterations} iterations");
     match (ending, limit) {
         (Ending::Refused, _) => "the model refused the task; its reply says why".to_owned(),
-        (Ending::Stuck, _) => format!("`{name}` got stuck: {answer}"),
+        (Ending::Stuck, _) => format!(
+            "`{name}` got stuck: {answer}; change the tool or the instructions, or raise `max_same_failures`"
+        ),
         (Ending::Unclear, _) => format!(
             "the model stopped with {:?}, which this version does not know, so the answer of `{name}` may be incomplete; run it again or try another model",
             reason.as_deref().unwrap_or_default(),

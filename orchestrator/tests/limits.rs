@@ -334,7 +334,7 @@ async fn the_same_mistake_in_three_rounds_ends_the_run() {
     let (agent, asked) = agent([failing], said);
     let error = agent.with_name("keeper").run("Go.", &soon()).await.unwrap_err();
     assert_eq!((error.stage(), error.audience()), (Stage::Limit, Audience::User));
-    insta::assert_snapshot!(error, @"`keeper` got stuck: 3 rounds in a row made the same call of `fail`: there is no a");
+    insta::assert_snapshot!(error, @"`keeper` got stuck: 3 rounds in a row made the same call to `fail`, which failed: there is no a; change the tool or the instructions, or raise `max_same_failures`");
     let unfinished: &toolwright_orchestrator::Unfinished = error.downcast_ref().unwrap();
     assert_eq!((unfinished.finished.ending, unfinished.finished.iterations), (Ending::Stuck, 6));
     assert_eq!((unfinished.finished.failures.len(), asked.requests().len()), (6, 6));

@@ -31,7 +31,8 @@ const SCRIPT: &str = include_str!("page/page.js");
 /// There is no such run, or its file cannot be read.
 pub fn page(journal: &Journal, id: &str, reload: Option<Duration>) -> Result<String, JournalError> {
     let (entries, task, run) = (journal.entries(id)?, journal.task(id)?, journal.run(id)?);
-    Ok(write(&run, &task, &Tree::of(entries), SystemTime::now(), reload))
+    let tree = Tree::of(entries, journal.tools(id)?);
+    Ok(write(&run, &task, &tree, SystemTime::now(), reload))
 }
 
 fn write(

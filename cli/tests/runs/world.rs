@@ -166,7 +166,7 @@ impl World {
             sleep(pause * 3).await;
             match pay.amount {
                 amount if amount > 100.0 => Err(Error::retry(format!(
-                    "the bank declined {amount:.2} EUR: the account of refunds holds 61.20 EUR"
+                    "the bank declined {amount:.2} EUR: the refund account holds 61.20 EUR"
                 ))),
                 amount => Ok(format!("{amount:.2} EUR paid back for order {}", pay.order)),
             }

@@ -296,11 +296,15 @@ impl<P: Place> End<P> {
             }
             Err(error) => {
                 let text = format!("{error:#}");
-                let is_open = error.downcast_ref::<Unfinished>().is_none();
+                let unfinished = error.downcast_ref::<Unfinished>();
+                let is_open = unfinished.is_none();
                 let is_kept = !is_open || self.place.keeps_errors() && says_why(&error);
                 if is_kept && self.failed.as_ref() != Some(&text) {
+                    let finished =
+                        unfinished.and_then(|run| serde_json::to_value(&run.finished).ok());
+                    let finished = finished.unwrap_or_default();
                     // The error itself says more than that it could not be noted.
-                    let failed = Failed { error: text, is_open };
+                    let failed = Failed { error: text, is_open, finished };
                     let _ = self.place.append(Entry::Failed(failed)).await;
                 }
                 Err(error)

@@ -373,7 +373,7 @@ impl Journal {
     }
 
     /// Returns the tools with a hash. If they cannot be read, the run goes on without a comparison.
-    fn stored_tools(&self, hash: &str) -> Option<ToolSet> {
+    pub(crate) fn stored_tools(&self, hash: &str) -> Option<ToolSet> {
         let path = self.tools_path(hash);
         let read = || -> Result<ToolSet, Box<dyn std::error::Error>> {
             let bytes = fs::read(&path)?;

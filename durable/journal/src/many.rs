@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use toolwright_module::approval::{Approval, Decision};
-use toolwright_orchestrator::Task;
 use toolwright_orchestrator::perform::Record;
+use toolwright_orchestrator::{RunState, Task, ToolSet};
 
 use crate::error::{JournalError, Result};
 use crate::file::{self, RunFile};
 use crate::home;
 use crate::journal::{Journal, read};
 use crate::name;
-use crate::record::{self, Entry, Line};
+use crate::record::{self, Entry, Line, Started};
 use crate::summary::{self, Decisions, RunSummary};
 
 /// The functions for many runs block their thread while they read files. In async code, call them in
@@ -168,6 +168,34 @@ impl Journal {
         entries.collect()
     }
 
+    /// Returns the tools that the agent of a run had when the run was started. It is `None` if they
+    /// cannot be read. Agents below have tools of their own, which a journal does not keep.
+    ///
+    /// ```
+    /// # use toolwright_journal::Journal;
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Reply};
+    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let agent = ToolOrchestrator::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// # let (journal, cx) = (Journal::open(folder.path())?, Context::default());
+    /// journal.drive(&agent, "greeting", "Say hello.", &cx).await?;
+    /// assert_eq!(journal.tools("greeting")?, Some(agent.tool_set()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`run`](Self::run).
+    pub fn tools(&self, id: &str) -> Result<Option<ToolSet>> {
+        let started = self.started(id)?;
+        let state = RunState::deserialize(&started.run)
+            .map_err(|source| JournalError::Json { id: id.to_owned(), source })?;
+        Ok(state.tool_set_hash().and_then(|hash| self.stored_tools(hash)))
+    }
+
     /// Returns the task of a run, to drive it again without knowing where it came from.
     ///
     /// ```
@@ -193,6 +221,12 @@ impl Journal {
     ///
     /// The errors of [`run`](Self::run).
     pub fn task(&self, id: &str) -> Result<Task> {
+        let started = self.started(id)?;
+        started.task().map_err(|source| JournalError::Json { id: id.to_owned(), source })
+    }
+
+    /// Returns the first record of a run.
+    fn started(&self, id: &str) -> Result<Started> {
         let path = self.path(id)?;
         let bytes = read(&path)?.ok_or_else(|| self.no_such_run(id))?;
         let contents = file::parse(&path, &bytes)?;
@@ -201,9 +235,7 @@ impl Journal {
         let line: Line<Entry<'_>> =
             serde_json::from_str(first).map_err(|error| damaged(error.to_string()))?;
         match line.record {
-            Entry::Started(started) => {
-                started.task().map_err(|source| JournalError::Json { id: id.to_owned(), source })
-            }
+            Entry::Started(started) => Ok(started),
             _ => Err(damaged("the first record does not start a run".to_owned())),
         }
     }

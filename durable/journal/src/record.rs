@@ -112,6 +112,11 @@ pub struct Failed {
     /// Whether only the drive ended. The next drive goes on where the run is.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_open: bool,
+    /// The [`Finished`](toolwright_orchestrator::Finished) run, if the run has ended. Its answer is
+    /// not a result, and its conversation has the texts with which the run answered calls that no
+    /// tool got.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub finished: Value,
 }
 
 /// A line of which only the kind of the record and its key are read.
@@ -122,7 +127,7 @@ pub(crate) enum Outline {
     Part(PartOutline),
     Waiting(Waiting),
     Finished(EndingOutline),
-    Failed(Failed),
+    Failed(FailedOutline),
 }
 
 #[derive(Deserialize)]
@@ -136,6 +141,13 @@ pub(crate) enum PartOutline {
 #[derive(Deserialize)]
 pub(crate) struct KeyOutline {
     pub(crate) key: String,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct FailedOutline {
+    pub(crate) error: String,
+    #[serde(default)]
+    pub(crate) is_open: bool,
 }
 
 #[derive(Deserialize)]

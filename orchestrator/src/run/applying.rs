@@ -535,7 +535,7 @@ impl Run {
         if let Some(mistake) = self.state.mistakes.take_round(mistakes, most) {
             let what = match mistake.tool.as_str() {
                 "" => "an answer that could not be used".to_owned(),
-                tool => format!("the same call of `{tool}`"),
+                tool => format!("the same call to `{tool}`, which failed"),
             };
             let answer = format!("{} rounds in a row made {what}: {}", mistake.times, mistake.text);
             return self.end(answer, Ending::Stuck);

@@ -49,6 +49,32 @@
       if (filters) group.open = has;
     }
     count.textContent = filters ? `${shown} of ${steps.length}` : "";
+    find(words, shown);
+  };
+  // A search opens what it finds, if that is little, and marks the words.
+  const MOST_OPENED = 12;
+  const find = (words, shown) => {
+    const marks = [];
+    if (words.length > 0 && shown <= MOST_OPENED) {
+      for (const step of steps.filter((step) => !step.hidden)) {
+        const nodes = document.createTreeWalker(step, NodeFilter.SHOW_TEXT);
+        while (nodes.nextNode()) {
+          const node = nodes.currentNode, text = node.data.toLowerCase();
+          for (const word of words) {
+            const at = text.indexOf(word);
+            if (at < 0 || text.length !== node.data.length) continue;
+            const range = document.createRange();
+            range.setStart(node, at);
+            range.setEnd(node, at + word.length);
+            marks.push(range);
+            for (let up = node.parentElement; up !== step.parentElement; up = up.parentElement) {
+              if (up.tagName === "DETAILS" && !up.classList.contains("long")) up.open = true;
+            }
+          }
+        }
+      }
+    }
+    if (window.Highlight && CSS.highlights) CSS.highlights.set("found", new Highlight(...marks));
   };
   const clear = () => { search.value = ""; only.checked = false; apply(); };
   if (filter && steps.length > 0) {
@@ -60,7 +86,8 @@
     const button = one("all");
     button.addEventListener("click", () => {
       const open = button.textContent === "Open all";
-      for (const step of groups.length > 0 ? groups : steps) step.open = open;
+      const few = () => all("details.step, details.call");
+      for (const line of groups.length > 0 ? groups : few()) line.open = open;
       button.textContent = open ? "Close all" : "Open all";
     });
   }
@@ -79,12 +106,15 @@
       if (where(seen[at])) { seen[at].focus(); seen[at].scrollIntoView({ block: "nearest" }); return; }
     }
   };
+  // The error itself, not the lines around it.
   const nextError = () => {
-    const bad = steps.filter((step) => step.dataset.bad !== undefined && !step.hidden);
-    const here = document.activeElement && document.activeElement.closest("details.step[data-top]");
-    const after = bad.find((step) => !here || step.compareDocumentPosition(here) & Node.DOCUMENT_POSITION_PRECEDING);
-    const step = after || bad[0];
-    if (step) reveal(step);
+    const bad = all("details[data-bad]").filter((line) => !line.querySelector("[data-bad]")
+      && !line.closest("[data-top]").hidden);
+    const here = document.activeElement && document.activeElement.closest("details");
+    const after = bad.find((line) => !here
+      || line !== here && here.compareDocumentPosition(line) & Node.DOCUMENT_POSITION_FOLLOWING);
+    const line = after || bad[0];
+    if (line) reveal(line);
   };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;

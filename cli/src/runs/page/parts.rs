@@ -19,7 +19,8 @@ pub(super) fn fact(name: &str, value: Markup, note: &str) -> Markup {
     html! { div { dt { (name) } dd { span.value.num { (value) } @if !note.is_empty() { span.muted { (note) } } } } }
 }
 
-pub(super) fn one_problem(problem: &Problem) -> Markup {
+/// `is_last` says that it is in the step after which the run failed.
+pub(super) fn one_problem(problem: &Problem, is_last: bool) -> Markup {
     let places = &problem.places;
     // Calls of one step have the same label.
     let mut steps: Vec<&Place> = places.iter().collect();
@@ -30,15 +31,16 @@ pub(super) fn one_problem(problem: &Problem) -> Markup {
                 (mark(if problem.is_doubt { "warn" } else { "bad" }))
                 @if problem.what == "model" { strong { "The model" } } @else { strong { code { (shown(&problem.what)) } } }
                 @if places.len() > 1 { span.muted { " ×" (places.len()) } }
-                span.muted { " in step " }
+                span.muted { @if steps.len() > 1 { " in steps " } @else { " in step " } }
                 @for (at, place) in steps.iter().take(6).enumerate() {
                     @if at > 0 { ", " }
                     a href={ "#" (place.id) } { (shown(&place.label)) }
                 }
                 @if steps.len() > 6 { span.muted { " and " (steps.len() - 6) " more" } }
+                @if is_last { " " span.tag.bad { "in the last step" } }
             }
             (text_block(&problem.text))
-            @if problem.is_like_others { p.note { "The first of " (places.len()) " errors that differ in their numbers." } }
+            @if problem.is_like_others { p.note { "The first of " (places.len()) " errors that differ only in their numbers." } }
         }
     }
 }
@@ -49,7 +51,7 @@ pub(super) fn one_attempt(attempt: &Attempt) -> Markup {
             @if let Some(at) = attempt.failed {
                 p.error { "An error stopped the run during this call, on " (words::time(at)) ". The run makes it again when it is resumed." }
             } @else if let Some(at) = attempt.begun {
-                p.error { "Begun on " (words::time(at)) ", without a result. Either it is under way, or its program ended during it." }
+                p.error { "Begun on " (words::time(at)) ", without a result. Either it is still running, or its program ended during it." }
             }
         };
     };
@@ -113,6 +115,8 @@ pub(super) fn state_of(call: &Call) -> &'static str {
         "waits"
     } else if call.denied().is_some() {
         "denied"
+    } else if call.is_unmade() {
+        "unmade"
     } else if call.failure().is_some() {
         "bad"
     } else if call.is_answer {
@@ -125,8 +129,6 @@ pub(super) fn state_of(call: &Call) -> &'static str {
         }
     } else if call.is_lost() {
         "warn"
-    } else if call.unmade {
-        "unmade"
     } else {
         "open"
     }
@@ -157,6 +159,19 @@ pub(super) fn mark(state: &str) -> Markup {
         _ => ("·", "no result yet"),
     };
     html! { span class={ "mark " (state) } role="img" aria-label=(name) { (sign) } }
+}
+
+/// A sentence with names in backticks.
+pub(super) fn with_code(text: &str) -> Markup {
+    let pieces: Vec<&str> = text.split('`').collect();
+    html! {
+        @if pieces.len().is_multiple_of(2) { (shown(text)) }
+        @else {
+            @for (at, piece) in pieces.iter().enumerate() {
+                @if at % 2 == 1 { code { (shown(piece)) } } @else { (shown(piece)) }
+            }
+        }
+    }
 }
 
 /// A text of a model or a tool. A long one starts shortened.

@@ -3,20 +3,9 @@
 use std::collections::HashMap;
 
 use toolwright_module::model::Finish;
-use toolwright_signature::Contract;
 
 use super::tree::{Agent, Asked, Call, Step};
 use super::words;
-
-/// What is known of a call without a result, if the run went on after it. The journal gets the
-/// history, and with it the text that the model read, when the run ends with a result.
-pub(super) fn unmade(call: &Call) -> &'static str {
-    if call.name == Contract::FINISH {
-        "was not taken as the answer; the journal says why only once the run has a result"
-    } else {
-        "was not made: no tool got it; the journal says why only once the run has a result"
-    }
-}
 
 /// A place in the tree.
 #[derive(Clone)]
@@ -60,7 +49,7 @@ pub(super) struct Problem {
 #[derive(Default)]
 pub(super) struct Found<'a> {
     pub(super) problems: Vec<Problem>,
-    /// The questions to a person, in order.
+    /// The calls that a person was asked about, in order.
     pub(super) asked: Vec<(Place, &'a Call, &'a Asked)>,
     /// The prompts that were shorter than the one before.
     pub(super) shorter: Vec<(Place, u64, u64)>,
@@ -68,6 +57,8 @@ pub(super) struct Found<'a> {
     pub(super) calls: usize,
     /// Number of calls that failed.
     pub(super) failed: usize,
+    /// Number of failed calls that no tool got.
+    pub(super) unmade: usize,
     pub(super) repaired: usize,
     known: HashMap<(String, String), usize>,
 }
@@ -106,17 +97,15 @@ impl<'a> Found<'a> {
         }
         if let Some(error) = call.failure() {
             self.failed += 1;
+            self.unmade += usize::from(call.is_unmade());
             self.add(&call.name, error.to_owned(), false, &place);
         } else if call.is_lost() {
-            let text = "was begun, and nobody knows whether it took effect".to_owned();
+            let text = "The call was begun. Nobody knows whether it took effect.".to_owned();
             self.add(&call.name, text, true, &place);
-        } else if call.unmade {
-            self.failed += 1;
-            self.add(&call.name, unmade(call).to_owned(), false, &place);
         } else if call.attempts.iter().any(|attempt| attempt.failed.is_some())
             && call.result().is_none()
         {
-            let text = "stopped the run with an error; the run makes it again when it is resumed"
+            let text = "An error stopped the run during this call. A resumed run makes it again."
                 .to_owned();
             self.add(&call.name, text, false, &place);
         }
@@ -141,17 +130,21 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Returns what went wrong with a question.
+/// Returns what went wrong with a model call.
 pub(super) fn of_step(step: &Step) -> Vec<String> {
     let limits = step.exhausted.iter().map(|&(limit, allowed)| {
-        format!("the limit of {} forbade the question", words::limit(limit, allowed))
+        format!("The limit of {} did not allow this model call.", words::limit(limit, allowed))
     });
     let mut problems: Vec<String> = limits.collect();
     match step.reply.as_ref().map(|reply| &reply.finish) {
-        Some(Finish::Length) => problems.push("the reply was cut off at its maximum length".into()),
-        Some(Finish::Refused) => problems.push("the model refused".into()),
+        Some(Finish::Length) => {
+            problems.push("The reply was cut off at its maximum length.".into())
+        }
+        Some(Finish::Refused) => problems.push("The model refused.".into()),
         Some(Finish::Other(word)) => {
-            problems.push(format!("the model stopped with {word:?}, which is not known"));
+            problems.push(format!(
+                "The model stopped with {word:?}, which this version does not know."
+            ));
         }
         _ => {}
     }
@@ -175,7 +168,6 @@ pub(super) fn is_bad(step: &Step) -> bool {
 pub(super) fn is_bad_call(call: &Call) -> bool {
     call.failure().is_some()
         || call.is_lost()
-        || call.unmade
         || call.attempts.iter().any(|attempt| attempt.failed.is_some())
         || call.below.as_ref().is_some_and(|below| below.steps.iter().any(is_bad))
 }

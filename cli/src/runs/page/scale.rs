@@ -14,12 +14,15 @@ pub(super) struct Scale {
     /// Money, or tokens if no price is known.
     pub(super) cost: u64,
     has_money: bool,
+    /// Number of decimals of money.
+    decimals: usize,
 }
 
 impl Scale {
     pub(super) fn of(tree: &Tree) -> Self {
         let has_money = tree.spent.money.micros() > 0;
-        let mut scale = Self { has_money, ..Self::default() };
+        let decimals = if tree.spent.money.micros() < 1_000_000 { 6 } else { 4 };
+        let mut scale = Self { has_money, decimals, ..Self::default() };
         for step in &tree.root.steps {
             scale.time = scale.time.max(step.elapsed + step.calls_elapsed());
             scale.cost = scale.cost.max(scale.cost(step.total()));
@@ -33,14 +36,14 @@ impl Scale {
 
     pub(super) fn cost_text(&self, spent: Spent) -> String {
         match (self.has_money, spent.usage.incomplete) {
-            (true, _) => words::money(spent.money.micros()),
+            (true, _) => words::aligned_money(spent.money.micros(), self.decimals),
             (false, true) if tokens(spent) == 0 => "?".to_owned(),
             (false, _) => words::short(tokens(spent)),
         }
     }
 
     pub(super) fn cost_name(&self) -> &'static str {
-        if self.has_money { "money" } else { "tokens" }
+        if self.has_money { "cost" } else { "tokens" }
     }
 }
 

@@ -43,8 +43,12 @@ impl View<'_> {
                         span.legend { span.key.model { "model" } " " span.key.tool { "tools" } }
                         span.legend { span.key.spent { (self.scale.cost_name()) } }
                     }
+                    (self.stops(0))
                     @if steps.len() <= MOST_UNGROUPED {
-                        @for (index, step) in steps.iter().enumerate() { (self.step(step, index, None, "")) }
+                        @for (index, step) in steps.iter().enumerate() {
+                            (self.step(step, index, None, ""))
+                            (self.stops(index + 1))
+                        }
                     } @else {
                         @for (group, chunk) in steps.chunks(GROUP).enumerate() { (self.group(chunk, group * GROUP)) }
                     }
@@ -69,7 +73,29 @@ impl View<'_> {
                     span.time.num { (words::duration(time)) }
                     span.cost.num { (self.scale.cost_text(spent)) }
                 }
-                @for (index, step) in steps.iter().enumerate() { (self.step(step, from + index, None, "")) }
+                @for (index, step) in steps.iter().enumerate() {
+                    (self.step(step, from + index, None, ""))
+                    (self.stops(from + index + 1))
+                }
+            }
+        }
+    }
+
+    /// The errors that stopped the run after this number of steps.
+    fn stops(&self, after: usize) -> Markup {
+        let stops = self.tree.stops.iter().enumerate().filter(|(_, stop)| stop.after == after);
+        html! {
+            @for (index, stop) in stops {
+                details.step id={ "stop" (index) } data-bad data-top {
+                    summary {
+                        span.n {}
+                        span.what { (mark("bad")) b { @if stop.is_open { "Stopped" } @else { "Failed" } } " " span.muted { (words::first_words(&stop.error, 120)) } }
+                    }
+                    div.body {
+                        (text_block(&stop.error))
+                        p.usage.num { span { (words::time(stop.at)) } }
+                    }
+                }
             }
         }
     }
@@ -117,6 +143,7 @@ impl View<'_> {
             @for (name, state, count, call) in lines.iter().take(4) {
                 span.chip {
                     (mark(state)) b { (shown(name)) }
+                    @if let Some(word) = word_of(state) { " " span class={ "tag " (state) } { (word) } }
                     @if *count > 1 { span.muted { " ×" (count) } }
                     @else if lines.len() == 1 && let Some(arguments) = &call.arguments {
                         " " span.args { (words::first_words(arguments, 100)) }
@@ -157,7 +184,7 @@ impl View<'_> {
     /// What the model wrote, beside its calls, and what it used.
     fn reply(&self, step: &Step) -> Markup {
         let Some(reply) = &step.reply else {
-            return html! { @if step.exhausted.is_empty() { p.muted { "The question has no recorded reply." } } };
+            return html! { @if step.exhausted.is_empty() { p.muted { "This model call has no recorded reply." } } };
         };
         let usage = reply.usage;
         html! {
@@ -175,13 +202,13 @@ impl View<'_> {
                 }
             }
             p.usage.num {
-                span { (words::number(usage.input_tokens)) " read" }
+                span { (words::number(usage.input_tokens)) " input tokens" }
                 @if usage.cached_tokens > 0 { span { (words::number(usage.cached_tokens)) " of them cached" } }
-                @if usage.cache_written_tokens > 0 { span { (words::number(usage.cache_written_tokens)) " put into the cache" } }
-                span { (words::number(usage.output_tokens)) " written" }
+                @if usage.cache_written_tokens > 0 { span { (words::number(usage.cache_written_tokens)) " written to the cache" } }
+                span { (words::number(usage.output_tokens)) " output tokens" }
                 @if usage.reasoning_tokens > 0 { span { (words::number(usage.reasoning_tokens)) " of them reasoning" } }
                 @if usage.incomplete { span { "the server did not report all" } }
-                @if step.spent.money.micros() > 0 { span { "money " (step.spent.money) } }
+                @if step.spent.money.micros() > 0 { span { "cost " (self.scale.cost_text(step.spent)) } }
                 span { (words::duration(step.elapsed)) }
                 @if let Some(at) = step.at { span { (words::time(at)) } }
                 @if let Some(model) = &reply.model { span { (shown(model)) } }
@@ -262,14 +289,14 @@ impl View<'_> {
             }
             @if call.attempts.is_empty() {
                 @if let Some(result) = &call.own_result {
-                    p.label { "Answer of the run, instead of a tool" }
+                    p.label { "No tool got this call. The run answered it" }
                     (text_block(&result.text))
                 } @else if call.waits() {
                     p.muted { "The call was not made yet: it waits for a decision." }
                 } @else if call.is_answer {
                     p.muted { "This call gave the answer of the run." }
-                } @else if call.unmade {
-                    p.error { (problems::unmade(call)) }
+                } @else if let Some(why) = call.failure() {
+                    p.error { (why) }
                 } @else if call.below.is_none() {
                     p.muted { "The journal has no result of this call yet." }
                 }

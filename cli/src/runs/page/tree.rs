@@ -11,7 +11,8 @@ use toolwright_module::event::Ending;
 use toolwright_module::message::{ReplyPart, ToolResult};
 use toolwright_module::{Message, Reply, ToolCall};
 use toolwright_orchestrator::perform::{Outcome, OutcomeKind, Record};
-use toolwright_orchestrator::{RepairedCall, RunState};
+use toolwright_orchestrator::{RepairedCall, RunState, ToolSet};
+use toolwright_signature::Contract;
 
 /// A run as its journal has it.
 #[derive(Default)]
@@ -23,12 +24,22 @@ pub(super) struct Tree {
     pub(super) limits: Value,
     pub(super) root: Agent,
     pub(super) ended: Option<End>,
-    /// The errors with which drives of the run ended, with their times.
-    pub(super) failures: Vec<(SystemTime, String)>,
+    /// The errors with which drives of the run ended.
+    pub(super) stops: Vec<Stop>,
     /// Cost of all parts.
     pub(super) spent: Spent,
-    /// Times in which something was done, in milliseconds since 1970.
-    work: Vec<(u64, u64)>,
+    /// The tools of the first agent.
+    pub(super) tools: Option<ToolSet>,
+}
+
+/// An error that ended a drive of the run.
+pub(super) struct Stop {
+    pub(super) at: SystemTime,
+    pub(super) error: String,
+    /// Whether the run can go on after it.
+    pub(super) is_open: bool,
+    /// Number of steps before it.
+    pub(super) after: usize,
 }
 
 /// How a run ended.
@@ -78,8 +89,8 @@ pub(super) struct Call {
     pub(super) own_result: Option<ToolResult>,
     /// The repairs of a call that no tool got, such as the one that ends a typed run.
     pub(super) own_repairs: Vec<String>,
-    /// Whether the run went on without a result of the call that a journal keeps.
-    pub(super) unmade: bool,
+    /// What is known of a call without a result, if the run went on after it.
+    unmade: Option<&'static str>,
     /// Whether the call gave the answer of a typed run.
     pub(super) is_answer: bool,
 }
@@ -106,9 +117,8 @@ pub(super) struct Attempt {
 
 impl Tree {
     /// Reads the entries of a run.
-    pub(super) fn of(entries: Vec<(SystemTime, Entry<'static>)>) -> Self {
-        let (mut tree, mut history) = (Self::default(), Value::Null);
-        let mut repaired = Value::Null;
+    pub(super) fn of(entries: Vec<(SystemTime, Entry<'static>)>, tools: Option<ToolSet>) -> Self {
+        let (mut tree, mut last) = (Self { tools, ..Self::default() }, Value::Null);
         for (at, entry) in entries {
             match entry {
                 Entry::Started(started) => tree.start(started.run),
@@ -124,18 +134,23 @@ impl Tree {
                         asked.asked = asked.asked.take().or(Some((at, waiting.approval)));
                     }
                 }
-                Entry::Finished(ended) => {
-                    let mut finished = ended.finished;
-                    history = finished["history"].take();
-                    repaired = finished["repaired"].take();
-                    tree.ended = Some(End::of(ended.ending, finished));
+                Entry::Finished(mut ended) => {
+                    tree.ended = Some(End::of(ended.ending, &mut ended.finished));
+                    last = ended.finished;
                 }
-                Entry::Failed(failed) => tree.failures.push((at, failed.error)),
+                Entry::Failed(failed) => {
+                    let after = tree.root.steps.len();
+                    let (error, is_open) = (failed.error, failed.is_open);
+                    tree.stops.push(Stop { at, error, is_open, after });
+                    if !failed.finished.is_null() {
+                        last = failed.finished;
+                    }
+                }
                 _ => {}
             }
         }
-        tree.own_results(history, repaired);
-        tree.root.find_unmade(tree.ended.is_some());
+        tree.own_results(last["history"].take(), last["repaired"].take());
+        tree.root.find_unmade(tree.ended.is_some(), tree.tools.as_ref());
         tree
     }
 
@@ -183,11 +198,6 @@ impl Tree {
         if part.kind != "run" {
             // The cost and the time of an agent's call are those of its parts.
             self.spent += outcome.spent;
-            let end = millis(at);
-            let took = u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX);
-            if took > 0 {
-                self.work.push((end.saturating_sub(took), end));
-            }
         }
         let by = outcome.by;
         match (part.kind.as_str(), outcome.kind) {
@@ -255,22 +265,10 @@ impl Tree {
             }
         }
     }
-
-    /// Returns the time in which something was done: times that overlap count once.
-    pub(super) fn time_at_work(&self) -> Duration {
-        let mut work = self.work.clone();
-        work.sort_unstable();
-        let (mut total, mut until) = (0, 0);
-        for (start, end) in work {
-            total += end.saturating_sub(start.max(until));
-            until = until.max(end);
-        }
-        Duration::from_millis(total)
-    }
 }
 
 impl End {
-    fn of(ending: Ending, mut finished: Value) -> Self {
+    fn of(ending: Ending, finished: &mut Value) -> Self {
         let read = |value: Value| serde_json::from_value(value).ok();
         let answer = match finished["answer"].take() {
             Value::String(text) => text,
@@ -406,8 +404,15 @@ impl Call {
         if self.denied().is_some() {
             return None;
         }
-        let (result, error) = self.result()?;
-        error.or_else(|| result.failed.then_some(&*result.text))
+        match self.result() {
+            Some((result, error)) => error.or_else(|| result.failed.then_some(&*result.text)),
+            None => self.unmade,
+        }
+    }
+
+    /// Returns whether no tool got the call.
+    pub(super) fn is_unmade(&self) -> bool {
+        self.attempts.is_empty() && self.below.is_none() && self.failure().is_some()
     }
 
     /// Returns whether a person's decision is missing.
@@ -447,22 +452,36 @@ impl Call {
 }
 
 impl Agent {
-    /// Notes the calls that have no result although the run went on.
-    fn find_unmade(&mut self, ended: bool) {
+    /// Notes the calls that have no result although the run went on. `tools` are those of this agent,
+    /// if they are known.
+    fn find_unmade(&mut self, ended: bool, tools: Option<&ToolSet>) {
         let last = self.steps.len().saturating_sub(1);
         for (at, step) in self.steps.iter_mut().enumerate() {
             for call in &mut step.calls {
                 let is_known = call.result().is_some() || !call.attempts.is_empty();
                 let is_alone = !is_known && call.below.is_none() && call.asked.is_empty();
                 // The call that ends a typed run has no result.
-                (call.unmade, call.is_answer) =
-                    (is_alone && at < last, is_alone && at == last && ended);
+                let is_tool = tools.is_none_or(|tools| tools.contract(&call.name).is_some());
+                let why = match call.name == Contract::FINISH {
+                    true => {
+                        "The run did not accept this call as its answer. The journal does not say why."
+                    }
+                    false if is_tool => "No tool got this call. The journal does not say why.",
+                    false => "There is no tool with this name, so the call was not made.",
+                };
+                call.unmade = (is_alone && at < last).then_some(why);
+                call.is_answer = is_alone && at == last && ended;
                 let ended = call.result().is_some();
                 if let Some(below) = &mut call.below {
-                    below.find_unmade(ended);
+                    below.find_unmade(ended, None);
                 }
             }
         }
+    }
+
+    /// Returns the time of all steps.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.steps.iter().map(|step| step.elapsed + step.calls_elapsed()).sum()
     }
 
     /// Returns the cost of all steps.
@@ -535,11 +554,6 @@ impl PartKey {
         }
         Some(Self { path, kind, id, count })
     }
-}
-
-fn millis(at: SystemTime) -> u64 {
-    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn nanos(at: SystemTime) -> u64 {

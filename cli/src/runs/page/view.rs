@@ -6,13 +6,14 @@ use std::time::{Duration, SystemTime};
 use maud::{Markup, html};
 use serde_json::Value;
 use toolwright_journal::{RunStatus, RunSummary};
+use toolwright_module::Effect;
 use toolwright_module::budget::{LimitKind, Spent};
 use toolwright_module::event::Ending;
 
-use super::parts::{decided_words, fact, fields, one_problem, set_limits, text_block};
-use super::problems::{self, Found, Place};
+use super::parts::{decided_words, fact, fields, one_problem, set_limits, text_block, with_code};
+use super::problems::{self, Found, Place, Problem};
 use super::scale::{Scale, share};
-use super::tree::{Agent, Asked, Call, Tree};
+use super::tree::{Agent, Asked, Call, Step, Tree};
 use super::words::{self, shown};
 use crate::runs::TASK;
 
@@ -94,14 +95,10 @@ impl<'a> View<'a> {
                 format!("{} {verb} for a person’s decision.", words::count(waits, "call"))
             }
             _ if self.run.error.is_some() => match self.tree.root.steps.last() {
-                Some(step) => format!(
-                    "An error stopped the run after step {}. It goes on there when it is resumed.",
-                    step.nth + 1
-                ),
-                None => "An error stopped the run. It begins again when it is resumed.".to_owned(),
+                Some(step) => format!("An error stopped the run after step {}.", step.nth + 1),
+                None => "An error stopped the run before its first step.".to_owned(),
             },
-            _ => "Its program works on it now, or was cut off. A resumed run goes on where it is."
-                .to_owned(),
+            _ => "Its program is still running, or was interrupted.".to_owned(),
         }
     }
 
@@ -131,6 +128,9 @@ impl<'a> View<'a> {
                 h1 { (words::first_words(&self.heading(), 160)) }
                 p.reason { (self.reason()) " Started " time { (words::time(self.run.started)) } "." }
                 @if let Some(error) = &self.run.error { (self.why(error)) }
+                @if self.run.status == RunStatus::Open && reload.is_none() {
+                    p.reason { "A resumed run continues from there: " code { "toolwright runs resume " (shown(&self.run.id)) } }
+                }
                 dl.facts { (self.facts()) }
             }
             main {
@@ -145,9 +145,8 @@ impl<'a> View<'a> {
             }
             footer {
                 p {
-                    "Run " code { (shown(&self.run.id)) } ", from " (words::count(self.run.records, "record"))
-                    " of its journal, written by toolwright " (env!("CARGO_PKG_VERSION")) " on "
-                    (words::time(self.now)) "."
+                    "Id of the run: " code { (shown(&self.run.id)) } ". Written by toolwright " (env!("CARGO_PKG_VERSION"))
+                    " on " (words::time(self.now)) ", from " (words::count(self.run.records, "record")) " of the journal."
                 }
                 p #keys hidden {
                     "Keys: " kbd { "j" } " and " kbd { "k" } " next and previous line, " kbd { "Enter" }
@@ -157,14 +156,19 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The error of a failed run: its first sentence, and the rest on demand.
+    /// The error of a failed run: its first sentence, and the evidence that says more on demand.
     fn why(&self, error: &str) -> Markup {
         let (first, rest) = error.trim().split_once('\n').unwrap_or((error.trim(), ""));
+        let is_news = |line: &&str| {
+            let text = line.strip_prefix("reply: ").unwrap_or(line);
+            !line.starts_with("stage: ") && !first.contains(text)
+        };
+        let evidence: Vec<&str> = rest.lines().filter(is_news).collect();
         html! {
             div.why {
-                p { strong { (shown(first)) } }
-                @if !rest.trim().is_empty() {
-                    details.part { summary { "Evidence" } (text_block(rest.trim_matches('\n'))) }
+                p { strong { (with_code(first)) } }
+                @if !evidence.is_empty() {
+                    details.part { summary { "Evidence" } (text_block(&evidence.join("\n"))) }
                 }
             }
         }
@@ -173,34 +177,37 @@ impl<'a> View<'a> {
     fn facts(&self) -> Markup {
         let Spent { usage, money, model_calls, .. } = self.tree.spent;
         let in_all = self.run.changed.duration_since(self.run.started).unwrap_or_default();
-        let at_work = self.tree.time_at_work();
+        let at_work = self.tree.root.elapsed();
         let least = if usage.incomplete { "at least " } else { "" };
-        let cached = usage.cached_tokens.saturating_mul(100).checked_div(usage.input_tokens);
+        let cached = words::percent(usage.cached_tokens, usage.input_tokens);
         html! {
             @if money.micros() > 0 {
-                (fact("Money", html! { (money) }, "in the prices’ currency"))
+                (fact("Cost", html! { (money) }, "currency of the configured prices"))
             }
-            (fact("Tokens read", html! { (least) (words::number(usage.input_tokens)) }, &match cached {
+            (fact("Input tokens", html! { (least) (words::number(usage.input_tokens)) }, &match cached {
                 Some(share) if share > 0 => format!("{share}% from the cache"),
                 _ => String::new(),
             }))
-            (fact("Tokens written", html! { (least) (words::number(usage.output_tokens)) }, &match usage.reasoning_tokens {
+            (fact("Output tokens", html! { (least) (words::number(usage.output_tokens)) }, &match usage.reasoning_tokens {
                 0 => String::new(),
                 tokens => format!("{} for reasoning", words::short(tokens)),
             }))
-            (fact("Time at work", html! { (words::duration(at_work)) }, &if in_all > at_work + Duration::from_secs(1) {
-                format!("{} in all", words::duration(in_all))
+            (fact("Time of the steps", html! { (words::duration(at_work)) }, &if in_all > at_work + Duration::from_secs(1) {
+                format!("{} from start to end", words::duration(in_all))
             } else {
                 String::new()
             }))
             (fact("Model calls", html! { (words::number(model_calls)) }, &self.models()))
-            (fact("Tool calls", html! { (words::number(self.found.calls as u64)) }, &match (self.found.failed, self.found.repaired) {
-                (0, 0) => String::new(),
-                (0, repaired) => format!("{repaired} repaired"),
-                (failed, 0) => format!("{failed} failed"),
-                (failed, repaired) => format!("{failed} failed, {repaired} repaired"),
-            }))
+            (fact("Tool calls", html! { (words::number(self.found.calls as u64)) }, &self.kinds_of_calls()))
         }
+    }
+
+    /// How many calls failed, were not made, and were repaired.
+    fn kinds_of_calls(&self) -> String {
+        let Found { failed, unmade, repaired, .. } = self.found;
+        let kinds = [(failed - unmade, "failed"), (unmade, "not made"), (repaired, "repaired")];
+        let kinds = kinds.iter().filter(|(count, _)| *count > 0);
+        kinds.map(|(count, kind)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
     }
 
     /// The names of the models that answered.
@@ -244,7 +251,7 @@ impl<'a> View<'a> {
                             a href={ "#" (place.id) } { code { (shown(&call.name)) } }
                             @if place.label.contains('›') { span.muted { " in step " (place.label) } }
                             " "
-                            @if unknown { "was under way when its program ended, and may have taken effect. Make it again?" }
+                            @if unknown { "was running when its program ended, and may have taken effect. Make it again?" }
                             @else { "waits for approval" @if let Some(effect) = effect { ": " (words::effect(effect)) } "." }
                             @if let Some((at, _)) = &asked.asked {
                                 span.muted { " Asked on " (words::time(*at)) ", " (words::duration(self.now.duration_since(*at).unwrap_or_default())) " before this page." }
@@ -259,29 +266,38 @@ impl<'a> View<'a> {
     }
 
     fn problems(&self) -> Markup {
-        let problems = &self.found.problems;
-        let drives: Vec<_> = self.tree.failures.iter().collect();
+        let last =
+            Place::step(None, "", self.tree.root.steps.len().saturating_sub(1), &Step::default());
+        let failed = self.run.status == RunStatus::Failed;
+        let is_last = |problem: &Problem| {
+            failed
+                && problem.places.iter().any(|place| place.id.split('c').next() == Some(&last.id))
+        };
+        // What the run ended with comes first.
+        let mut problems: Vec<&Problem> = self.found.problems.iter().collect();
+        problems.sort_by_key(|problem| !is_last(problem));
+        let stops: Vec<_> = self.tree.stops.iter().enumerate().collect();
         // The last error stands at the top of the page, if nothing followed it.
         let last_is_shown = self.run.error.is_some();
-        let drives = &drives[..drives.len().saturating_sub(usize::from(last_is_shown))];
-        if problems.is_empty() && drives.is_empty() {
+        let stops = &stops[..stops.len().saturating_sub(usize::from(last_is_shown))];
+        if problems.is_empty() && stops.is_empty() {
             return html! {};
         }
         let total: usize = problems.iter().map(|problem| problem.places.len()).sum();
         html! {
             section.card.bad aria-labelledby="errors" {
-                h2 #errors { "What went wrong " span.muted { (words::number((total + drives.len()) as u64)) } }
-                @for (at, error) in drives {
+                h2 #errors { "What went wrong " span.muted { (words::number((total + stops.len()) as u64)) } }
+                @for (at, stop) in stops {
                     div.item {
-                        p { strong { "The run was stopped" } span.muted { " on " (words::time(*at)) } }
-                        (text_block(error))
+                        p { a href={ "#stop" (at) } { "An error stopped the run" } span.muted { " on " (words::time(stop.at)) } }
+                        (text_block(&stop.error))
                     }
                 }
-                @for problem in problems.iter().take(LISTED) { (one_problem(problem)) }
+                @for problem in problems.iter().take(LISTED) { (one_problem(problem, is_last(problem))) }
                 @if problems.len() > LISTED {
                     details.more {
                         summary { "Show " (problems.len() - LISTED) " more kinds of errors" }
-                        @for problem in &problems[LISTED..] { (one_problem(problem)) }
+                        @for problem in &problems[LISTED..] { (one_problem(problem, is_last(problem))) }
                     }
                 }
             }
@@ -299,7 +315,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The prompt as it grows: a bar for each question.
+    /// The tokens of each model call, which show how the prompt grows.
     pub(super) fn chart(&self, agent: &Agent, prefix: &str) -> Markup {
         let usages: Vec<_> =
             agent.steps.iter().map(|step| step.reply.as_ref().map(|reply| reply.usage)).collect();
@@ -333,7 +349,7 @@ impl<'a> View<'a> {
                 }
             }
             if problems::is_bad(step) {
-                let _ = write!(bad, "M{at} 0h{width}v4h-{width}z");
+                let _ = write!(bad, "M{at} 101h{width}v5h-{width}z");
             }
         }
         let last = agent.steps.last().map_or(0, |step| step.nth + 1);
@@ -350,14 +366,14 @@ impl<'a> View<'a> {
             })
             .collect();
         let label = format!(
-            "Tokens of each of {} questions, at most {}",
+            "Tokens of each of {} model calls, at most {}",
             usages.len(),
             words::number(most)
         );
         let plot = html! {
                 div.plot {
                     span.axis.num aria-hidden="true" { (words::short(most)) }
-                    svg.chart role="img" aria-label=(label) viewBox={ "0 0 " (usages.len()) " 100" } preserveAspectRatio="none" data-steps=(usages.len()) data-prefix=(prefix) {
+                    svg.chart role="img" aria-label=(label) viewBox={ "0 0 " (usages.len()) " 106" } preserveAspectRatio="none" data-steps=(usages.len()) data-prefix=(prefix) {
                         path.cached d=(cached) {}
                         path.fresh d=(fresh) {}
                         path.written d=(written) {}
@@ -365,15 +381,15 @@ impl<'a> View<'a> {
                     }
                 }
                 p.legend {
-                    span.key.cached { "read from the cache" } " "
-                    span.key.fresh { "read anew" } " "
-                    span.key.written { "written" } " "
-                    @if !bad.is_empty() { span.key.failed { "something went wrong" } }
+                    span.key.cached { "input, cached" } " "
+                    span.key.fresh { "input, not cached" } " "
+                    span.key.written { "output" } " "
+                    @if !bad.is_empty() { span.key.failed { "step with errors" } }
                     span.range.num { "steps 1 to " (words::number(last)) }
                 }
                 @if !shorter.is_empty() {
                     p.note {
-                        "Shorter than the prompt before, so the conversation was edited or compacted before it was sent: "
+                        "Shorter than the prompt before, because the conversation was edited or compacted before it was sent: "
                         @for (at, (place, before, now)) in shorter.iter().take(LISTED).enumerate() {
                             @if at > 0 { ", " }
                             a href={ "#" (place.id) } { "step " (place.label) } " (" (words::short(*before)) " → " (words::short(*now)) ")"
@@ -386,7 +402,7 @@ impl<'a> View<'a> {
         html! {
             @if prefix.is_empty() {
                 section aria-labelledby="prompt" {
-                    h2 #prompt { "The prompt " span.muted { "tokens of each question" } }
+                    h2 #prompt { "Tokens " span.muted { "of each model call" @if self.has_agents() { ", without agents below" } } }
                     (plot)
                 }
             } @else { div.prompt { (plot) } }
@@ -426,6 +442,8 @@ impl<'a> View<'a> {
         struct Line {
             calls: usize,
             failed: usize,
+            /// Whether a call was marked as begun, as calls are that change something.
+            begun: bool,
             time: Duration,
             spent: Spent,
         }
@@ -434,7 +452,8 @@ impl<'a> View<'a> {
             for call in calls.filter(|call| !call.is_answer) {
                 let line = lines.entry(&call.name).or_default();
                 line.calls += 1;
-                line.failed += usize::from(call.failure().is_some() || call.unmade);
+                line.failed += usize::from(call.failure().is_some());
+                line.begun |= call.attempts.iter().any(|attempt| attempt.begun.is_some());
                 line.time += call.elapsed();
                 line.spent += call.spent();
                 call.below.iter().for_each(|below| of(below, lines));
@@ -447,13 +466,10 @@ impl<'a> View<'a> {
         }
         let mut lines: Vec<_> = lines.into_iter().collect();
         lines.sort_by_key(|(_, line)| std::cmp::Reverse((line.time, line.calls)));
-        let has_agents = self
-            .tree
-            .root
-            .steps
-            .iter()
-            .flat_map(|step| &step.calls)
-            .any(|call| call.below.is_some());
+        let effect_of = |name: &str, line: &Line| {
+            let effect = self.tree.tools.as_ref().and_then(|tools| tools.effect(name));
+            effect.or(line.begun.then_some(Effect::Write)).map(words::short_effect)
+        };
         let most = lines.iter().map(|(_, line)| line.time).max().unwrap_or_default().as_secs_f64();
         html! {
             section aria-labelledby="tools" {
@@ -463,7 +479,10 @@ impl<'a> View<'a> {
                     tbody {
                         @for (name, line) in &lines {
                             tr {
-                                th scope="row" { code { @if name.is_empty() { "?" } @else { (shown(name)) } } }
+                                th scope="row" {
+                                    code { @if name.is_empty() { "?" } @else { (shown(name)) } }
+                                    @if let Some(effect) = effect_of(name, line) { " " span.muted { (effect) } }
+                                }
                                 td.num { (words::number(line.calls as u64)) }
                                 td.num { @if line.failed > 0 { span.badtext { (words::number(line.failed as u64)) } } @else { "–" } }
                                 td.wide { span.time { svg.meter aria-hidden="true" { rect.tool width=(share(line.time.as_secs_f64(), most)) height="100%" {} } span.num { @if line.time.is_zero() { "–" } @else { (words::duration(line.time)) } } } }
@@ -472,9 +491,16 @@ impl<'a> View<'a> {
                         }
                     }
                 }
-                @if has_agents { p.note { "The time of an agent contains that of the tools below it, and so does its cost." } }
+                @if self.has_agents() { p.note { "The time and the cost of an agent include those of its own tools." } }
+                @if self.found.asked.is_empty() { p.note { "No person was asked to approve a call." } }
             }
         }
+    }
+
+    /// Whether a call of the run was made by an agent.
+    fn has_agents(&self) -> bool {
+        let mut calls = self.tree.root.steps.iter().flat_map(|step| &step.calls);
+        calls.any(|call| call.below.is_some())
     }
 
     fn task_section(&self) -> Markup {

@@ -114,6 +114,29 @@ pub(super) fn money(micros: u64) -> String {
     toolwright_module::budget::Money::from_micros(micros).to_string()
 }
 
+/// Returns an amount of millionths with a fixed number of decimals, so that the amounts of a column
+/// are aligned.
+pub(super) fn aligned_money(micros: u64, decimals: usize) -> String {
+    let text = format!("{:.decimals$}", micros as f64 / 1e6);
+    let is_zero = text.bytes().all(|byte| matches!(byte, b'0' | b'.'));
+    if micros > 0 && is_zero { format!("<0.{:0>decimals$}", 1) } else { text }
+}
+
+/// Returns a share in percent, rounded.
+pub(super) fn percent(part: u64, whole: u64) -> Option<u64> {
+    part.saturating_mul(100).saturating_add(whole / 2).checked_div(whole)
+}
+
+/// Returns the effect of a tool in a word or two.
+pub(super) fn short_effect(effect: Effect) -> &'static str {
+    match effect {
+        Effect::Read => "reads only",
+        Effect::Idempotent => "changes something, repeatable",
+        Effect::Irreversible => "irreversible",
+        _ => "changes something",
+    }
+}
+
 /// Returns the effect of a tool, as the end of a sentence about a call.
 pub(super) fn effect(effect: Effect) -> &'static str {
     match effect {
