@@ -422,9 +422,7 @@ impl Assistant {
         let Some(input) = input.filter(|_| self.approves) else { return cx };
         let (input, agent) = (input.clone(), self.agent.clone());
         // Who decides at this terminal, for the page of the run.
-        let user = ["USER", "USERNAME"].iter().find_map(|name| std::env::var(name).ok());
-        let cx =
-            user.filter(|user| !user.is_empty()).map_or(cx.clone(), |user| with_decider(&cx, user));
+        let cx = runs::user().map_or(cx.clone(), |user| with_decider(&cx, user));
         cx.with_approver(move |asked: Approval| {
             let (input, agent) = (input.clone(), agent.clone());
             async move {

@@ -1,5 +1,6 @@
 //! The runs of a journal: the command `runs`, and the texts and the page that it shows.
 
+mod decide;
 mod follow;
 mod page;
 mod text;
@@ -16,6 +17,7 @@ use toolwright_module::Message;
 use toolwright_module::message::Part;
 use toolwright_orchestrator::Task;
 
+pub(crate) use self::decide::user;
 pub use self::page::page;
 pub use self::text::{list, show};
 use crate::agent::AgentArgs;
@@ -40,6 +42,7 @@ Examples:
   toolwright runs list
   toolwright runs show latest
   toolwright runs resume 20261123-150102-4711-1 --model anthropic:claude-haiku-4-5
+  toolwright runs decide latest --deny 'The invoice was paid already.'
   toolwright runs page latest --output run.html")]
 pub struct RunsArgs {
     /// The folder of the journal. Default: toolwright/runs in $XDG_DATA_HOME or ~/.local/share
@@ -59,7 +62,7 @@ enum Does {
         /// The id of the run, or latest: the one that changed last
         id: String,
     },
-    /// Go on with a run. At a terminal, it asks for the decisions that the run waits for
+    /// Go on with a run of this command. At a terminal, it asks for the decisions that the run waits for
     ///
     /// The run keeps its toolsets, instructions and form of the answer. Name folders, files and servers
     /// again with --tools and --mcp.
@@ -69,6 +72,17 @@ enum Does {
 
         #[command(flatten)]
         agent: Box<AgentArgs>,
+    },
+    /// Decide on a call that the run waits for, without going on with the run
+    ///
+    /// The program that started the run goes on when it drives it again. A run of `toolwright run` goes
+    /// on with `toolwright runs resume`.
+    Decide {
+        /// The id of the run, or latest: the one that changed last
+        id: String,
+
+        #[command(flatten)]
+        decision: decide::DecideArgs,
     },
     /// Delete a run. Its calls are not undone
     Delete {
@@ -122,6 +136,10 @@ impl RunsArgs {
             Does::Delete { id } => {
                 journal.delete(&id)?;
                 note(&format!("deleted {id}"));
+            }
+            Does::Decide { id, decision } => {
+                let id = named(&journal, id)?;
+                decision.run(&journal, &id)?;
             }
             Does::Resume { id, agent } => {
                 let id = named(&journal, id)?;

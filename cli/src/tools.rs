@@ -165,7 +165,7 @@ pub(crate) fn describe(tool: &Tool, source: &str) {
     let effect = match tool.effect() {
         Effect::Read => format!("read-only{source}"),
         Effect::Idempotent => format!("idempotent{source}"),
-        Effect::Irreversible if source.is_empty() => "irreversible".to_owned(),
+        Effect::Irreversible => format!("irreversible{source}"),
         _ => "may change things".to_owned(),
     };
     let mut text = format!(" ({effect})");

@@ -1,6 +1,6 @@
 //! The runs of a journal as text.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
@@ -46,6 +46,8 @@ pub fn show(run: &RunSummary, task: &Task, records: &[Record]) -> String {
     let _ = writeln!(text, "task    {}\n", lines(&super::text(task)));
     let (mut spent, mut open) = (Spent::default(), Vec::new());
     let mut models = BTreeSet::new();
+    // The tools of the calls so far, by the id of the call.
+    let mut tools: HashMap<&str, &str> = HashMap::new();
     for record in records {
         match record {
             Record::Begun { key, .. } => open.push(key.as_str()),
@@ -59,16 +61,22 @@ pub fn show(run: &RunSummary, task: &Task, records: &[Record]) -> String {
                 }
                 if let OutcomeKind::Reply(reply) = &outcome.kind {
                     models.extend(reply.model.as_deref().map(visible));
+                    let calls = reply.parts.iter().filter_map(|part| match part {
+                        ReplyPart::Call(call) => Some((call.id.as_str(), call.name.as_str())),
+                        _ => None,
+                    });
+                    tools.extend(calls);
                 }
-                part.write(&mut text, &outcome.kind);
+                let tool = tools.get(part.id.as_str()).copied();
+                part.write(&mut text, &outcome.kind, tool);
             }
             _ => {}
         }
     }
     for key in open {
         let part = Part::of(key);
-        let call = visible(&part.id);
-        let _ = writeln!(text, "{}?? call {call} was begun and has no result", part.indent());
+        let call = part.call(tools.get(part.id.as_str()).copied());
+        let _ = writeln!(text, "{}?? {call} was begun and has no result", part.indent());
     }
     for asked in &run.waiting {
         let above: Vec<String> = asked.path.iter().map(|call| visible(&call.tool)).collect();
@@ -113,7 +121,15 @@ impl Part {
         "  ".repeat(self.depth)
     }
 
-    fn write(&self, text: &mut String, outcome: &OutcomeKind) {
+    /// Names the call: its tool, if it is known, and its id.
+    fn call(&self, tool: Option<&str>) -> String {
+        match tool {
+            Some(tool) => format!("{} ({})", visible(tool), visible(&self.id)),
+            None => format!("call {}", visible(&self.id)),
+        }
+    }
+
+    fn write(&self, text: &mut String, outcome: &OutcomeKind, tool: Option<&str>) {
         let indent = self.indent();
         let _ = match outcome {
             OutcomeKind::Reply(reply) => {
@@ -153,11 +169,10 @@ impl Part {
                     Decision::CallAgain => "to be made again".to_owned(),
                     other => format!("{other:?}"),
                 };
-                writeln!(text, "{indent}!! {} is {decided}", visible(&self.id))
+                writeln!(text, "{indent}!! {}: {decided}", self.call(tool))
             }
             OutcomeKind::Unknown => {
-                let id = visible(&self.id);
-                writeln!(text, "{indent}?? {id} was under way when the program ended")
+                writeln!(text, "{indent}?? {} was running when the program ended", self.call(tool))
             }
             OutcomeKind::Exhausted { limit, allowed } => {
                 writeln!(text, "{indent}   the limit of {allowed} {limit} was reached")

@@ -260,7 +260,11 @@ impl<'a> View<'a> {
                         (self.arguments(call))
                     }
                 }
-                p.muted { "Decide at a terminal: " code { "toolwright runs resume " (shown(&self.run.id)) } }
+                p.muted {
+                    "Decide at a terminal, with " code { "--journal FOLDER" } " if the journal is not the default one: "
+                    code { "toolwright runs decide " (shown(&self.run.id)) " --approve" } " or " code { "--deny REASON" } ". "
+                    "The run goes on when its program drives it again."
+                }
             }
         }
     }
