@@ -10,7 +10,7 @@
 //! | to | use |
 //! |---|---|
 //! | implement a signature in code | `impl` [`Module`], or [`from_fn`] |
-//! | make a function or methods tools | `#[tool]`, `#[toolset]`, with the feature `macros` |
+//! | turn a function or methods into tools | `#[tool]`, `#[toolset]`, with the feature `macros` |
 //! | implement a signature with a model | [`Predict`], [`ChainOfThought`] |
 //! | choose a module at run time | [`AnyModule`] |
 //! | offer a module to a model | [`Tool`] |
