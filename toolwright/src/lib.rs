@@ -1,7 +1,7 @@
 //! Agents and typed tools for programs that use language models.
 //!
-//! You need only this crate in `Cargo.toml`. It contains no code of its own. Each of its features
-//! adds one crate of Toolwright, under a short name.
+//! This crate makes all of Toolwright available with one line in `Cargo.toml`. It contains no code
+//! of its own. Each of its features adds one crate of Toolwright, under a short name.
 //!
 #![cfg_attr(feature = "macros", doc = "```")]
 #![cfg_attr(not(feature = "macros"), doc = "```text")]
