@@ -1,8 +1,8 @@
 //! The parts of the command `toolwright`: one module for each command, arguments that choose a model
 //! and tools, and the text that a person sees.
 //!
-//! The program of this package is `toolwright`. This library is for it and for the example programs of
-//! the workspace, and may change with each version.
+//! The program of this package is `toolwright`. This library is only for that program and for the
+//! example programs of the workspace, and may change with each version.
 
 mod agent;
 mod approve;

@@ -1,15 +1,15 @@
 //! Typed tool calls for a loop of your own.
 //!
-//! A [`ToolGroup`] stores tools by name and runs the tool calls of a model. Its tools are types
-//! that handle themselves ([`Handle`]), custom tools that take text ([`Custom`]), modules, and any
-//! other [`Tool`](toolwright_module::Tool). A request contains the group's
+//! A [`ToolGroup`] stores tools by name and runs the tool calls of a model. Its tools can be types
+//! that handle themselves ([`Handle`]), custom tools that accept text ([`Custom`]), modules, and
+//! any other [`Tool`](toolwright_module::Tool). A request contains the group's
 //! [definitions](Definition). Each call returns an [`Outcome`].
 //!
 //! | to | use |
 //! |---|---|
 //! | run a model's calls | [`ToolGroup::dispatch`], [`ToolGroup::run`] |
 //! | write a tool | `impl` [`Handle`] for its arguments |
-//! | take text or a grammar instead of JSON | `impl` [`Custom`] |
+//! | accept text or a grammar instead of JSON | `impl` [`Custom`] |
 //! | ask for structured output | [`Definition::of`] |
 //! | call OpenAI with `async-openai` | the feature and module `async_openai` |
 //! | do all of this without `async` | the feature and module `blocking` |

@@ -1,9 +1,9 @@
-//! HTTP client for providers and toolsets: the parts that they share, so that all of them
-//! have the same rules for secrets, limits and retries.
+//! HTTP client for providers and toolsets. They share it, so that the same rules for secrets,
+//! limits and retries apply to all of them.
 //!
-//! A provider writes its request and reads its reply. This crate does the rest. It checks
-//! the URL, protects the API key, sends the request and retries it. It limits the size, the
-//! silence and the total time of a response, and reads server-sent events.
+//! A provider writes its request and reads its reply. This crate does the rest. It checks the URL,
+//! protects the API key, and sends and retries the request. It limits the size of a response, the
+//! time without data and the total time, and it reads server-sent events.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -44,32 +44,32 @@
 //! | `endpoint.rs` | [`Endpoint`]: the URL check, joining, the loopback rule, headers that carry secrets |
 //! | `client.rs` | [`Client`] and [`HttpRequest`]: one attempt, with limits; a caller's own `reqwest::Client` |
 //! | `request_body.rs` | [`RequestBody`]: bytes that requests share |
-//! | `retry.rs` | [`RetryPolicy`]: when to retry, and after which pause |
-//! | `limits.rs` | [`HttpLimits`] of silence and size; [`Deadline`] of a call |
+//! | `retry.rs` | [`RetryPolicy`]: when to retry, and how long to wait first |
+//! | `limits.rs` | [`HttpLimits`] for silence and size; [`Deadline`] of a call |
 //! | `wait.rs` | waiting for the connection and for bytes, within the limits |
 //! | `body.rs` | [`HttpResponse`]: bodies within limits, refusals, event streams |
 //! | `sse.rs` | [`EventReader`]: server-sent events from bytes, without a socket |
 //! | `headers.rs` | [`request_id`], [`retry_after`], [`rate_limits`]: response headers that many servers share |
-//! | `redact.rs` | [`Redactor`]: secrets replaced in every escaped form |
-//! | `error.rs` | [`HttpError`]: kind, status, what to retry |
+//! | `redact.rs` | [`Redactor`]: replaces secrets in plain and escaped form |
+//! | `error.rs` | [`HttpError`]: kind, status, whether to retry |
 //!
 //! # What it guarantees
 //!
-//! - A secret is not sent over plain http to another machine, and not to a URL outside the
-//!   endpoint. Redirects are not followed, and [`Client::send`] checks the URL. A caller's own
+//! - A secret is not sent over plain http to another machine, or to a URL outside the endpoint.
+//!   [`Client::send`] checks the URL, and redirects are not followed. A caller's own
 //!   `reqwest::Client` keeps its own redirect policy.
-//! - An error never shows a secret of the endpoint, in plain or escaped form, if the secret
-//!   has at least four bytes. The body of a success is not changed: use
+//! - An error never shows a secret of the endpoint, in plain or escaped form, if the secret has at
+//!   least four bytes. The body of a successful response is not redacted. Use
 //!   [`Endpoint::redactor`] before you put that body into an error.
-//! - Every response ends: [`HttpLimits::body`], [`HttpLimits::silence`] and [`Deadline`] hold for
-//!   whole bodies, event streams and refusals.
+//! - Every response ends: [`HttpLimits::body`], [`HttpLimits::silence`] and [`Deadline`] apply to
+//!   whole bodies, event streams and error responses.
 //! - A request is not retried once its response has begun, unless
 //!   [`RetryPolicy::with_begun_answers`] allows it.
 //!
 //! # TLS
 //!
-//! The features `rustls` and `native-tls` turn on the matching features of reqwest.
-//! Without one of them, only plain http works.
+//! The features `rustls` and `native-tls` turn on the corresponding features of reqwest. Without
+//! either of them, only plain http works.
 
 mod body;
 mod client;

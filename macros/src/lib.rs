@@ -1,4 +1,4 @@
-//! Attribute macros: a function or a method becomes a tool, and a type becomes data.
+//! Attribute macros that generate tools from functions and methods, and derives for their types.
 //!
 //! Use them through the crate `toolwright`, or through the feature `macros` of
 //! `toolwright-module`. The page `docs/tools.md` explains them with examples.
@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | [`macro@tool`] | a function | a signature type, with its `tool()` and `module()` |
 //! | [`macro@toolset`] | an `impl` block | the same for each method with `#[tool]`, and the method `tools` |
-//! | [`macro@data`] | a struct or an enum | the derives that fields and outputs need |
+//! | [`macro@data`] | a struct or an enum | the derives that types of fields and outputs need |
 //!
 //! # Map
 //!
@@ -16,8 +16,8 @@
 //! | `arguments.rs` | the arguments of an attribute |
 //! | `docs.rs` | the description in a doc comment |
 //! | `parameter.rs`, `types.rs` | parameters: fields, contexts and values of a context |
-//! | `check.rs` | code whose error says what a type lacks |
-//! | `tool.rs` | a function or a method, checked, and all that both expand to |
+//! | `check.rs` | generated code whose compile error explains what a type lacks |
+//! | `tool.rs` | a validated function or method, and the code that both expand to |
 //! | `function.rs`, `toolset.rs`, `data.rs` | the three attributes |
 //! | `faults.rs` | the errors of one use of a macro |
 

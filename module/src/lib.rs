@@ -4,34 +4,34 @@
 //! and [`ChainOfThought`] are modules that ask a [`LanguageModel`]. The settings of a call
 //! (deadline, budget, cancellation, approver) travel in its [`Context`].
 //!
-//! This crate has no loop and no HTTP client. A provider crate implements the model. The loop is in
-//! `toolwright-orchestrator`, or you write your own.
+//! This crate has no loop and no HTTP client. A provider crate implements the model. The agent loop
+//! is in `toolwright-orchestrator`, or you can write your own.
 //!
 //! | to | use |
 //! |---|---|
 //! | implement a signature in code | `impl` [`Module`], or [`from_fn`] |
-//! | make a tool of a function or of methods | `#[tool]`, `#[toolset]`, with the feature `macros` |
-//! | fulfil it with a model | [`Predict`], [`ChainOfThought`] |
+//! | turn a function or methods into tools | `#[tool]`, `#[toolset]`, with the feature `macros` |
+//! | implement a signature with a model | [`Predict`], [`ChainOfThought`] |
 //! | choose a module at run time | [`AnyModule`] |
 //! | offer a module to a model | [`Tool`] |
 //! | see, change, refuse or repeat every call | [`hook`] |
 //! | run a model's calls in a loop of your own | the crate `toolwright-group` |
 //! | write a provider | [`provider`] |
-//! | test without a model | `testing`, a feature |
+//! | test without a model | the feature and module `testing` |
 //!
 //! # Map
 //!
 //! | file | content |
 //! |---|---|
 //! | `module.rs`, `tool.rs` | [`Module`] and [`Tool`]; a panic of a tool is caught in `tool.rs` |
-//! | `context.rs` | [`Context`]: deadline, cancellation, events, the approver, questions to models |
+//! | `context.rs` | [`Context`]: deadline, cancellation, events, the approver, requests to models |
 //! | `budget.rs`, `ledger.rs` | limits and prices; the ledger reserves, counts and refuses |
 //! | `model.rs`, `message.rs` | [`LanguageModel`], its requests and replies; conversations |
-//! | `media.rs`, `places.rs` | images, documents and audio; `[image 1]` in the text beside them |
+//! | `media.rs`, `places.rs` | images, documents and audio; placeholders such as `[image 1]` in the text |
 //! | `predict.rs`, `predictor.rs`, `predict_call.rs` | [`Predict`]; its prompts; its attempts |
-//! | `hook.rs`, `hook/chain.rs` | hooks around calls; how a call passes them |
-//! | `error.rs`, `event.rs` | errors for two audiences; what happens in a call |
-//! | `driver.rs`, `provider.rs` | parts for crates that run tools, and for crates that bring a model |
+//! | `hook.rs`, `hook/chain.rs` | hooks around calls; the chain that a call passes through |
+//! | `error.rs`, `event.rs` | errors for two audiences; the events of a call |
+//! | `driver.rs`, `provider.rs` | parts for crates that run tools, and for crates that implement a model |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -2,17 +2,17 @@
 //!
 //! [`Run`] is the loop: a state machine that can be stored at any step and resumed elsewhere.
 //! [`ToolOrchestrator`] drives a run on tokio. [`ReAct`] drives a run with a typed input and
-//! output. Provider crates bring the model, and your program brings the tools.
+//! output. Provider crates supply the model, and your program supplies the tools.
 //!
 //! # Map
 //!
 //! | file | content |
 //! |---|---|
 //! | `run.rs`, `run/applying.rs` | [`Run`]: the next step, and the effect of its result; endings |
-//! | `run/sending.rs` | the request: the tools of a round, and edits of what is sent |
+//! | `run/sending.rs` | the request: the tools of a round, and edits of the messages |
 //! | `task.rs`, `run/conversation.rs`, `pairing.rs` | [`Task`], histories and follow-ups; calls and their results |
-//! | `state.rs` | [`RunState`]: the stored form of a run, and older versions of it |
-//! | `tool_set.rs` | [`ToolSet`]: the comparison of stored tools with today's |
+//! | `state.rs` | [`RunState`]: the stored format of a run, and its older versions |
+//! | `tool_set.rs` | [`ToolSet`]: the comparison of stored tools with the current ones |
 //! | `driver.rs`, `tool_orchestrator.rs` | running the steps: models, tools, deadlines, approval |
 //! | `perform.rs` | [`perform`]: a journal of every part of a run, for runs that survive a crash |
 //! | `react.rs`, `selector.rs` | typed runs; tool choice for models that cannot call tools |

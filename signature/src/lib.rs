@@ -1,10 +1,10 @@
 //! Typed contracts for tools and language models.
 //!
-//! A [`Signature`] is a Rust type: its fields are the input, and its
-//! [`Output`](Signature::Output) is the output. It does not name an implementation, so code, a
-//! language model or a remote server can implement the same signature. A [`Contract`] is a
-//! signature as a value: a name, a description and JSON Schemas. [`Contract::lower`] rewrites its
-//! schemas for one provider and lists the losses.
+//! A [`Signature`] is a Rust type. Its fields are the input, and its [`Output`](Signature::Output)
+//! is the output. It does not specify an implementation, so code, a language model or a remote
+//! server can implement the same signature. A [`Contract`] is a signature as a value: a name, a
+//! description and JSON Schemas. [`Contract::lower`] rewrites its schemas for one provider and
+//! lists the losses.
 //!
 //! This crate does no I/O and needs no async runtime.
 //!
@@ -55,7 +55,7 @@
 //!
 //! # How it works
 //!
-//! A contract's schemas go through one pipeline, and each step has a module of its own:
+//! A contract's schemas pass through one pipeline. Each step has its own module:
 //!
 //! ```text
 //! Rust type ─► schema ─► normal form ─► graph ─┬─► lowering: schemas and examples of a dialect
@@ -65,7 +65,7 @@
 //!
 //! - The *schema* is the public form: inlined, with the keywords of JSON Schema 2020-12.
 //! - The *normal form* has one notation for each rule: `allOf` is merged, types are inferred, and
-//!   references lead to definitions only.
+//!   references point only to definitions.
 //! - The *graph* is the normal form as typed nodes. Every later step reads the graph, so no two
 //!   steps can understand a schema differently.
 //! - The *wire shapes* (`key` and `value`, `item_0`, `additional_properties`, `input`, `result`)
@@ -73,13 +73,13 @@
 //!   them.
 //!
 //! Every step limits its depth and its work, because schemas and texts can come from untrusted
-//! sources. Whatever exceeds a limit is an error that names the place.
+//! sources. If a limit is exceeded, the error contains the place.
 //!
 //! # Features
 //!
-//! All features are off by default. Each one lets types of one crate be part of a signature, by
-//! turning on the feature of schemars for it: `bytes`, `chrono`, `decimal` (`rust_decimal`),
-//! `indexmap`, `jiff`, `semver`, `url` and `uuid`. Turn on that crate's own `serde` feature too.
+//! All features are off by default. Each feature allows types of one crate in a signature, by
+//! turning on the corresponding feature of schemars: `bytes`, `chrono`, `decimal` (`rust_decimal`),
+//! `indexmap`, `jiff`, `semver`, `url` and `uuid`. Also turn on the `serde` feature of that crate.
 
 mod assert_fits;
 mod assert_unchanged;

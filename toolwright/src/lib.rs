@@ -1,7 +1,7 @@
 //! Agents and typed tools for programs that use language models.
 //!
-//! This crate is one line in `Cargo.toml`. It contains no code of its own: each feature brings one
-//! crate of Toolwright under a short name.
+//! This crate makes all of Toolwright available with one line in `Cargo.toml`. It contains no code
+//! of its own. Each of its features adds one crate of Toolwright, under a short name.
 //!
 #![cfg_attr(feature = "macros", doc = "```")]
 #![cfg_attr(not(feature = "macros"), doc = "```text")]
@@ -32,20 +32,21 @@
 //! | [`prelude`] | the ten names that most programs use | |
 //! | [`agent`] | the loop, its limits, stored runs, typed runs | |
 //! | [`module`](mod@module) | modules, tools, predictors, contexts, hooks, messages, models | |
-//! | [`signature`] | contracts, and how their schemas and texts are read and written | |
+//! | [`signature`] | contracts; lowering of their schemas, and reading of a model's texts | |
 //! | `openai`, `anthropic`, `gemini`, `genai` | models | of the same name |
 //! | `memory`, `text`, `github` | toolsets | of the same name; `memory-sqlite`, `memory-postgres` |
-//! | `mcp` | tools of other programs, and tools for them | `mcp` |
+//! | `mcp` | tools from other programs, and tools for other programs | `mcp` |
 //! | `group` | typed tool calls for a loop of your own | `group`; `group-async-openai`, `group-blocking` |
 //! | `journal`, `postgres`, `restate` | runs that survive a crash | of the same name |
 //! | `testing` | models for tests | `testing` |
 //!
-//! A program with `restate` also depends on `restate-sdk`, whose attributes name that crate.
+//! A program with the feature `restate` must also depend on `restate-sdk`, because the code that
+//! its attributes generate refers to that crate.
 //!
 //! The features `rustls` (default) and `native-tls` choose the TLS library. The feature `macros`
-//! (default) brings the attributes [`macro@tool`], [`macro@toolset`] and [`macro@data`]. The feature `tokio` brings
-//! the crate `tokio`, so that `#[tokio::main(crate = "toolwright::tokio")]` needs no other
-//! dependency.
+//! (default) adds the attributes [`macro@tool`], [`macro@toolset`] and [`macro@data`]. The feature
+//! `tokio` adds the crate `tokio`, so that `#[tokio::main(crate = "toolwright::tokio")]` needs no
+//! other dependency.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

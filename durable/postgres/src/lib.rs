@@ -1,9 +1,9 @@
-//! Runs that survive a crash, in a PostgreSQL database that several workers share.
+//! Runs that survive a crash, stored in a PostgreSQL database that several workers share.
 //!
-//! [`Runs::drive`] starts a run of an agent, or continues it where it was. Each reply of the model
-//! and each result of a call is committed before the run uses it, also in a batch of calls and in
-//! agents below the agent. [`Runs::start`] only queues a run, and [`Runs::work`] drives what nobody
-//! else drives: queued runs, and the runs of workers that are dead.
+//! [`Runs::drive`] starts a run of an agent, or continues it where it stopped. Each reply of the
+//! model and each result of a call is committed before the run uses it. This includes batches of
+//! calls and inner agents. [`Runs::start`] only queues a run. [`Runs::work`] drives the queued runs
+//! and the runs of dead workers.
 //!
 //! ```no_run
 //! use toolwright_module::{Cancellation, Context, LanguageModel};
@@ -24,30 +24,30 @@
 //! # }
 //! ```
 //!
-//! - The result of a call is applied once. Its effect happens at least once: a call that was under way
-//!   when its worker was killed is made again if it reads or may be repeated, and otherwise a person
-//!   is asked.
-//! - A worker has a lease of each run that it drives, and renews it. When the lease has ended, another
-//!   worker may take the run. From then on nothing is kept that the first one writes, and its drive
-//!   ends with [`RunsError::Lost`].
+//! - The result of a call is applied once. Its effect happens at least once: if a call was under
+//!   way when its worker was killed, it is made again if its effect allows this. Otherwise a person
+//!   decides.
+//! - A worker holds a lease on each run that it drives, and renews it. When the lease has expired,
+//!   another worker may take over the run. From then on the first worker can write nothing, and its
+//!   drive ends with [`RunsError::Lost`].
 //! - [`Runs::runs`] lists the runs with their metadata, and [`Runs::waiting`] those with calls that
 //!   wait for a person. [`Runs::decide`] answers such a call from any process.
 //! - An error of the database is a [`RunsError`]. It ends the drive, and the model never sees it. A
-//!   failure that is shorter than the lease ends nothing.
+//!   failure that is shorter than the lease does not end a drive.
 //!
 //! # Tables
 //!
-//! `toolwright_runs` has a row for each run, `toolwright_records` one for each record, as JSON in the
-//! same form as in a file of the crate `toolwright-journal`. `toolwright_tools` has the tools of
-//! agents, to report what a deploy has changed. All times are those of the server's clock.
+//! `toolwright_runs` has a row for each run. `toolwright_records` has a row for each record, as the
+//! same JSON as in a file of the crate `toolwright-journal`. `toolwright_tools` contains the tools
+//! of agents, to report the changes of a deploy. All times come from the server's clock.
 //!
 //! # Map
 //!
 //! | file | content |
 //! |---|---|
 //! | `runs.rs` | [`Runs`]: starting and driving runs |
-//! | `work.rs` | workers: taking the runs that nobody drives |
-//! | `lease.rs` | the lease of a run: appending its records, renewing, ending |
+//! | `work.rs` | workers: taking over runs that no worker drives |
+//! | `lease.rs` | the lease of a run: appending records under it, renewing it, ending it |
 //! | `many.rs` | the list of runs, decisions, deletion |
 //! | `tables.rs` | the tables and their statements |
 //! | `error.rs` | [`RunsError`] |

@@ -1,21 +1,22 @@
-//! One suite of scripts that every provider plays.
+//! One suite of scripts for all providers.
 //!
 //! A [`Provider`] is one entry of [`PROVIDERS`]. A script is a list of replies and faults that a
-//! validating server plays, and a check of what the provider made of them. All scripts are the same
-//! for all providers, whole and streamed. The program of this crate plays them:
+//! validating server plays, and a check of what the provider made of them. All providers run the
+//! same scripts, with whole and streamed replies. The program of this crate runs them:
 //!
 //! ```sh
 //! cargo run -p toolwright-conformance -- CONTRACT_SERVER.py
 //! ```
 //!
-//! The tests of this crate need no server. They go on with one provider where another one began.
+//! The tests of this crate need no server. They continue with one provider a conversation that
+//! another provider began.
 //!
 //! | file | content |
 //! |---|---|
 //! | `provider.rs` | the providers, and the API of each |
 //! | `script.rs`, `scripts/*.rs` | the scripts |
 //! | `trial.rs`, `server.rs` | one script on one provider, with a server of its own |
-//! | `suite.rs`, `table.rs` | all of them, and their results |
+//! | `suite.rs`, `table.rs` | all scripts on all providers, and the table of results |
 
 mod provider;
 mod script;

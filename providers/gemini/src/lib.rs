@@ -1,9 +1,9 @@
 //! Language model of Gemini, over the Gemini API and Vertex AI.
 //!
-//! [`Gemini`] is a [`LanguageModel`](toolwright_module::LanguageModel) over `generateContent`, whole
-//! or streamed. This crate has its own types for requests and replies, and they are open: an unknown
-//! part, field or reason to finish never fails a reply. It uses `toolwright-http` for URLs, retries,
-//! limits and redaction.
+//! [`Gemini`] is a [`LanguageModel`](toolwright_module::LanguageModel) over `generateContent`, with
+//! whole or streamed replies. This crate has its own types for requests and replies. They are open:
+//! an unknown part, field or finish reason never makes a reply fail. It uses `toolwright-http` for
+//! URLs, retries, limits and redaction.
 //!
 //! ```no_run
 //! use toolwright_gemini::Gemini;
@@ -48,24 +48,24 @@
 //! # Requests
 //!
 //! The contracts of tools and of the answer are lowered to
-//! [`Dialect::Gemini`](toolwright_signature::Dialect::Gemini) and sent as `parametersJsonSchema` and
-//! `responseJsonSchema`. System messages are the `systemInstruction`. The results of a turn are one
-//! content, in the order of the calls. Their images and documents are inside of them from Gemini 3
-//! on, and follow in a content of the user for earlier models. Arguments that are not a JSON object
-//! are sent as `{"invalid_arguments": "…"}`.
+//! [`Dialect::Gemini`](toolwright_signature::Dialect::Gemini) and sent as `parametersJsonSchema`
+//! and `responseJsonSchema`. System messages become the `systemInstruction`. The results of a turn
+//! are one `content`, in the order of the calls. From Gemini 3 on, the results contain their images
+//! and documents. For earlier models, these follow in a `content` of the user. Arguments that are
+//! not a JSON object are sent as `{"invalid_arguments": "…"}`.
 //!
 //! Each request contains the earlier parts of the model, unchanged and in their places: thoughts,
 //! executed code, calls of server tools, unknown parts, and the signature (`thoughtSignature`) of
-//! each, also that of a text. Reasoning and opaque parts of other providers are left out. Gemini 3
-//! refuses a call without a signature, so a call of another model gets the one that the API has for
-//! this case. Ids of calls go back if the API gave them; most calls have none and are paired by
-//! order.
+//! each, also of texts. Reasoning and opaque parts of other providers are omitted. Gemini 3 rejects
+//! a call without a signature, so a call of another model gets a placeholder signature that the API
+//! provides for this case. Ids of calls are sent back if the API gave them. Most calls have no id
+//! and are paired by their order.
 //!
 //! # Effort
 //!
 //! | models | `Settings::effort` is sent as |
 //! |---|---|
-//! | Gemini 3 and later, `…-latest` | `thinkingLevel`, the nearest that the model has |
+//! | Gemini 3 and later, `…-latest` | `thinkingLevel`, the nearest level that the model has |
 //! | Gemini 2.5, tuned models | `thinkingBudget`: 0 (Pro: 128), 512, 1024, 8192, 16384, 24576 (Pro: 32768) tokens |
 //! | Gemini 2.0 and earlier, Gemma | an error, because these models do not think |
 //!
@@ -78,26 +78,28 @@
 //! | `SAFETY`, `RECITATION`, `BLOCKLIST`, `PROHIBITED_CONTENT`, `SPII`, `MODEL_ARMOR`, those of images, and a blocked prompt | `Refused` |
 //! | any other, such as `MALFORMED_FUNCTION_CALL`, `UNEXPECTED_TOOL_CALL` or `LANGUAGE` | `Other` |
 //!
-//! [`Usage::input_tokens`](toolwright_module::model::Usage::input_tokens) has the tokens in it that
-//! server tools read, and `output_tokens` the thoughts. A stream is read to its end, because after a
-//! server tool the answer may follow the first `STOP`. The pause that the API asks for in an error
-//! (`RetryInfo`) is kept. One reply has at most 64 MiB, whole or streamed, and one line of a stream
-//! at most 4 MiB. One answer may take 30 minutes, with its retries ([`Gemini::with_max_time`]).
+//! [`Usage::input_tokens`](toolwright_module::model::Usage::input_tokens) includes the tokens that
+//! server tools read, and `output_tokens` includes the thoughts. A stream is read to its end,
+//! because after a server tool the answer may follow the first `STOP`. An error keeps the pause
+//! that the API requests (`RetryInfo`). One reply has at most 64 MiB, whole or streamed, and one
+//! line of a stream at most 4 MiB. One answer may take 30 minutes, including retries
+//! ([`Gemini::with_max_time`]).
 //!
 //! # What does not work (yet)
 //!
-//! - The API has no setting for parallel calls, a user or the implicit cache, and metadata (`labels`)
-//!   only on Vertex AI.
-//! - Models before Gemini 3 refuse tools beside a schema of the answer
-//!   ([`Gemini::with_structured_output`]) and beside server tools.
-//! - Pictures and sound that a model makes are opaque parts of the reply.
-//! - Access tokens of Vertex AI are not renewed. A file is not uploaded; an uploaded one is sent by
-//!   its name, such as `Image::file("gemini", "files/abc")`.
-//! - Numbers in streamed arguments keep their digits, but the API computes with 64-bit floats.
+//! - The API has no settings for parallel calls, a user or the implicit cache. It has metadata
+//!   (`labels`) only on Vertex AI.
+//! - Models before Gemini 3 reject tools together with a schema of the answer
+//!   ([`Gemini::with_structured_output`]), and together with server tools.
+//! - Images and audio that a model generates are opaque parts of the reply.
+//! - Access tokens of Vertex AI are not renewed. This crate does not upload files. You can send an
+//!   uploaded file by its name, such as `Image::file("gemini", "files/abc")`.
+//! - Numbers in streamed arguments keep their digits, but the API itself uses 64-bit floats.
 //!
 //! # Features
 //!
-//! `rustls` (default) or `native-tls`: TLS. Without one of them, only plain http works.
+//! `rustls` (default) or `native-tls` choose the TLS library. Without either of them, only plain
+//! http works.
 
 mod arguments;
 mod gemini;

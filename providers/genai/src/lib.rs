@@ -1,8 +1,8 @@
-//! Models of the [genai](https://docs.rs/genai) crate as a language model: Bedrock, Cohere and
-//! others that have no provider of their own in Toolwright.
+//! A language model that uses the [genai](https://docs.rs/genai) crate, for Bedrock, Cohere and
+//! other services without a provider of their own in Toolwright.
 //!
-//! Everything is behind the feature `genai`, which is off by default. Prefer a provider of its own
-//! where there is one: what genai does not keep cannot be given back.
+//! Everything is behind the feature `genai`, which is off by default. If a service has a provider
+//! of its own, prefer that, because genai loses parts of the replies.
 //!
 #![cfg_attr(
     feature = "genai",
@@ -24,14 +24,14 @@ println!("{}", reply.to_text());
 //!
 //! # What is lost
 //!
-//! - Arguments of calls are values before they can be read. A number with more digits than an `f64`
-//!   has is changed, a repeated field is lost, and arguments that are not JSON are an error of
-//!   genai.
-//! - Reasoning is shown and not sent back. A service that requires it refuses the next request.
+//! - genai parses the arguments of calls before this crate can read them. A number with more digits
+//!   than an `f64` has is changed, a repeated field is lost, and arguments that are not JSON are an
+//!   error of genai.
+//! - Reasoning is shown but not sent back. A service that requires it rejects the next request.
 //! - Blocks that genai does not know, citations and the results of server tools are lost.
-//! - A stream has one piece, because genai's streams fail on blocks that they do not know.
-//! - Results have no images, and a failed call is only a text.
-//! - There is no limit of bytes. The errors have no request id.
+//! - A streamed reply arrives in one piece, because genai's streams fail on unknown blocks.
+//! - Results contain no images, and a failed call is sent only as text.
+//! - The size of a reply is not limited. Errors contain no request id.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

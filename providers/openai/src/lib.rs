@@ -1,7 +1,7 @@
 //! Language model of OpenAI and of servers with a compatible API.
 //!
-//! [`OpenAi`] is a [`LanguageModel`](toolwright_module::LanguageModel) over Chat
-//! Completions or Responses, whole or streamed. This crate has its own types for requests and
+//! [`OpenAi`] is a [`LanguageModel`](toolwright_module::LanguageModel) over Chat Completions or
+//! Responses, with whole or streamed replies. This crate has its own types for requests and
 //! replies, because strict types would reject many replies of compatible servers. It uses
 //! `toolwright-http` for URLs, retries, limits and redaction.
 //!
@@ -41,47 +41,48 @@
 //! | use your own `reqwest::Client` | [`OpenAi::with_http`] |
 //! | choose the API | [`OpenAi::with_api`] |
 //! | keep the conversation at the server | [`OpenAi::with_server_state`] |
-//! | wait for answers that take long | [`OpenAi::with_background`] |
+//! | wait for answers that take a long time | [`OpenAi::with_background`] |
 //! | use tools that the server runs | [`OpenAi::with_server_tool`] |
 //! | handle an error | [`ProviderError`] inside the error of the call |
 //!
 //! # Requests
 //!
 //! The contracts of tools and of the answer are lowered to the model's
-//! [`Dialect`](toolwright_signature::Dialect). Over Responses, each request contains the
-//! model's earlier reasoning, unchanged and in its place. Chat Completions has no field for
-//! reasoning. Arguments that are not a JSON object are sent as
-//! `{"invalid_arguments": "…"}`, because some servers fail on anything else.
+//! [`Dialect`](toolwright_signature::Dialect). Over Responses, each request contains the model's
+//! earlier reasoning, unchanged and in place. Chat Completions has no field for reasoning.
+//! Arguments that are not a JSON object are sent as `{"invalid_arguments": "…"}`, because some
+//! servers fail on anything else.
 //!
 //! # Servers that differ
 //!
-//! A list of services ([`Service::ALL`]) has what each of them needs: the name of the maximum of
-//! tokens, the form of a call's id, whether the schema of an answer is accepted. A model made with
-//! the address of a service has the same rules. For other servers, the model's name says whether
-//! it needs its reasoning back (DeepSeek, Kimi) or ids of 9 characters (Mistral). Reasoning and
-//! opaque parts belong to the service that sent them (`openai-chat:groq`), because another one
-//! cannot read them. Those of OpenAI and of servers that are not in the list are `openai-chat` and
-//! `openai-responses`.
+//! The list of services ([`Service::ALL`]) contains the rules of each service: the name of the
+//! field for the maximum number of tokens, the form of a call's id, and whether the service accepts
+//! a schema for the answer. If you create a model with the address of a service, the same rules
+//! apply. For other servers, the model's name determines whether it needs its reasoning back
+//! (DeepSeek, Kimi) or ids of 9 characters (Mistral). Reasoning and opaque parts are sent back only
+//! to the service that sent them, because another service cannot read them. They carry its name,
+//! such as `openai-chat:groq`. For OpenAI, and for servers that are not in the list, the names are
+//! `openai-chat` and `openai-responses`.
 //!
 //! # Limits of a reply
 //!
-//! One reply has at most 64 MiB, whole or streamed, and one line of a stream at most 4 MiB.
-//! One answer may take 30 minutes, with its retries ([`OpenAi::with_max_time`]). If a server
-//! sends a whole reply to a request for a stream, the reply is used. If it does not report
-//! usage, the usage is [unknown](toolwright_module::model::Usage::unknown), not zero.
+//! One reply has at most 64 MiB, whole or streamed, and one line of a stream at most 4 MiB. One
+//! answer may take 30 minutes, including retries ([`OpenAi::with_max_time`]). If a server answers a
+//! request for a stream with a whole reply, that reply is used. If a server does not report usage,
+//! the usage is [unknown](toolwright_module::model::Usage::unknown), not zero.
 //!
 //! # What does not work (yet)
 //!
 //! - llama.cpp ignores the schema of an answer over Responses (`text.format`). Use
 //!   [`with_structured_output(false)`](OpenAi::with_structured_output) with it.
-//! - A background reply that nobody waits for any more is not cancelled at the server.
-//! - Chat Completions has no field for images in tool results. They follow in a message of
-//!   the user.
+//! - If the caller stops waiting for a background reply, the reply is not cancelled at the server.
+//! - Chat Completions has no field for images in tool results. The images follow in a user message.
 //!
 //! # Features
 //!
-//! - `rustls` (default) or `native-tls`: TLS. Without one of them, only plain http works.
-//! - `async-openai`: `OpenAi::from_async_openai`.
+//! - `rustls` (default) or `native-tls` choose the TLS library. Without either of them, only plain
+//!   http works.
+//! - `async-openai` adds `OpenAi::from_async_openai`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

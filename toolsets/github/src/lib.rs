@@ -15,7 +15,7 @@
 //! | `github_traffic_views` | [`GitHub::traffic_views`] | [`GitHubTrafficViews`] |
 //! | `github_traffic_clones` | [`GitHub::traffic_clones`] | [`GitHubTrafficClones`] |
 //!
-//! The effect of all is [`Effect::Read`](toolwright_module::Effect::Read).
+//! All tools have the effect [`Effect::Read`](toolwright_module::Effect::Read).
 //!
 //! ```
 //! use toolwright_github::GitHub;
@@ -64,10 +64,10 @@
 //!
 //! # Read-only by construction
 //!
-//! The tools can only send GET requests to URLs below one base URL. The arguments of a model
-//! become segments of a path and pairs of a query, each checked and encoded. They cannot change
-//! the method, the host or a header. A redirect is followed only to a URL below the base URL,
-//! such as for a repository that was renamed, so the token is not sent to another host.
+//! The tools can only send GET requests to URLs below one base URL. The arguments of a model become
+//! path segments and query parameters, which are checked and encoded. They cannot change the
+//! method, the host or a header. A redirect, for example of a renamed repository, is followed only
+//! to a URL below the base URL. The token is therefore never sent to another host.
 //!
 //! The tools can read everything that the token can read, in any repository. Use a token that
 //! can read only what the model may see. [`GitHub::with_repo`] sets a default repository; it
@@ -75,14 +75,15 @@
 //!
 //! # Untrusted text
 //!
-//! Anyone who can open an issue can write to your model. Text that others wrote is therefore
-//! between `<untrusted_data>` and `</untrusted_data>`, and each tool's description says that
-//! such text is data and never instructions. The text is changed as follows, and not otherwise:
+//! Anyone who can open an issue can write to your model. Text that other people wrote is therefore
+//! enclosed in `<untrusted_data>` and `</untrusted_data>`, and each tool's description says that
+//! such text is data and never instructions. The text is changed only as follows:
 //!
-//! - The name of the marks is written with a hyphen, in any case or width and with invisible
-//!   characters inside, so that the text cannot end the data early.
-//! - Titles, labels, logins and branches are put on one line, so that they cannot imitate a line
-//!   of the tool.
+//! - If the text contains the name of the marks, the name is written with a hyphen, so that the
+//!   text cannot end the data early. This also applies to other letter cases or widths, and to
+//!   invisible characters inside the name.
+//! - Titles, labels, logins and branch names are put on one line, so that they cannot imitate a
+//!   line of the tool.
 //! - Invisible characters are shown as `\u{…}`.
 //! - Text of more than 64 KiB is cut, with a note after the end mark.
 //!
@@ -95,12 +96,12 @@
 //!
 //! # Failures
 //!
-//! Every failure is a [`toolwright_module::Error`] with a sentence for the model. For code it
-//! contains a [`CallError`], which
-//! [`downcast_ref`](toolwright_module::Error::downcast_ref) returns, unless an argument was
-//! wrong. Its [`raw`](toolwright_module::Error::raw) is the response or the error of the
-//! connection, without the token. If the response cannot be read, the reason stands before it. A
-//! sentence may quote one line of GitHub's error message, without marks.
+//! Every failure is a [`toolwright_module::Error`] with a sentence for the model. Unless an
+//! argument was wrong, it contains a [`CallError`] for code, which
+//! [`downcast_ref`](toolwright_module::Error::downcast_ref) returns. The error's
+//! [`raw`](toolwright_module::Error::raw) is the response or the connection error, without the
+//! token. If the response cannot be read, the reason precedes the response. A sentence may quote
+//! one line of GitHub's error message, without marks.
 //!
 //! | failure | sentence | stage, and whether the model may retry |
 //! |---|---|---|
@@ -110,16 +111,16 @@
 //! | 401, 403, other 4xx, a web page, a redirect to another address | `Failed to list issues: …` | provider, final |
 //! | 5xx | `Failed to list issues: …` | provider, final, may succeed later |
 //! | 429, or 403 for a rate limit | `…; try again after …`, or `in … seconds` | limit, final, may succeed later |
-//! | no response, or a part of one | `Error listing issues: …` | transport, final, may succeed later |
+//! | no response, or an incomplete response | `Error listing issues: …` | transport, final, may succeed later |
 //! | more than 16 MiB | `Error listing issues: …` | limit, model may retry |
 //! | a response with unexpected JSON | `Failed to parse issues: …` | decoding, final |
 //!
 //! If a rate limit asks for a pause of up to a minute, and the call's deadline allows it, the
-//! request is retried after the pause. After a lost connection and after 5xx there is a retry
-//! too. [`with_retries`](GitHub::with_retries) limits the number of retries.
+//! request is retried after the pause. The request is also retried after a lost connection and
+//! after 5xx. [`with_retries`](GitHub::with_retries) limits the number of retries.
 //!
-//! Reading is lenient: unknown words, null and missing fields are not failures. Only the number
-//! of an issue or pull request and the counts of traffic are required.
+//! Responses are read leniently: unknown values, null and missing fields are not failures. Only the
+//! number of an issue or pull request and the counts of traffic are required.
 
 mod client;
 mod endpoint;

@@ -1,7 +1,7 @@
 //! A server and a client for the Model Context Protocol (MCP).
 //!
-//! - [`McpServer`] serves a list of [`Tool`]s to any MCP client: modules in code, language
-//!   models, whole agents, tools that are created at run time.
+//! - [`McpServer`] serves a list of [`Tool`]s to any MCP client. The tools can be modules in code,
+//!   language models, whole agents, or tools that are created at run time.
 //! - [`McpClient`] imports the tools of any MCP server, for agents and tool groups, or one by one
 //!   as the module of a signature.
 //!
@@ -14,13 +14,13 @@
 //! |---|---|---|
 //! | `client` | yes | [`McpClient`], for servers that run as a child process |
 //! | `server` | yes | [`McpServer`], over standard input and output or any two streams |
-//! | `http` | yes | HTTP for the client and the server, whichever is enabled: the next two |
+//! | `http` | yes | HTTP for the client and the server, whichever is enabled; turns on the next two features |
 //! | `http-client` | yes | HTTP for the client only |
 //! | `http-server` | yes | HTTP for the server only, without the dependencies of an HTTP client |
 //! | `rustls` | yes | TLS by rustls, for a client of servers on other machines |
 //! | `native-tls` | no | TLS by the platform's own library, instead of `rustls` |
 //!
-//! Without `client` and `server` the crate has only [`McpError`].
+//! Without `client` and `server`, the crate contains only [`McpError`].
 //!
 //! # Example
 //!
@@ -108,7 +108,7 @@
 //! | an image as `data:image/…;base64,` | an image; `audio/…` becomes audio, any other type an embedded resource |
 //! | any other image | its URL, as text |
 //! | arguments that do not validate, [`Error::retry`], [`Error::refuse`] | `isError` and the text |
-//! | any other error, a panic | `isError` and a general text; the reason goes to `tracing` |
+//! | any other error, a panic | `isError` and a generic text; the reason goes to `tracing` |
 //! | an unknown tool, a malformed request | the error -32602 |
 //! | [`Event`](toolwright_module::event::Event)s of a call | progress notifications, if the client asked for them |
 //! | the client cancels or disconnects | [`Context::is_cancelled`](toolwright_module::Context::is_cancelled); two seconds later the call is dropped |
@@ -117,7 +117,7 @@
 //!
 //! Every call has a timeout: `McpServer::with_tool_time`. The server also limits the number of
 //! concurrent calls, the rate of calls, and the size of requests and results. Each limit has a
-//! default, which normal use does not reach.
+//! default that normal use does not reach.
 //!
 //! Over HTTP, the server accepts only clients on this machine unless a token is set: see
 //! `McpServer::serve_http`.

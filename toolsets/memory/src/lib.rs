@@ -1,17 +1,17 @@
-//! Nine tools over one memory, in which an agent stores and finds entries.
+//! Nine tools for one memory, in which an agent stores and finds entries.
 //!
-//! [`Memory`] holds the entries and lists the tools. Each tool is a method of it, so
-//! code can also call it directly, without a language model. Clones of a [`Memory`] share their
-//! entries; separate memories share nothing.
+//! [`Memory`] holds the entries and lists the tools. Each tool is a method of [`Memory`], so code
+//! can also call it directly, without a language model. Clones of a [`Memory`] share their entries;
+//! separate memories share nothing.
 //!
-//! | constructor | where the entries are | feature |
+//! | constructor | where the entries are stored | feature |
 //! |---|---|---|
 //! | `Memory::default()` | in the process; they are lost when it ends | |
 //! | `Memory::open(path)` | in a file, an SQLite database | `sqlite` |
 //! | `Memory::connect(url)` | in a PostgreSQL database, which several processes can share | `postgres` |
 //! | [`Memory::with_store`] | in your own [`Store`] | |
 //!
-//! All stores behave the same and pass the same test suite. [`MemoryLimits`] bound what a model can
+//! All stores behave the same and pass the same test suite. [`MemoryLimits`] limit what a model can
 //! store and find.
 //!
 //! | tool | method | signature | effect |

@@ -1,8 +1,8 @@
 //! Eight tools for text: search, count, extract, filter, sort and summarize a text argument.
 //!
-//! [`Text`] holds the [`TextLimits`] and lists the tools. Each tool is a method of it, so
-//! code can also call it directly, without a language model. All tools are read-only. They start
-//! no process and open no file, so a pattern cannot be used to run a command.
+//! [`Text`] holds the [`TextLimits`] and lists the tools. Each tool is a method of [`Text`], so
+//! code can also call it directly, without a language model. All tools are read-only. They start no
+//! process and open no file, so a pattern cannot be used to run a command.
 //!
 //! | tool | method | signature |
 //! |---|---|---|
@@ -38,9 +38,9 @@
 //!
 //! # Lines
 //!
-//! A line ends in `\n` or `\r\n`. Text after the last line end is a line too, if it is not empty.
-//! A character is a Unicode code point. A word is a sequence of characters that are not Unicode
-//! white space.
+//! A line ends in `\n` or `\r\n`. If there is text after the last line end, that text is also a
+//! line. A character is a Unicode code point. A word is a sequence of characters that are not
+//! Unicode white space.
 //!
 //! # Patterns
 //!
@@ -73,10 +73,10 @@
 //! | program | the program | this crate |
 //! |---|---|---|
 //! | `grep` | `\<`, `\>`, backreferences | word boundaries are `\b`, no backreferences |
-//! | `grep` | a combining mark is not part of a word | it is, as Unicode defines |
+//! | `grep` | a combining mark is not part of a word | it is part of a word, as Unicode defines |
 //! | `grep` | `\r` is a character of the line | it is part of the line end |
 //! | `rg --crlf` | adds `\r\n` to a last line without a line end, and to separators | `\n` |
-//! | `rg` | skips text with NUL, removes a byte order mark | both are text |
+//! | `rg` | skips text with NUL, removes a byte order mark | treats both as text |
 //! | `sort -n` | `1e3` is 1, any number of digits | `1e3` is 1000, with the precision of `f64` |
 //! | `sort -r` | without `-s`, equal numbers are reversed too | they keep their order |
 //! | `uniq` | removes lines that equal the previous line | removes lines that equal any earlier line |
