@@ -138,6 +138,39 @@ async fn runs_are_listed_shown_resumed_and_deleted() {
     assert!(!folder.path().join("nothing").exists());
 }
 
+#[tokio::test]
+async fn a_decision_is_recorded_for_the_program_that_drives_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path(), Duration::ZERO);
+    world.waiting("pay").await;
+    let decide = |arguments: &[&str]| {
+        let arguments = [&["decide", "latest"], arguments].concat();
+        ran(command(folder.path(), &arguments).env("USER", "kate"))
+    };
+    let fails = |arguments: &[&str], code: i32, text: &str| {
+        let ran = decide(arguments);
+        assert_eq!(ran.code, Some(code), "{}", ran.stderr);
+        assert!(ran.stderr.contains(text), "{}", ran.stderr);
+    };
+    fails(&[], 2, "--approve|--edit <JSON>|--deny <REASON>");
+    fails(&["--approve", "--deny", "No."], 2, "cannot be used with");
+    fails(&["--approve"], 1, "waits for several calls; choose one with --call:\n  c2: pay_back {");
+    fails(&["--approve", "--call", "c9"], 1, "does not wait for the call c9; it waits for:\n  c2: ");
+    fails(&["--edit", r#"{"order": 1042}"#, "--call", "c2"], 1, "$.amount: this field is missing");
+    let edit = r#"{"order":1042,"amount":20.0,"reason":"Two hinges broke."}"#;
+    let edited = decide(&["--edit", edit, "--call", "c2"]);
+    assert_eq!(edited.code, Some(0), "{}", edited.stderr);
+    // One call is left, so it needs no name.
+    assert_eq!(decide(&["--deny", "Postage is not paid back."]).code, Some(0));
+    fails(&["--approve"], 1, "does not wait for a decision");
+    let shown = runs(folder.path(), &["show", "pay"]).stdout;
+    assert!(shown.contains("!! pay_back (c3): denied: Postage is not paid back."), "{shown}");
+    world.go_on("pay", &[]).await;
+    let page = toolwright_cli::runs::page(&world.journal, "pay", None).unwrap();
+    assert!(page.contains("was approved with other arguments by <strong>kate</strong>"));
+    assert!(page.contains("20.00 EUR paid back for order 1042"));
+}
+
 #[test]
 fn the_default_folder_is_in_the_data_folder_of_the_user() {
     let data = tempfile::tempdir().unwrap();
@@ -231,7 +264,7 @@ fn a_run_is_shown_with_agents_below_decisions_and_lost_calls() {
     task    Store\u202e it.
 
     -> helper {"task":"Go."} (h)
-    !! h is approved
+    !! helper (h): approved
          Two
             lines.
     <- helper Gone.

@@ -119,8 +119,8 @@ async fn decisions_repairs_and_waiting_calls_are_shown() {
     }
     world.waiting("waiting").await;
     let waiting = text(&page(&world.journal, "waiting", None).unwrap());
-    assert!(waiting.contains("pay_back waits for approval: it cannot be undone."), "{waiting}");
-    assert!(waiting.contains("toolwright runs resume waiting"), "{waiting}");
+    assert!(waiting.contains("pay_back (call c2 ) waits for approval: it cannot be undone."), "{waiting}");
+    assert!(waiting.contains("toolwright runs decide waiting --call ID --approve"), "{waiting}");
     world.decided().await;
     let decided = text(&page(&world.journal, "decided", None).unwrap());
     for line in [
@@ -141,6 +141,9 @@ async fn a_drive_that_an_error_ended_is_interrupted() {
     let page = text(&page(&world.journal, "down", None).unwrap());
     assert!(page.starts_with("Skip to the steps\nInterrupted\n"), "{page}");
     assert!(page.contains("the provider answered with status 529: overloaded"), "{page}");
+    // The error has its line among the steps, too.
+    assert!(page.contains("✕ Stopped the provider answered with status 529"), "{page}");
+    assert!(page.contains("toolwright runs resume down"), "{page}");
 }
 
 #[tokio::test]

@@ -240,6 +240,7 @@ impl<'a> View<'a> {
         if waiting.is_empty() || self.run.status.is_ended() {
             return html! {};
         }
+        let several = waiting.len() > 1;
         html! {
             section.card.warn aria-labelledby="waiting" {
                 h2 #waiting { "Waits for a decision" }
@@ -249,6 +250,7 @@ impl<'a> View<'a> {
                     div.item {
                         p {
                             a href={ "#" (place.id) } { code { (shown(&call.name)) } }
+                            @if several { span.muted { " (call " code { (shown(&call.id)) } ")" } }
                             @if place.label.contains('›') { span.muted { " in step " (place.label) } }
                             " "
                             @if unknown { "was running when its program ended, and may have taken effect. Make it again?" }
@@ -261,8 +263,8 @@ impl<'a> View<'a> {
                     }
                 }
                 p.muted {
-                    "Decide at a terminal, with " code { "--journal FOLDER" } " if the journal is not the default one: "
-                    code { "toolwright runs decide " (shown(&self.run.id)) " --approve" } " or " code { "--deny REASON" } ". "
+                    "Decide at a terminal: " code { "toolwright runs decide " (shown(&self.run.id)) @if several { " --call ID" } " --approve" }
+                    " or " code { "--deny REASON" } ", with " code { "--journal FOLDER" } " if the journal is not in the default folder. "
                     "The run goes on when its program drives it again."
                 }
             }
