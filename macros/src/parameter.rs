@@ -118,6 +118,11 @@ impl Parameter {
                     Some((name, held)) if name == "Arc" && held.len() == 1 => held[0],
                     _ => inner,
                 };
+                // `&mut Db` is lent as `&Db`.
+                let lent = match types::bare(lent) {
+                    Type::Reference(reference) => &*reference.elem,
+                    _ => lent,
+                };
                 let shown = lent.to_token_stream();
                 faults.at(ty, format!("the context lends its values: write `&{shown}`"));
                 None

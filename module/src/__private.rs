@@ -83,7 +83,9 @@ pub trait ToolError {
     message = "`{Self}` cannot be a parameter that a model writes",
     label = "`{Self}` does not implement `Serialize`, `Deserialize` and `JsonSchema`",
     note = "if the model writes this value, put `#[data]` above the definition of `{Self}`",
-    note = "if the program supplies it, write `#[context]` before the parameter, with the type `&{Self}`"
+    note = "if the program supplies it, write `#[context]` before the parameter, with the type `&{Self}`",
+    note = "for a type of another crate, turn on the features of that crate and of `schemars` that \
+            implement these traits, or wrap it in a type with `#[data]`"
 )]
 pub trait Argument {
     /// The length of an empty array. A type that names it is checked before the bodies of functions.
@@ -98,7 +100,9 @@ impl<T: Serialize + DeserializeOwned + JsonSchema> Argument for T {}
     message = "`{Self}` cannot be the output of a tool",
     label = "`{Self}` does not implement `Serialize`, `Deserialize` and `JsonSchema`",
     note = "put `#[data]` above the definition of `{Self}`",
-    note = "the attribute does not recognise an alias of a `Result`: write `Result<…>` itself"
+    note = "the attribute does not recognise an alias of a `Result`: write `Result<…>` itself",
+    note = "for a type of another crate, turn on the features of that crate and of `schemars` that \
+            implement these traits, or wrap it in a type with `#[data]`"
 )]
 pub trait Output {
     /// The length of an empty array.
@@ -129,7 +133,9 @@ impl<T> NoResult for Whole<T> {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a field of a type with `#[data]`",
     label = "`{Self}` does not implement all traits that `#[data]` derives",
-    note = "put `#[data]` above the definition of `{Self}` too"
+    note = "put `#[data]` above the definition of `{Self}` too",
+    note = "for a type of another crate, turn on the features of that crate and of `schemars` that \
+            implement these traits, or wrap it in a type with `#[data]`"
 )]
 pub trait Field {
     /// The length of an empty array.

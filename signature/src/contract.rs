@@ -127,8 +127,9 @@ impl Contract {
     ///
     /// - [`ContractError::Name`] means that providers do not accept the name, or that a generic
     ///   type keeps the name that all its instances share.
-    /// - [`ContractError::Schema`] means that the schema is not valid, or that the input is not an
-    ///   object (such as an enum or a list: put it in a field of a struct).
+    /// - [`ContractError::Schema`] means that the schema is not valid, that the input is not an
+    ///   object (such as an enum or a list: put it in a field of a struct), or that an attribute
+    ///   cannot be meant: bounds that no value fits, or a default that breaks the rules of its field.
     pub fn of<S: Signature>() -> Result<Self> {
         let own_name = S::name();
         // Only at the end: a type inside an impl has angle brackets in its path. Only computed
@@ -699,6 +700,7 @@ fn prepare(schema: &mut Value, side: Side, typed: bool) -> Checked {
     }
     schema::plain_definitions(schema);
     if typed {
+        schema::check_attributes(schema)?;
         say_one_of(schema);
     }
     Ok(())

@@ -16,10 +16,13 @@
 //! graph:         Node { shape: Struct, types: OBJECT, … }    what every later step decides by
 //! ```
 //!
+//! `attributes` checks the schemas of Rust types for rules that cannot be meant.
+//!
 //! The first three steps change the public schema of a contract, the others do not. [`keywords`] is
 //! the table of keywords for all of them, [`types`] the set of JSON types, and [`media`] finds the
 //! fields that hold images and the like.
 
+mod attributes;
 mod check;
 mod fold;
 pub(crate) mod graph;
@@ -37,6 +40,7 @@ use schemars::generate::{Contract as Direction, SchemaSettings};
 use schemars::transform::{RecursiveTransform, Transform};
 use serde_json::{Map, Value, json};
 
+pub(crate) use self::attributes::check_attributes;
 pub(crate) use self::check::check;
 pub(crate) use self::keywords::{DEFINITIONS, Keywords, below, below_mut, path_below};
 use self::keywords::{items, text};

@@ -432,3 +432,36 @@ fn doc_comments_of_types_and_fields_are_descriptions() {
     assert_eq!(properties["status"]["description"], "Only documents with this status.");
     assert_eq!(properties["place"]["description"], "Where to look.");
 }
+
+/// An attribute that cannot be meant is an error at the start, not a call that can never be right.
+#[test]
+fn attributes_that_cannot_be_meant_are_errors() {
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Empty {
+        #[schemars(range(min = 5, max = 1))]
+        days: u8,
+    }
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Inner {
+        inner: Vec<Empty>,
+    }
+    fn twenty() -> u8 {
+        20
+    }
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Default {
+        #[serde(default = "twenty")]
+        #[schemars(range(max = 12))]
+        days: u8,
+    }
+    let said = [
+        Contract::of_input::<Empty>("take", "").unwrap_err().to_string(),
+        Contract::of_input::<Inner>("take", "").unwrap_err().to_string(),
+        Contract::of_input::<Default>("take", "").unwrap_err().to_string(),
+    ];
+    insta::assert_snapshot!(said.join("\n"), @"
+    the input schema of `take` cannot be used at $.days: `minimum` is 5 and `maximum` is 1, so no value fits; change one of them
+    the input schema of `take` cannot be used at $.inner[].days: `minimum` is 5 and `maximum` is 1, so no value fits; change one of them
+    the input schema of `take` cannot be used at $.days: the default 20 does not fit the schema of the field; change one of them
+    ");
+}
