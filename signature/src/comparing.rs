@@ -125,6 +125,7 @@ impl Sides<'_> {
             some: false,
             same: same_targets(comes.source(ours), takes.source(theirs)),
             in_part: false,
+            excludes_more: self.comes != self.takes && unions::excludes_more(self.takes),
             known: HashMap::new(),
             held: Vec::new(),
             level: 0,
@@ -219,6 +220,8 @@ struct Comparing<'a> {
     same: HashSet<String>,
     /// Whether the receiver's schema is a part of `allOf`. Reading does not leave out nulls for it.
     in_part: bool,
+    /// Whether a `oneOf` of the receiver may exclude more than its normal form does.
+    excludes_more: bool,
     /// The results of pairs that were compared before, or are being compared.
     known: HashMap<Pair, Known>,
     /// The pairs that are assumed to fit, in the order they were met.
@@ -291,7 +294,7 @@ impl<'a> Comparing<'a> {
         if let Shape::Union(members) = &ours.shape {
             let (one, other) = (self.comes.source(comes), self.takes.source(takes));
             // Members that are compared one by one may overlap.
-            if self.is_one_of(takes) && alike(one, other, &self.same) {
+            if self.is_one_of(takes) && !self.excludes_more && alike(one, other, &self.same) {
                 return !self.leaves_out(comes, takes)
                     || self.differ(|_| ("may have a null that is left out", ONE_OF));
             }

@@ -495,6 +495,11 @@ fn schemas() -> Vec<Value> {
         json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": false}),
         json!({"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "string"}}),
         json!({"type": "object", "patternProperties": {"^a": {"type": "integer"}}, "additionalProperties": false}),
+        json!({"type": "object", "properties": {"a": {"type": "integer"}}, "patternProperties": {"^a": {"minimum": 2}}, "additionalProperties": false}),
+        json!({"type": "object", "unevaluatedProperties": false, "anyOf": [
+            {"properties": {"a": {"type": "integer"}}, "required": ["a"]},
+            {"properties": {"b": {"type": "integer"}}, "required": ["b"]},
+        ]}),
         json!({"type": "object", "additionalProperties": true, "minProperties": 1, "maxProperties": 2}),
         json!({"type": "object", "additionalProperties": {"type": "integer"}, "propertyNames": {"enum": ["a", "b"]}}),
         json!({"type": "object", "properties": {"a": {}, "b": {}}, "dependentRequired": {"a": ["b"]}}),

@@ -1078,6 +1078,26 @@ fn narrowed() -> Vec<(&'static str, Value, Value, Value)> {
             json!({"x-id": "abc"}),
         ),
         (
+            "a declared field that a pattern matches",
+            below(json!({"type": "object", "properties": {"a": {"type": "integer"}}})),
+            below(json!({
+                "type": "object", "properties": {"a": {"type": "integer"}},
+                "patternProperties": {"^a": {"maximum": 1}},
+            })),
+            json!({"v": {"a": 5}}),
+        ),
+        (
+            "fields of several members",
+            below(json!({"anyOf": [
+                {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]},
+            ]})),
+            below(json!({"unevaluatedProperties": false, "anyOf": [
+                {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
+                {"type": "object", "properties": {"b": {"type": "integer"}}, "required": ["b"], "maxProperties": 1},
+            ]})),
+            json!({"v": {"a": 1, "b": 1}}),
+        ),
+        (
             "rules beside listed lists",
             below(json!({"type": "array", "enum": [[1], [2, 3]]})),
             below(json!({"type": "array", "enum": [[1], [2, 3]], "maxItems": 1})),
@@ -1236,4 +1256,34 @@ fn unevaluated_properties_hold_at_each_level_of_a_tree() {
     let circle = contract(circle);
     circle.read::<Value>(r#"{"v":{}}"#).unwrap();
     assert!(circle.read::<Value>(r#"{"v":{"x":1}}"#).is_err());
+}
+
+/// Reading infers a type for a member without one, and moves `unevaluatedProperties` into the members.
+/// For a validator, the members overlap more.
+#[test]
+fn a_one_of_that_excludes_more_than_reading_does_is_reported() {
+    let a = || json!({"type": "object", "properties": {"a": {"type": "integer"}}});
+    let b =
+        || json!({"type": "object", "properties": {"b": {"type": "integer"}}, "required": ["b"]});
+    let integer = || json!({"type": "integer"});
+    for (wide, narrow) in [
+        // 1 fits both members.
+        (integer(), json!({"oneOf": [integer(), {"prefixItems": [integer()]}]})),
+        // So does {"b": 1}.
+        (
+            json!({"anyOf": [a(), b()], "unevaluatedProperties": false}),
+            json!({"oneOf": [a(), b()], "unevaluatedProperties": false}),
+        ),
+    ] {
+        let contract = |v: &Value| {
+            let input = json!({"type": "object", "properties": {"v": v}, "required": ["v"]});
+            Contract::dynamic("tool", "", input, None).unwrap()
+        };
+        let breaks = |old: &Value, new: &Value| {
+            let found = ContractChange::between(&[contract(old)], &[contract(new)]);
+            found.iter().any(|change| !change.breaks().is_empty())
+        };
+        assert!(breaks(&wide, &narrow), "{narrow}");
+        assert!(!breaks(&narrow, &narrow), "{narrow}");
+    }
 }

@@ -100,9 +100,11 @@ fn chosen<'a>(waiting: &'a [Approval], call: Option<&str>) -> Result<&'a Approva
     match (found.next(), found.next(), call) {
         (Some(asked), None, _) => Ok(asked),
         (None, _, None) => Err("the run does not wait for a decision".to_owned()),
-        (None, _, Some(call)) => {
-            Err(format!("the run does not wait for the call {}; it waits for:{}", visible(call), list()))
-        }
+        (None, _, Some(call)) => Err(format!(
+            "the run does not wait for the call {}; it waits for:{}",
+            visible(call),
+            list()
+        )),
         (Some(_), Some(_), _) => {
             Err(format!("the run waits for several calls; choose one with --call:{}", list()))
         }

@@ -155,7 +155,11 @@ async fn a_decision_is_recorded_for_the_program_that_drives_the_run() {
     fails(&[], 2, "--approve|--edit <JSON>|--deny <REASON>");
     fails(&["--approve", "--deny", "No."], 2, "cannot be used with");
     fails(&["--approve"], 1, "waits for several calls; choose one with --call:\n  c2: pay_back {");
-    fails(&["--approve", "--call", "c9"], 1, "does not wait for the call c9; it waits for:\n  c2: ");
+    fails(
+        &["--approve", "--call", "c9"],
+        1,
+        "does not wait for the call c9; it waits for:\n  c2: ",
+    );
     fails(&["--edit", r#"{"order": 1042}"#, "--call", "c2"], 1, "$.amount: this field is missing");
     let edit = r#"{"order":1042,"amount":20.0,"reason":"Two hinges broke."}"#;
     let edited = decide(&["--edit", edit, "--call", "c2"]);

@@ -119,7 +119,10 @@ async fn decisions_repairs_and_waiting_calls_are_shown() {
     }
     world.waiting("waiting").await;
     let waiting = text(&page(&world.journal, "waiting", None).unwrap());
-    assert!(waiting.contains("pay_back (call c2 ) waits for approval: it cannot be undone."), "{waiting}");
+    assert!(
+        waiting.contains("pay_back (call c2 ) waits for approval: it cannot be undone."),
+        "{waiting}"
+    );
     assert!(waiting.contains("toolwright runs decide waiting --call ID --approve"), "{waiting}");
     world.decided().await;
     let decided = text(&page(&world.journal, "decided", None).unwrap());

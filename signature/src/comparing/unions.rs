@@ -19,7 +19,8 @@ use crate::reading::fit_check::{Fits, number, text};
 use crate::reading::pattern::Pattern;
 
 use crate::schema::graph::{Id, Node, Shape};
-use crate::schema::keywords::{Keywords, text as text_of};
+use crate::schema::keywords::{Keywords, below, items, keyword as known, text as text_of};
+use crate::schema::pointer_of;
 use crate::schema::types::Types;
 
 impl<'a> Comparing<'a> {
@@ -62,7 +63,7 @@ impl<'a> Comparing<'a> {
         let graph = &self.takes.graph;
         let meant = members.iter().filter(|id| graph.node(**id).types.meets(own));
         let meant: Vec<Id> = meant.copied().collect();
-        self.is_one_of(takes) && Overlap::new(self.takes, false).any(&meant)
+        self.is_one_of(takes) && (self.excludes_more || Overlap::new(self.takes, false).any(&meant))
     }
 
     /// Checks that for each type some member accepts all sent values.
@@ -180,7 +181,8 @@ impl<'a> Comparing<'a> {
                 };
                 let mut others = members.iter().enumerate().filter(|(i, _)| *i != first);
                 return !self.is_one_of(takes)
-                    || others.all(|(_, member)| self.refuses(*member, value, hops - 1));
+                    || !self.excludes_more
+                        && others.all(|(_, member)| self.refuses(*member, value, hops - 1));
             }
             _ => {}
         }
@@ -208,6 +210,41 @@ impl Comparing<'_> {
             _ => !is_large(value) && !graph.takes(takes, value),
         }
     }
+}
+
+/// Whether a `oneOf` in a schema may exclude more values than its normal form: a member without a
+/// type accepts values of all types, where the normal form infers one, and beside
+/// `unevaluatedProperties` a member accepts fields that the normal form excludes in it.
+pub(super) fn excludes_more(root: &Value) -> bool {
+    let (mut waiting, mut has_one_of, mut has_rest) = (vec![root], false, false);
+    while let Some(schema) = waiting.pop() {
+        let Some(map) = schema.as_object() else { continue };
+        has_rest |= map.contains_key("unevaluatedProperties");
+        let members = items(map, "oneOf");
+        has_one_of |= map.contains_key("oneOf");
+        if (has_one_of && has_rest) || members.into_iter().any(|one| !has_own_type(root, one, HOPS))
+        {
+            return true;
+        }
+        waiting.extend(below(map).into_iter().map(|(_, _, schema)| schema));
+    }
+    false
+}
+
+/// Whether the normal form infers no type for a schema.
+fn has_own_type(root: &Value, schema: &Value, hops: usize) -> bool {
+    let Some(map) = schema.as_object().filter(|_| hops > 0) else { return hops > 0 };
+    let fits = |part: &Value| has_own_type(root, part, hops - 1);
+    if ["type", "enum", "const"].iter().any(|keyword| map.contains_key(*keyword)) {
+        return true;
+    }
+    let target = map.get("$ref").and_then(|to| root.pointer(&pointer_of(root, to)?));
+    let about = |of: Types| of != Types::NONE && of != Types::ALL;
+    target.is_some_and(fits)
+        || items(map, "allOf").any(fits)
+        || ["anyOf", "oneOf"].iter().any(|union| map.contains_key(*union) && items(map, union).all(fits))
+        // Without a rule for one type, it accepts all types in the normal form too.
+        || !map.keys().any(|keyword| known(keyword).is_some_and(|known| about(known.of)))
 }
 
 /// Whether the check of a value could end at its limit of work, which is no answer.

@@ -203,8 +203,10 @@ impl<'a> Normal<'a> {
 
     /// Returns an object with `additionalProperties`, if it has none.
     ///
-    /// A union is closed in each member, because the normal form has nothing beside a union. Instead
-    /// of the target of a reference, a further definition is closed: it may contain itself.
+    /// A union is closed in each member, because the normal form has nothing beside a union. A value
+    /// that fits several members of an `anyOf` may have the fields of all of them, so these together are
+    /// further members. Instead of the target of a reference, a further definition is closed: it may
+    /// contain itself.
     fn closed(&mut self, schema: Value, rest: &Value, path: &str) -> Checked<Value> {
         self.spend(path)?;
         let Value::Object(mut map) = schema else {
@@ -216,7 +218,11 @@ impl<'a> Normal<'a> {
             return Ok(map.into());
         }
         for keyword in ["anyOf", "oneOf"] {
-            if let Some(Value::Array(members)) = map.get_mut(keyword).map(Value::take) {
+            if let Some(Value::Array(mut members)) = map.get_mut(keyword).map(Value::take) {
+                if keyword == "anyOf" {
+                    let together = self.together(&members, path);
+                    members.extend(together);
+                }
                 let members = members.into_iter().map(|member| self.closed(member, rest, path));
                 map.insert(keyword.to_owned(), members.collect::<Checked<Vec<_>>>()?.into());
                 return Ok(map.into());
@@ -224,6 +230,21 @@ impl<'a> Normal<'a> {
         }
         map.entry("additionalProperties").or_insert_with(|| rest.clone());
         Ok(map.into())
+    }
+
+    /// Returns the schemas of values that fit several members of a union. Of a union with many members,
+    /// and for members that cannot be merged, there are none.
+    fn together(&mut self, members: &[Value], path: &str) -> Vec<Value> {
+        /// Maximum number of members. Their number of combinations grows fast.
+        const MOST: u32 = 4;
+        let count = u32::try_from(members.len()).ok().filter(|count| *count <= MOST).unwrap_or(0);
+        let several = (1_u32..1 << count).filter(|set| set.count_ones() > 1);
+        let several = several.filter_map(|set| {
+            let chosen = members.iter().enumerate().filter(|(at, _)| set >> at & 1 == 1);
+            let all = chosen.map(|(_, member)| member.clone());
+            all.map(Ok).reduce(|a, b| self.merge(a?, b?, path)).and_then(Checked::ok)
+        });
+        several.filter(|together| *together != Value::Bool(false)).collect()
     }
 
     /// Returns the reference to a definition that has a rule for its undeclared fields.

@@ -24,6 +24,7 @@ use super::super::types::{Types, type_name};
 use super::Normal;
 use super::merge::{types, union_of};
 use crate::error::{Checked, SchemaFault, refuse};
+use crate::reading::pattern::Pattern;
 
 impl Normal<'_> {
     /// Returns the normal form of a merged schema.
@@ -97,6 +98,7 @@ impl Normal<'_> {
             return Ok(false.into());
         }
         one_type(&mut map);
+        self.matching_patterns(&mut map, path);
         if !object(&mut map) {
             return Ok(false.into());
         }
@@ -105,6 +107,30 @@ impl Normal<'_> {
             map.insert("maxItems".into(), 0.into());
         }
         self.split(map, path)
+    }
+
+    /// Merges the schema of each declared field with those of the patterns that its name matches: both
+    /// apply to the field.
+    ///
+    /// ```text
+    /// {"properties": {"a1": {"type": "integer"}}, "patternProperties": {"^a": {"minimum": 1}}}
+    /// → {"properties": {"a1": {"type": "integer", "minimum": 1}}, "patternProperties": …}
+    /// ```
+    /// Two schemas that cannot be merged, because one contains itself, stay as they are.
+    fn matching_patterns(&mut self, map: &mut Keywords, path: &str) {
+        let Some(Value::Object(patterns)) = map.get("patternProperties") else { return };
+        let patterns: Vec<_> =
+            patterns.iter().map(|(text, schema)| (Pattern::new(text), schema.clone())).collect();
+        let Some(fields) = map.get_mut("properties").and_then(Value::as_object_mut) else { return };
+        for (name, field) in fields {
+            let is_match = |pattern: &Pattern| pattern.is_known() && pattern.is_match(name);
+            for (_, schema) in patterns.iter().filter(|(pattern, _)| is_match(pattern)) {
+                let below = format!("{path}.{name}");
+                if let Ok(both) = self.merge_parts(field.clone(), schema.clone(), &below) {
+                    *field = both;
+                }
+            }
+        }
     }
 
     /// Splits a schema into one member for each type, if objects or lists are beside other types.

@@ -44,7 +44,7 @@ impl Normal<'_> {
     }
 
     /// Returns the normal form of values that fit both.
-    fn merge_parts(&mut self, a: Value, b: Value, path: &str) -> Checked<Value> {
+    pub(super) fn merge_parts(&mut self, a: Value, b: Value, path: &str) -> Checked<Value> {
         let both = self.merge(a, b, path)?;
         self.finish(both, path)
     }
@@ -186,6 +186,8 @@ impl Normal<'_> {
         if !rest.is_empty()
             && let Some(all) = a.entry("allOf").or_insert_with(|| json!([])).as_array_mut()
         {
+            // A rule may be merged twice.
+            rest.retain(|rule| !all.contains(rule));
             all.extend(rest);
         }
         Ok(a.into())
