@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -61,7 +61,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal in a folder. The folder is created if it does not exist.
+    /// Opens the journal in a folder. A folder that does not exist is created for this user only,
+    /// because a journal contains prompts and results.
     ///
     /// # Errors
     ///
@@ -70,7 +71,10 @@ impl Journal {
         let folder = folder.as_ref();
         let failed = |error| JournalError::io(folder, error);
         if !folder.is_dir() {
-            fs::create_dir_all(folder).map_err(failed)?;
+            let mut builder = DirBuilder::new();
+            #[cfg(unix)]
+            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+            builder.recursive(true).create(folder).map_err(failed)?;
             if let Some(above) = folder.parent().filter(|above| !above.as_os_str().is_empty()) {
                 file::sync_folder(above).map_err(failed)?;
             }

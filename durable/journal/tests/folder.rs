@@ -263,3 +263,18 @@ async fn a_folder_that_must_not_be_written_can_be_listed() {
     }
     allow(folder.path(), 0o755);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_new_folder_is_for_this_user_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = folder();
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let new = folder.path().join("a/b");
+    Journal::open(&new).unwrap();
+    assert_eq!((mode(&new), mode(&folder.path().join("a"))), (0o700, 0o700));
+    // The permissions of a folder that exists are its owner's choice.
+    fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).unwrap();
+    Journal::open(&new).unwrap();
+    assert_eq!(mode(&new), 0o755);
+}
