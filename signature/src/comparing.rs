@@ -144,6 +144,11 @@ impl Sides<'_> {
             None => comparing.fit(ours, Types::ALL, theirs),
         };
         let Comparing { mut found, left, .. } = comparing;
+        if found.is_empty() && self.comes != self.takes && unions::is_closed_one_of(self.takes) {
+            let words = ["may fit several alternatives", unions::CLOSED_ONE_OF].map(str::to_owned);
+            let [comes, takes] = words;
+            found.push(difference(self.side, "$".to_owned(), comes, takes));
+        }
         // Never empty unless it was shown that all values fit.
         if left == 0 || !fits && found.is_empty() {
             let words = ["could not be compared in full", "is too large to be compared in full"];

@@ -43,14 +43,14 @@ fn each_change_is_one_line_and_says_whom_it_breaks() {
     let new = search("Search documents.", fields, Some(output));
     let other = |name| Contract::dynamic(name, "", json!({"type": "object"}), None).unwrap();
     insta::assert_snapshot!(between(&[other("gone"), old()], &[new, other("come")]), @r"
-    gone: BREAKS inputs, outputs, stored runs: is removed
+    gone: BREAKS models' calls, callers' outputs, stored runs: is removed
     search: has another description
-    search: BREAKS inputs, stored runs: input $.query: before may have any number of characters, now takes at most 80
-    search: BREAKS inputs, stored runs: input $.day: before may be any string, now takes only a date like 2026-11-21
-    search: input $.limit: before takes at most 100, now may be as high as 200
-    search: input $.year: before does not name it, now may have this field
-    search: BREAKS outputs: output $.titles: before is required, now may be missing
-    search: output $.titles: before may have any number of items, now takes at most 9
+    search: BREAKS models' calls, stored runs: input $.query: before: may have any number of characters; now: takes at most 80
+    search: BREAKS models' calls, stored runs: input $.day: before: may be any string; now: takes only a date like 2026-11-21
+    search: input $.limit: before: takes at most 100; now: may be as high as 200
+    search: input $.year: before: does not name it; now: may have this field
+    search: BREAKS callers' outputs: output $.titles: before: is required; now: may be missing
+    search: output $.titles: before: may have any number of items; now: takes at most 9
     come: is new
     ");
 }
@@ -80,7 +80,7 @@ fn an_output_schema_may_come_and_not_go() {
     let with =
         search("Search.", json!({"query": {"type": "string"}}), Some(json!({"type": "integer"})));
     insta::assert_snapshot!(between(from_ref(&without), from_ref(&with)), @r"search: the output has a schema now");
-    insta::assert_snapshot!(between(&[with], &[without]), @r"search: BREAKS outputs: output $: before takes an integer, now has no output schema");
+    insta::assert_snapshot!(between(&[with], &[without]), @r"search: BREAKS callers' outputs: output $: before: takes an integer; now: has no output schema");
 }
 
 #[test]
@@ -99,9 +99,9 @@ fn contracts_that_are_not_those_of_the_file_fail_with_a_list() {
     insta::assert_snapshot!(said(&[new], &file), @r"
     the contracts are not those of FOLDER/contracts.json: changes: 4, breaking: 3
       search: has another description
-      search: BREAKS inputs, stored runs: input $.limit: before may have this field, now does not name it
-      search: BREAKS inputs, stored runs: input $.day: before may have this field, now does not name it
-      search: BREAKS outputs: output $: before takes an object with `titles`, now has no output schema
+      search: BREAKS models' calls, stored runs: input $.limit: before: may have this field; now: does not name it
+      search: BREAKS models' calls, stored runs: input $.day: before: may have this field; now: does not name it
+      search: BREAKS callers' outputs: output $: before: takes an object with `titles`; now: has no output schema
     if they are intended, run the test with TOOLWRIGHT_ACCEPT=1 and commit the file
     ");
     insta::assert_snapshot!(said(&[old()], &folder.join("missing.json")), @r"FOLDER/missing.json cannot be read: No such file or directory (os error 2); if there is no such file yet, run the test with TOOLWRIGHT_ACCEPT=1, which writes it");

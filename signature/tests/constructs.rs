@@ -446,7 +446,9 @@ fn closed(root: &Value, schema: &Value) -> Value {
         let silent = (says("properties") || says("patternProperties"))
             && !says("additionalProperties")
             && !says("unevaluatedProperties");
+        let alone = parts.len() == 1;
         let without = |part: Value| match part {
+            part if alone => part,
             Value::Object(mut part) => {
                 // The schema itself has them too.
                 for word in ["unevaluatedProperties", "unevaluatedItems", "dependentSchemas"] {

@@ -10,12 +10,11 @@ use super::sources::Version;
 use super::versions::{Changed, Comparison, Gone};
 use crate::show::visible;
 
-/// The sides that depend on a contract: its key in JSON, the promise to it, and the column in a
-/// table.
-const SIDES: [(Dependent, &str, &str, &str); 3] = [
-    (Dependent::Inputs, "inputs", "what models wrote before still reads", "models' calls"),
-    (Dependent::Outputs, "outputs", "what callers expect still comes", "callers' outputs"),
-    (Dependent::StoredRuns, "stored_runs", "stored runs with an open call go on", "stored runs"),
+/// The sides that depend on a contract: its key in JSON, and the promise to it.
+const SIDES: [(Dependent, &str, &str); 3] = [
+    (Dependent::Inputs, "inputs", "calls that models wrote before are still valid"),
+    (Dependent::Outputs, "outputs", "callers still get the outputs that they expect"),
+    (Dependent::StoredRuns, "stored_runs", "stored runs with an open call can continue"),
 ];
 
 /// The report of a comparison.
@@ -40,7 +39,7 @@ impl Report<'_> {
             if one.is_removed() || one.is_added() || one.is_unknown() {
                 continue;
             }
-            for (dependent, _, promise, _) in SIDES {
+            for (dependent, _, promise) in SIDES {
                 if !one.breaks_somebody() {
                     continue;
                 }
@@ -80,7 +79,7 @@ impl Report<'_> {
         let mut text = format!("### Contracts: {}\n", self.summary());
         let listed: Vec<_> = self.in_order().collect();
         if !listed.is_empty() {
-            let [inputs, outputs, stored] = SIDES.map(|(_, _, _, column)| column);
+            let [inputs, outputs, stored] = SIDES.map(|(dependent, ..)| dependent);
             let _ = writeln!(text, "\n| contract | {inputs} | {outputs} | {stored} | |");
             text.push_str("|---|---|---|---|---|\n");
         }
@@ -152,9 +151,8 @@ impl Report<'_> {
         let others = all.len() - breaking - added;
         let mut text = format!("{breaking} breaking");
         if breaking > 0 {
-            let sides = SIDES.map(|(dependent, _, _, column)| {
-                format!("{column} {}", comparison.count(dependent))
-            });
+            let sides =
+                SIDES.map(|(dependent, ..)| format!("{dependent} {}", comparison.count(dependent)));
             let _ = write!(text, " ({})", sides.join(", "));
         }
         let unchanged = comparison.unchanged;

@@ -147,7 +147,7 @@ fn hints(before: &Map<String, Value>, now: &Map<String, Value>) -> Vec<String> {
         .filter(|name| before.get(*name) != now.get(*name))
         .map(|name| {
             let (before, now) = (shown(before.get(name)), shown(now.get(name)));
-            format!("`{name}`: before {before}, now {now}")
+            format!("`{name}`: before: {before}; now: {now}")
         })
         .collect()
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use toolwright_journal::home::Entry;
 use toolwright_journal::{Journal, JournalError, RunStatus};
 use toolwright_module::budget::Budget;
 use toolwright_module::error::Stage;
@@ -132,6 +133,10 @@ async fn a_refused_task_has_failed() {
         let run = journal.run("run").unwrap();
         // The start, the reply and the failure, once.
         assert_eq!((run.status, run.records), (RunStatus::Failed, 3));
+        let entries = journal.entries("run").unwrap();
+        let Some((_, Entry::Failed(failed))) = entries.last() else { panic!("no end") };
+        // The conversation of a run that has ended is kept, as for one with a result.
+        assert_eq!(failed.finished["history"][1]["parts"][0]["text"], "No.");
     }
 }
 

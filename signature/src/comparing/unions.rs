@@ -212,18 +212,29 @@ impl Comparing<'_> {
     }
 }
 
+/// The receiver's words for a schema of [`is_closed_one_of`].
+pub(super) const CLOSED_ONE_OF: &str =
+    "takes exactly one of several, beside `unevaluatedProperties`, which cannot be compared";
+
+/// Whether a schema has both `oneOf` and `unevaluatedProperties`. The normal form moves the latter
+/// into the members, which then exclude each other where the schema's own members do not.
+pub(super) fn is_closed_one_of(root: &Value) -> bool {
+    let has = |keyword: &str| any_schema(root, |map| map.contains_key(keyword));
+    has("oneOf") && has("unevaluatedProperties")
+}
+
 /// Whether a `oneOf` in a schema may exclude more values than its normal form: a member without a
-/// type accepts values of all types, where the normal form infers one, and beside
-/// `unevaluatedProperties` a member accepts fields that the normal form excludes in it.
+/// type accepts values of all types, where the normal form infers one.
 pub(super) fn excludes_more(root: &Value) -> bool {
-    let (mut waiting, mut has_one_of, mut has_rest) = (vec![root], false, false);
+    any_schema(root, |map| items(map, "oneOf").any(|one| !has_own_type(root, one, HOPS)))
+}
+
+/// Whether some schema in another one fits.
+fn any_schema(root: &Value, fits: impl Fn(&Keywords) -> bool) -> bool {
+    let mut waiting = vec![root];
     while let Some(schema) = waiting.pop() {
         let Some(map) = schema.as_object() else { continue };
-        has_rest |= map.contains_key("unevaluatedProperties");
-        let members = items(map, "oneOf");
-        has_one_of |= map.contains_key("oneOf");
-        if (has_one_of && has_rest) || members.into_iter().any(|one| !has_own_type(root, one, HOPS))
-        {
+        if fits(map) {
             return true;
         }
         waiting.extend(below(map).into_iter().map(|(_, _, schema)| schema));
@@ -231,7 +242,7 @@ pub(super) fn excludes_more(root: &Value) -> bool {
     false
 }
 
-/// Whether the normal form infers no type for a schema.
+/// Whether a schema has a type of its own, or accepts all types in the normal form too.
 fn has_own_type(root: &Value, schema: &Value, hops: usize) -> bool {
     let Some(map) = schema.as_object().filter(|_| hops > 0) else { return hops > 0 };
     let fits = |part: &Value| has_own_type(root, part, hops - 1);
@@ -242,8 +253,9 @@ fn has_own_type(root: &Value, schema: &Value, hops: usize) -> bool {
     let about = |of: Types| of != Types::NONE && of != Types::ALL;
     target.is_some_and(fits)
         || items(map, "allOf").any(fits)
-        || ["anyOf", "oneOf"].iter().any(|union| map.contains_key(*union) && items(map, union).all(fits))
-        // Without a rule for one type, it accepts all types in the normal form too.
+        || ["anyOf", "oneOf"]
+            .iter()
+            .any(|union| map.contains_key(*union) && items(map, union).all(fits))
         || !map.keys().any(|keyword| known(keyword).is_some_and(|known| about(known.of)))
 }
 

@@ -26,7 +26,7 @@ use crate::error::Side;
 /// let changes = ContractChange::between(&[version(&["to"])?], &[version(&["to", "copy"])?]);
 /// assert_eq!(
 ///     changes[0].to_string(),
-///     "send_letter: BREAKS inputs, stored runs: input $.copy: before may be missing, now is required"
+///     "send_letter: BREAKS models' calls, stored runs: input $.copy: before: may be missing; now: is required"
 /// );
 /// # Ok::<(), toolwright_signature::ContractError>(())
 /// ```
@@ -95,8 +95,8 @@ pub enum Dependent {
 impl fmt::Display for Dependent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Inputs => "inputs",
-            Self::Outputs => "outputs",
+            Self::Inputs => "models' calls",
+            Self::Outputs => "callers' outputs",
             Self::StoredRuns => "stored runs",
         })
     }
@@ -170,7 +170,7 @@ impl fmt::Display for ContractChangeKind {
             Self::WiderOutput(rule) | Self::NarrowerOutput(rule) => (Side::Output, rule),
         };
         let ChangedRule { path, before, now } = rule;
-        write!(f, "{side} {path}: before {before}, now {now}")
+        write!(f, "{side} {path}: before: {before}; now: {now}")
     }
 }
 

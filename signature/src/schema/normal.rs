@@ -234,17 +234,30 @@ impl<'a> Normal<'a> {
 
     /// Returns the schemas of values that fit several members of a union. Of a union with many members,
     /// and for members that cannot be merged, there are none.
+    ///
+    /// A member with a rule of its own for undeclared fields already takes all that it has in common
+    /// with others.
     fn together(&mut self, members: &[Value], path: &str) -> Vec<Value> {
         /// Maximum number of members. Their number of combinations grows fast.
         const MOST: u32 = 4;
+        let members: Vec<&Value> = members.iter().filter(|one| self.is_open(one, path)).collect();
         let count = u32::try_from(members.len()).ok().filter(|count| *count <= MOST).unwrap_or(0);
         let several = (1_u32..1 << count).filter(|set| set.count_ones() > 1);
         let several = several.filter_map(|set| {
             let chosen = members.iter().enumerate().filter(|(at, _)| set >> at & 1 == 1);
-            let all = chosen.map(|(_, member)| member.clone());
+            let all = chosen.map(|(_, member)| (*member).clone());
             all.map(Ok).reduce(|a, b| self.merge(a?, b?, path)).and_then(Checked::ok)
         });
         several.filter(|together| *together != Value::Bool(false)).collect()
+    }
+
+    /// Whether a schema has no rule for undeclared fields.
+    fn is_open(&mut self, schema: &Value, path: &str) -> bool {
+        let target = match schema["$ref"].as_str() {
+            Some(reference) => self.inlined(reference, path),
+            None => Ok(schema.clone()),
+        };
+        target.is_ok_and(|target| target.get("additionalProperties").is_none())
     }
 
     /// Returns the reference to a definition that has a rule for its undeclared fields.
