@@ -2,11 +2,13 @@
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use serde_json::json;
 use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
 use toolwright_cli::contract::ContractArgs;
 use toolwright_cli::runs::RunsArgs;
 use toolwright_cli::{
@@ -92,6 +94,12 @@ impl Command {
     }
 }
 
+/// The exit code after SIGTERM and SIGHUP.
+const TERMINATED: u8 = 143;
+
+/// The time that a command has to drop its run after such a signal.
+const DROP_TIME: Duration = Duration::from_secs(2);
+
 fn main() -> ExitCode {
     let Args { command } = Args::parse();
     let json = command.is_json();
@@ -108,12 +116,22 @@ fn main() -> ExitCode {
         Err(error) => return failed(&error),
     };
     let serves = matches!(&command, Command::Mcp(mcp) if mcp.serves());
+    let (signal, signalled) = oneshot::channel();
+    // A server ends its calls first.
+    if !serves {
+        runtime.spawn(async {
+            terminated().await;
+            let _ = signal.send(());
+            // The command may be in a blocking read of a pipe, which nothing interrupts.
+            tokio::time::sleep(DROP_TIME).await;
+            std::process::exit(TERMINATED.into());
+        });
+    }
     let ended = runtime.block_on(async {
         tokio::select! {
             ended = command.run() => ended,
-            // This drops the run, which also ends the servers that it started. A server ends its
-            // calls first.
-            () = terminated(), if !serves => Ok(ExitCode::from(143)),
+            // This drops the run, which also ends the servers that it started.
+            Ok(()) = signalled => Ok(ExitCode::from(TERMINATED)),
         }
     });
     // A read from a terminal cannot be cancelled.

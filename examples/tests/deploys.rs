@@ -1,5 +1,5 @@
 //! Runs that two versions of a program drive: the old one begins them and is cut off, and the new one
-//! goes on.
+//! continues.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -82,7 +82,7 @@ impl Table {
             asked => format!("asks about {}, then ", asked.join(" and ")),
         };
         if ran.code == Some(0) {
-            return format!("{asks}goes on");
+            return format!("{asks}continues");
         }
         let error = ran.stderr.lines().find_map(|line| line.strip_prefix("Error: ")).unwrap();
         let known = self.errors.iter().position(|known| known == error);

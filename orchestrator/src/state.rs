@@ -361,8 +361,11 @@ impl RunState {
                         result.as_ref().is_none_or(|result| result.id == call.id)
                     })
             }
-            // The call that ended a typed run has no result.
-            Phase::Done(_) => open.len() <= usize::from(self.output.is_some()),
+            // The calls that ended a typed run have no result: one, or several equal ones.
+            Phase::Done(_) => {
+                self.output.is_some() && open.iter().all(|call| call.name == Contract::FINISH)
+                    || open.is_empty()
+            }
             Phase::Model | Phase::LastWord { .. } => open.is_empty(),
         };
         if fits { Ok(()) } else { corrupt("the last reply and its results do not match") }

@@ -168,8 +168,10 @@ impl Change {
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |all: &[Difference]| {
-            let all: Vec<String> = all.iter().map(ToString::to_string).collect();
-            all.join("; ")
+            let all = all.iter().map(|Difference { side, path, ours, theirs, .. }| {
+                format!("{side} {path}: before: {ours}; now: {theirs}")
+            });
+            all.collect::<Vec<_>>().join("; ")
         };
         match self {
             Self::Reworded { tool } => write!(f, "`{tool}`: changed, and still fits"),

@@ -112,7 +112,7 @@ fn a_deploy_is_compared_by_contracts_and_refused_only_for_open_calls() {
       without contracts: the tools changed
     required field: error: the open call `2` of the stored run does not fit the tool `look` any more; change it with `RunState::with_open_calls`, or start a run with its history: input of `look` does not fit: $.light: this field is missing; expected true or false
       without contracts: error: the open call `2` of the stored run does not fit the tool `look` any more; change it with `RunState::with_open_calls`, or start a run with its history: input of `look` does not fit: $.light: this field is missing; expected true or false
-    a bound that the open call keeps: `look`: input $.place: ours may have any number of characters, theirs takes at most 3
+    a bound that the open call keeps: `look`: input $.place: before: may have any number of characters; now: takes at most 3
       without contracts: the tools changed
     removed, needed: error: the stored run has the open call `2` of the tool `look`, which does not exist; rename it with `RunState::with_renamed`, or start a run with its history; the tools are: tidy, sweep
       without contracts: error: the stored run has the open call `2` of the tool `look`, which does not exist; rename it with `RunState::with_renamed`, or start a run with its history; the tools are: tidy, sweep
@@ -305,7 +305,7 @@ async fn a_typed_run_is_resumed_with_the_output_of_today() {
     let (model, asked) = replies([finish("2", r#"{"rooms": 3, "floors": 1}"#)]);
     let now = ReAct::<CountRooms>::new(model, [look()]).unwrap();
     let Resumed { mut run, changes, .. } = now.resume(state(&stored)).unwrap();
-    insta::assert_snapshot!(changes[0], @"the output: output $.floors: ours has no such field, theirs is required");
+    insta::assert_snapshot!(changes[0], @"the output: output $.floors: before: has no such field; now: is required");
     let finished = now.drive(&mut run, &soon()).await.unwrap();
     assert_eq!(finished.answer, Rooms { rooms: 3, floors: 1 });
     let request = &asked.requests()[0];

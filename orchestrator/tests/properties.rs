@@ -129,10 +129,10 @@ fn play(typed: bool, limit: u32, script: Vec<Reply>, fails: Vec<bool>, reversed:
                 let read = accepted.then(|| contract.read_output::<Rooms>(&result.answer));
                 match read {
                     Some(Err(fault)) => {
-                        assert_eq!(open.len(), 1, "the rejected `finish`");
+                        assert!(!open.is_empty(), "the rejected `finish`");
                         StepResult::rejected(number, fault.to_string())
                     }
-                    Some(Ok(_)) => return assert_eq!(open.len(), 1, "the accepted `finish`"),
+                    Some(Ok(_)) => return assert!(!open.is_empty(), "the accepted `finish`"),
                     None => return assert!(open.is_empty()),
                 }
             }

@@ -21,6 +21,7 @@
 //! | `lists` | positions and items |
 //! | `objects` | declared and undeclared fields |
 //! | `unions` | members, and listed values one by one |
+//! | `untyped` | schemas without a type, before they get one |
 //! | `descriptions` | nothing: it writes both schemas in words for the report |
 //!
 //! `sent` and `comes` mean the schema of the sender, `accepted` and `takes` that of the receiver.
@@ -33,6 +34,7 @@ mod numbers;
 mod objects;
 mod texts;
 mod unions;
+mod untyped;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -40,6 +42,7 @@ use std::fmt;
 use serde_json::Value;
 
 pub(crate) use self::objects::ABSENT;
+pub(crate) use self::untyped::retyped;
 use crate::error::{Refusal, Side, shortened_path, shown};
 use crate::limits::{ANALYSIS_STEPS, REPORTED, WALK_DEPTH};
 use crate::schema::graph::{Id, Schemas, Shape};
@@ -53,7 +56,7 @@ use crate::wire_shapes::RESULT;
 /// One difference that keeps a contract from replacing another.
 ///
 /// [`Contract::differences`](crate::Contract::differences) finds them. `{}` is one line for a
-/// person: `input $.limit: ours may be missing, theirs is required`.
+/// person: `input $.limit: ours: may be missing; theirs: is required`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Difference {
@@ -71,7 +74,7 @@ pub struct Difference {
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { side, path, ours, theirs } = self;
-        write!(f, "{side} {path}: ours {ours}, theirs {theirs}")
+        write!(f, "{side} {path}: ours: {ours}; theirs: {theirs}")
     }
 }
 
@@ -93,6 +96,9 @@ pub(crate) struct Sides<'a> {
 impl Sides<'_> {
     /// Returns the differences between the sent values and the accepted ones.
     pub(crate) fn differences(&self) -> Vec<Difference> {
+        if self.comes == self.takes {
+            return Vec::new();
+        }
         let lost = |refusal: &Refusal| {
             let words = format!("is not a schema that can be compared: {}", refusal.advice);
             (words, "cannot be compared with it".to_owned())
@@ -125,7 +131,7 @@ impl Sides<'_> {
             some: false,
             same: same_targets(comes.source(ours), takes.source(theirs)),
             in_part: false,
-            excludes_more: self.comes != self.takes && unions::excludes_more(self.takes),
+            excludes_more: untyped::excludes_more(self.takes),
             known: HashMap::new(),
             held: Vec::new(),
             level: 0,
@@ -144,8 +150,8 @@ impl Sides<'_> {
             None => comparing.fit(ours, Types::ALL, theirs),
         };
         let Comparing { mut found, left, .. } = comparing;
-        if found.is_empty() && self.comes != self.takes && unions::is_closed_one_of(self.takes) {
-            let words = ["may fit several alternatives", unions::CLOSED_ONE_OF].map(str::to_owned);
+        if found.is_empty() && untyped::is_closed_one_of(self.takes) {
+            let words = ["may fit several alternatives", untyped::CLOSED_ONE_OF].map(str::to_owned);
             let [comes, takes] = words;
             found.push(difference(self.side, "$".to_owned(), comes, takes));
         }
@@ -407,7 +413,7 @@ impl<'a> Comparing<'a> {
         self.in_part = outer;
         let known = &self.same;
         let equal = |keyword: &str| match (ours.get(keyword), theirs.get(keyword)) {
-            (Some(ours), Some(theirs)) => alike(ours, theirs, known),
+            (Some(ours), Some(theirs)) => alike_below(keyword, ours, theirs, known),
             (ours, theirs) => ours.is_none() && theirs.is_none(),
         };
         let alike = |keyword: &str| match keyword {

@@ -59,24 +59,24 @@ fn a_tool_stands_in_for_itself() {
     zoo::tour(&mut again);
     again.0.dedup();
     insta::assert_snapshot!(again.0.join("\n"), @r"
-    enum_half_hidden: input $.given: ours may be `only_written`, theirs takes one of `both`, `only_read`, `present`
-    enum_half_hidden: output $.result: ours takes one of `both`, `only_read`, `present`, theirs may be `only_written`
-    read_and_written_differ: input $.given.only_read: ours has no such field, theirs is required
-    read_and_written_differ: input $.given.read: ours has no such field, theirs is required
-    read_and_written_differ: input $.given.written: ours has this field, theirs does not name it
-    read_and_written_differ: input $.given.only_written: ours has this field, theirs does not name it
-    read_and_written_differ: output $.only_read: ours is required, theirs has no such field
-    read_and_written_differ: output $.read: ours is required, theirs has no such field
-    read_and_written_differ: input $.only_read: ours has no such field, theirs is required
-    read_and_written_differ: input $.read: ours has no such field, theirs is required
-    read_and_written_differ: input $.written: ours has this field, theirs does not name it
-    read_and_written_differ: input $.only_written: ours has this field, theirs does not name it
-    read_and_written_differ: output $.only_read: ours is required, theirs has no such field
-    read_and_written_differ: output $.read: ours is required, theirs has no such field
-    converted: input $.given.said: ours is an object with `words`, theirs takes a string
-    converted: output $.said: ours takes a string, theirs is an object with `words`
-    converted: input $.said: ours is an object with `words`, theirs takes a string
-    converted: output $.said: ours takes a string, theirs is an object with `words`
+    enum_half_hidden: input $.given: ours: may be `only_written`; theirs: takes one of `both`, `only_read`, `present`
+    enum_half_hidden: output $.result: ours: takes one of `both`, `only_read`, `present`; theirs: may be `only_written`
+    read_and_written_differ: input $.given.only_read: ours: has no such field; theirs: is required
+    read_and_written_differ: input $.given.read: ours: has no such field; theirs: is required
+    read_and_written_differ: input $.given.written: ours: has this field; theirs: does not name it
+    read_and_written_differ: input $.given.only_written: ours: has this field; theirs: does not name it
+    read_and_written_differ: output $.only_read: ours: is required; theirs: has no such field
+    read_and_written_differ: output $.read: ours: is required; theirs: has no such field
+    read_and_written_differ: input $.only_read: ours: has no such field; theirs: is required
+    read_and_written_differ: input $.read: ours: has no such field; theirs: is required
+    read_and_written_differ: input $.written: ours: has this field; theirs: does not name it
+    read_and_written_differ: input $.only_written: ours: has this field; theirs: does not name it
+    read_and_written_differ: output $.only_read: ours: is required; theirs: has no such field
+    read_and_written_differ: output $.read: ours: is required; theirs: has no such field
+    converted: input $.given.said: ours: is an object with `words`; theirs: takes a string
+    converted: output $.said: ours: takes a string; theirs: is an object with `words`
+    converted: input $.said: ours: is an object with `words`; theirs: takes a string
+    converted: output $.said: ours: takes a string; theirs: is an object with `words`
     ");
 }
 
@@ -281,76 +281,76 @@ fn each_change_of_an_input_is_one_line() {
         .collect();
     insta::assert_snapshot!(told.join("\n"), @r##"
     another is required
-      input $.verbose: ours has no such field, theirs is required
+      input $.verbose: ours: has no such field; theirs: is required
     one that may be missing
-      input $.limit: ours may be null, theirs takes an integer
+      input $.limit: ours: may be null; theirs: takes an integer
     a field by another name
-      input $.q: ours has no such field, theirs is required
-      input $.query: ours has this field, theirs takes no such field
+      input $.q: ours: has no such field; theirs: is required
+      input $.query: ours: has this field; theirs: takes no such field
     a field less
-      input $.limit: ours has this field, theirs takes no such field
+      input $.limit: ours: has this field; theirs: takes no such field
     a field by nearly its name
-      input $.limit: ours has this field, theirs calls it `Limit`
+      input $.limit: ours: has this field; theirs: calls it `Limit`
     a field that may be passed over
-      input $.limit: ours has this field, theirs does not name it
+      input $.limit: ours: has this field; theirs: does not name it
     another type
-      input $.query: ours is a string, theirs takes a list
+      input $.query: ours: is a string; theirs: takes a list
     another number
-      input $.limit: ours may be an integer, theirs takes a string
+      input $.limit: ours: may be an integer; theirs: takes a string
     a value less
-      input $.order: ours may be `best`, theirs takes one of `newest`, `oldest`
+      input $.order: ours: may be `best`; theirs: takes one of `newest`, `oldest`
     one value
-      input $.order: ours may be `newest`, theirs takes `best`
+      input $.order: ours: may be `newest`; theirs: takes `best`
     less
-      input $.limit: ours may be as low as 0, theirs takes at least 1
-      input $.limit: ours may be as high as 255, theirs takes at most 50
+      input $.limit: ours: may be as low as 0; theirs: takes at least 1
+      input $.limit: ours: may be as high as 255; theirs: takes at most 50
     steps
-      input $.limit: ours need not be a multiple of 10, theirs takes multiples of 10
+      input $.limit: ours: need not be a multiple of 10; theirs: takes multiples of 10
     no null
-      input $.limit: ours may be null, theirs takes an integer
+      input $.limit: ours: may be null; theirs: takes an integer
     a shorter text
-      input $.query: ours may have any number of characters, theirs takes at most 80
+      input $.query: ours: may have any number of characters; theirs: takes at most 80
     a longer text
-      input $.query: ours may have 0 characters, theirs takes at least 1
+      input $.query: ours: may have 0 characters; theirs: takes at least 1
     a pattern
-      input $.query: ours may be any string, theirs takes only texts that match ^[a-z ]+$
+      input $.query: ours: may be any string; theirs: takes only texts that match ^[a-z ]+$
     a format, which is a hint
       
     fewer items
-      input $.filters: ours may have any number of items, theirs takes at most 3
+      input $.filters: ours: may have any number of items; theirs: takes at most 3
     more items
-      input $.filters: ours may have 0 items, theirs takes at least 1
+      input $.filters: ours: may have 0 items; theirs: takes at least 1
     each item once
-      input $.filters: ours may have an item twice, theirs takes each item once
+      input $.filters: ours: may have an item twice; theirs: takes each item once
     a kind less
-      input $.filters[].name: ours has no such field, theirs is required
-      input $.filters[].kind: ours may be `year`, theirs takes `author`
-      input $.filters[].from: ours has this field, theirs does not name it
-      input $.filters[].to: ours has this field, theirs does not name it
+      input $.filters[].name: ours: has no such field; theirs: is required
+      input $.filters[].kind: ours: may be `year`; theirs: takes `author`
+      input $.filters[].from: ours: has this field; theirs: does not name it
+      input $.filters[].to: ours: has this field; theirs: does not name it
     another kind
-      input $.filters[]: ours may be an object with `kind` `author`, `name`, theirs takes an object with `kind` `writer`, `name` or an object with `kind` `year`
+      input $.filters[]: ours: may be an object with `kind` `author`, `name`; theirs: takes an object with `kind` `writer`, `name` or an object with `kind` `year`
     more of a kind
-      input $.filters[].century: ours has no such field, theirs is required
+      input $.filters[].century: ours: has no such field; theirs: is required
     less of a kind
-      input $.filters[].from: ours may be as low as -2147483648, theirs takes at least 1900
+      input $.filters[].from: ours: may be as low as -2147483648; theirs: takes at least 1900
     whole numbers
-      input $.weights.*: ours is a number, theirs takes an integer
+      input $.weights.*: ours: is a number; theirs: takes an integer
     no further fields
-      input $.weights.*: ours may have any other field, theirs takes no other fields
+      input $.weights.*: ours: may have any other field; theirs: takes no other fields
     names
-      input $.weights.*: ours may have fields whose name is any text, theirs takes fields whose name is one of `a`, `b`
+      input $.weights.*: ours: may have fields whose name is any text; theirs: takes fields whose name is one of `a`, `b`
     few fields
-      input $.weights: ours may have any number of fields, theirs takes at most 2
+      input $.weights: ours: may have any number of fields; theirs: takes at most 2
     many fields
-      input $: ours may have 4 fields, theirs takes at least 5
+      input $: ours: may have 4 fields; theirs: takes at least 5
     one field asks for another
-      input $.verbose: ours may be missing, theirs is required beside `limit`
+      input $.verbose: ours: may be missing; theirs: is required beside `limit`
     a rule
-      input $: ours may break a rule, theirs has `not`, which cannot be compared
+      input $: ours: may break a rule; theirs: has `not`, which cannot be compared
     a condition
-      input $: ours may break a rule, theirs has `if`, `then`, which cannot be compared
+      input $: ours: may break a rule; theirs: has `if`, `then`, which cannot be compared
     leads nowhere
-      input $.query: ours cannot be compared with it, theirs is not a schema that can be compared: the reference "#/$defs/gone" leads nowhere in this schema; put its target under `$defs`
+      input $.query: ours: cannot be compared with it; theirs: is not a schema that can be compared: the reference "#/$defs/gone" leads nowhere in this schema; put its target under `$defs`
     "##);
 }
 
@@ -387,33 +387,33 @@ fn each_change_of_an_output_is_one_line() {
         .collect();
     insta::assert_snapshot!(told.join("\n"), @r#"
 one may be missing
-  output $.total: ours is required, theirs may be missing
+  output $.total: ours: is required; theirs: may be missing
 a field less
-  output $.titles: ours takes a list, theirs may be any value
+  output $.titles: ours: takes a list; theirs: may be any value
 another type
-  output $.titles: ours takes a list, theirs is a string
+  output $.titles: ours: takes a list; theirs: is a string
 items of another type
-  output $.titles[]: ours takes a string, theirs may be an integer
+  output $.titles[]: ours: takes a string; theirs: may be an integer
 null
-  output $.total: ours takes an integer, theirs may be null
+  output $.total: ours: takes an integer; theirs: may be null
 null that is no news
   
 a fraction
-  output $.total: ours takes an integer, theirs is a number
+  output $.total: ours: takes an integer; theirs: is a number
 below zero
-  output $.total: ours takes at least 0, theirs has no lower bound
+  output $.total: ours: takes at least 0; theirs: has no lower bound
 any text for a date
-  output $.day: ours takes only a date like 2026-11-21, theirs may be any string
+  output $.day: ours: takes only a date like 2026-11-21; theirs: may be any string
 another format
-  output $.day: ours takes only a date like 2026-11-21, theirs may be a date-time with zone like 2026-11-21T20:00:00Z
+  output $.day: ours: takes only a date like 2026-11-21; theirs: may be a date-time with zone like 2026-11-21T20:00:00Z
 anything
-  output $.next: ours takes a string or null, theirs may be any value
+  output $.next: ours: takes a string or null; theirs: may be any value
 further fields of any kind
   
 none
-  output $: ours takes an object with `titles`, `total`, theirs has no output schema
+  output $: ours: takes an object with `titles`, `total`; theirs: has no output schema
 a list
-  output $: ours takes an object with `titles`, `total`, theirs is a list
+  output $: ours: takes an object with `titles`, `total`; theirs: is a list
 "#);
 }
 
@@ -431,10 +431,10 @@ fn a_tool_without_an_output_schema_returns_text() {
     assert_eq!(given::<Value>(None), "");
     assert_eq!(given::<()>(None), "");
     assert_eq!(given::<zoo::Ping>(None), "");
-    let says_nothing = "output $: ours takes an integer, theirs has no output schema";
+    let says_nothing = "output $: ours: takes an integer; theirs: has no output schema";
     assert_eq!(given::<i64>(None), says_nothing);
     let says_nothing =
-        "output $: ours takes one of `open`, `in-progress`, `done`, theirs has no output schema";
+        "output $: ours: takes one of `open`, `in-progress`, `done`; theirs: has no output schema";
     assert_eq!(given::<zoo::Status>(None), says_nothing);
 }
 
@@ -447,10 +447,10 @@ fn an_output_that_is_not_an_object_may_stand_in_a_field() {
     assert_eq!(given::<Vec<String>>(wrapped(texts.clone(), json!(["result"]))), "");
     assert_eq!(given::<Vec<String>>(Some(texts.clone())), "");
     assert_eq!(given::<()>(wrapped(json!({"type": "null"}), json!(["result"]))), "");
-    insta::assert_snapshot!(given::<Vec<String>>(wrapped(texts.clone(), json!([]))), @r#"output $.result: ours is required, theirs may be missing"#);
-    insta::assert_snapshot!(given::<Vec<u64>>(wrapped(texts.clone(), json!(["result"]))), @r#"output $.result[]: ours takes an integer, theirs is a string"#);
+    insta::assert_snapshot!(given::<Vec<String>>(wrapped(texts.clone(), json!([]))), @r#"output $.result: ours: is required; theirs: may be missing"#);
+    insta::assert_snapshot!(given::<Vec<u64>>(wrapped(texts.clone(), json!(["result"]))), @r#"output $.result[]: ours: takes an integer; theirs: is a string"#);
     // Ours is an object, and so is what is in it.
-    insta::assert_snapshot!(given::<zoo::Place>(wrapped(texts, json!(["result"]))), @r#"output $.city: ours is required, theirs has no such field"#);
+    insta::assert_snapshot!(given::<zoo::Place>(wrapped(texts, json!(["result"]))), @r#"output $.city: ours: is required; theirs: has no such field"#);
     assert_eq!(given::<zoo::LikeResult>(wrapped(json!({"type": "string"}), json!(["result"]))), "");
 }
 
@@ -901,7 +901,7 @@ fn a_null_that_is_left_out_does_not_count_as_a_field() {
         json!({"type": "object", "properties": fields, "minProperties": 1})
     };
     let found = survive(one(json!(["integer", "null"])), one(json!("integer")));
-    assert_eq!(found, ["input $: ours may have 0 fields, theirs takes at least 1", ""]);
+    assert_eq!(found, ["input $: ours: may have 0 fields; theirs: takes at least 1", ""]);
 }
 
 #[test]
@@ -918,7 +918,7 @@ fn recursive_schemas_are_compared() {
     assert_eq!(survive(list(1), list(7)), ["", ""]);
     let mut texts = list(5);
     texts["$defs"]["d3"]["properties"]["value"] = json!({"type": ["string", "integer"]});
-    let found = "input $.a.next.next.next.value: ours may be a string, theirs takes an integer";
+    let found = "input $.a.next.next.next.value: ours: may be a string; theirs: takes an integer";
     assert_eq!(survive(texts, list(1)), [found, ""]);
 }
 

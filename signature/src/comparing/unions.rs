@@ -19,8 +19,7 @@ use crate::reading::fit_check::{Fits, number, text};
 use crate::reading::pattern::Pattern;
 
 use crate::schema::graph::{Id, Node, Shape};
-use crate::schema::keywords::{Keywords, below, items, keyword as known, text as text_of};
-use crate::schema::pointer_of;
+use crate::schema::keywords::{Keywords, text as text_of};
 use crate::schema::types::Types;
 
 impl<'a> Comparing<'a> {
@@ -190,7 +189,11 @@ impl<'a> Comparing<'a> {
         let ruled = words.keys().any(|keyword| keyword != "allOf" && is_rule(keyword, own))
             || value.is_string() && has_unknown_pattern(words);
         let parts = &graph.node(takes).also;
+        // A `oneOf` below is not checked by the graph.
+        let may_exclude = (value.is_array() || value.is_object())
+            && graph.all_below(takes).into_iter().any(|id| self.is_one_of(id));
         !ruled
+            && !may_exclude
             && graph.takes(takes, value)
             && parts.iter().all(|part| self.takes_behind(*part, value, hops - 1))
     }
@@ -210,53 +213,6 @@ impl Comparing<'_> {
             _ => !is_large(value) && !graph.takes(takes, value),
         }
     }
-}
-
-/// The receiver's words for a schema of [`is_closed_one_of`].
-pub(super) const CLOSED_ONE_OF: &str =
-    "takes exactly one of several, beside `unevaluatedProperties`, which cannot be compared";
-
-/// Whether a schema has both `oneOf` and `unevaluatedProperties`. The normal form moves the latter
-/// into the members, which then exclude each other where the schema's own members do not.
-pub(super) fn is_closed_one_of(root: &Value) -> bool {
-    let has = |keyword: &str| any_schema(root, |map| map.contains_key(keyword));
-    has("oneOf") && has("unevaluatedProperties")
-}
-
-/// Whether a `oneOf` in a schema may exclude more values than its normal form: a member without a
-/// type accepts values of all types, where the normal form infers one.
-pub(super) fn excludes_more(root: &Value) -> bool {
-    any_schema(root, |map| items(map, "oneOf").any(|one| !has_own_type(root, one, HOPS)))
-}
-
-/// Whether some schema in another one fits.
-fn any_schema(root: &Value, fits: impl Fn(&Keywords) -> bool) -> bool {
-    let mut waiting = vec![root];
-    while let Some(schema) = waiting.pop() {
-        let Some(map) = schema.as_object() else { continue };
-        if fits(map) {
-            return true;
-        }
-        waiting.extend(below(map).into_iter().map(|(_, _, schema)| schema));
-    }
-    false
-}
-
-/// Whether a schema has a type of its own, or accepts all types in the normal form too.
-fn has_own_type(root: &Value, schema: &Value, hops: usize) -> bool {
-    let Some(map) = schema.as_object().filter(|_| hops > 0) else { return hops > 0 };
-    let fits = |part: &Value| has_own_type(root, part, hops - 1);
-    if ["type", "enum", "const"].iter().any(|keyword| map.contains_key(*keyword)) {
-        return true;
-    }
-    let target = map.get("$ref").and_then(|to| root.pointer(&pointer_of(root, to)?));
-    let about = |of: Types| of != Types::NONE && of != Types::ALL;
-    target.is_some_and(fits)
-        || items(map, "allOf").any(fits)
-        || ["anyOf", "oneOf"]
-            .iter()
-            .any(|union| map.contains_key(*union) && items(map, union).all(fits))
-        || !map.keys().any(|keyword| known(keyword).is_some_and(|known| about(known.of)))
 }
 
 /// Whether the check of a value could end at its limit of work, which is no answer.

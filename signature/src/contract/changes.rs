@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::Contract;
-use crate::comparing::{ABSENT, Difference, Sides, same_rules};
+use crate::comparing::{ABSENT, Difference, Sides, retyped, same_rules};
 use crate::error::Side;
 
 /// A change between two versions of a contract. `{}` is one line for a person.
@@ -187,6 +187,10 @@ fn kinds(before: &Contract, now: &Contract) -> Vec<ContractChangeKind> {
     // "Ours" are the rules of the sender of an input and of the reader of an output.
     let narrower = inputs(old, new).into_iter().map(|one| rule(one.path, one.ours, one.theirs));
     let wider = inputs(new, old).into_iter().map(|one| rule(one.path, one.theirs, one.ours));
+    // A validator takes more values of a schema without a type than reading does.
+    let untyped = |comes, takes| retyped(comes, takes).into_iter();
+    let narrower =
+        narrower.chain(untyped(old, new).map(|(path, ours, theirs)| rule(path, ours, theirs)));
     let (narrower, wider) = fields_once(narrower.collect(), wider.collect());
     kinds.extend(narrower.into_iter().map(ContractChangeKind::NarrowerInput));
     kinds.extend(wider.into_iter().map(ContractChangeKind::WiderInput));
@@ -199,6 +203,9 @@ fn kinds(before: &Contract, now: &Contract) -> Vec<ContractChangeKind> {
     let rules = kinds.len();
     let wider = before.output_differences(now).into_iter();
     let wider = wider.map(|one| rule(one.path, one.ours, one.theirs));
+    let sent = now.output_to_write().zip(before.output_to_read());
+    let sent = sent.into_iter().flat_map(|(comes, takes)| untyped(comes, takes));
+    let wider = wider.chain(sent.map(|(path, comes, takes)| rule(path, takes, comes)));
     let narrower = now.output_differences(before).into_iter();
     let narrower = narrower.map(|one| rule(one.path, one.theirs, one.ours));
     let (wider, narrower) = fields_once(wider.collect(), narrower.collect());

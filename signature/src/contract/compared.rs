@@ -49,7 +49,7 @@ impl Contract {
     /// let ours = Contract::of::<SearchDocuments>()?;
     /// let theirs = Contract::dynamic("search", "Search.", input, Some(output))?;
     /// let lines: Vec<String> = ours.differences(&theirs).iter().map(|one| one.to_string()).collect();
-    /// assert_eq!(lines, ["input $.limit: ours may be as high as 255, theirs takes at most 100"]);
+    /// assert_eq!(lines, ["input $.limit: ours: may be as high as 255; theirs: takes at most 100"]);
     /// # Ok::<(), toolwright_signature::ContractError>(())
     /// ```
     ///

@@ -110,7 +110,7 @@ async fn typed_reports_all_differences_from_the_signature() {
 
     let error = remote.typed::<StoreNote>("store_note").unwrap_err();
     assert!(matches!(&error, McpError::Differs { differences, .. } if differences.len() > 1));
-    insta::assert_snapshot!(error, @"the server's tool `store_note` does not fit the signature `store_note`: input $.title: ours may be missing, theirs is required; input $.title: ours is an integer or null, theirs takes a string; output $: ours takes true or false, theirs is an object with `title`, `replaced`");
+    insta::assert_snapshot!(error, @"the server's tool `store_note` does not fit the signature `store_note`: input $.title: ours: may be missing; theirs: is required; input $.title: ours: is an integer or null; theirs: takes a string; output $: ours: takes true or false; theirs: is an object with `title`, `replaced`");
     let error = remote.typed::<StoreNote>("store").unwrap_err();
     assert!(matches!(error, McpError::NoSuchTool { .. }), "{error}");
 }

@@ -99,7 +99,7 @@ impl Normal<'_> {
         }
         one_type(&mut map);
         self.matching_patterns(&mut map, path);
-        if !object(&mut map) {
+        if !object(&mut map) && !without_objects(&mut map, path)? {
             return Ok(false.into());
         }
         if map.get("items") == Some(&Value::Bool(false)) && !map.contains_key("prefixItems") {
@@ -309,6 +309,21 @@ fn beside_values(map: &mut Keywords) {
     if let Some(all) = map.entry("allOf").or_insert_with(|| json!([])).as_array_mut() {
         all.push(rules.into());
     }
+}
+
+/// Removes the type `object` and its rules, for a schema that no object fits; returns whether other
+/// types are left. Without a type, in a constraint, all others are.
+fn without_objects(map: &mut Keywords, path: &str) -> Checked<bool> {
+    let Some(kind) = map.get("type") else { return Ok(true) };
+    let mut kinds: Vec<Value> = types(kind).into_iter().map(Value::from).collect();
+    kinds.retain(|kind| *kind != "object");
+    if kinds.is_empty() {
+        return Ok(false);
+    }
+    map.retain(|keyword, _| known(keyword).is_none_or(|known| known.of != Types::OBJECT));
+    map.insert("type".into(), kinds.into());
+    one_type(map);
+    values(map, path)
 }
 
 /// Removes duplicates from a list of types.
