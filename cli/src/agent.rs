@@ -231,8 +231,11 @@ impl AgentArgs {
     /// servers of the command line stay.
     fn with_options(mut self, options: Options, source: &str) -> Result<Self, Box<dyn Error>> {
         if self.tools.is_default() && self.mcp.shown().is_empty() {
-            if !options.outside.is_empty() {
-                let outside = options.outside.join(", ");
+            // A file from someone else may name others than its command wrote.
+            let (_, mut outside) = ToolArgs::default().or(&options.tools)?.written();
+            outside.extend(options.outside);
+            if !outside.is_empty() {
+                let outside = outside.join(", ");
                 return Err(format!(
                     "this run used {outside}; {source} does not choose them for you, so name them \
                      with --tools and --mcp"

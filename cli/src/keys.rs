@@ -15,6 +15,8 @@ use crate::folders;
 #[derive(Default)]
 pub(crate) struct Keys {
     file: BTreeMap<String, String>,
+    /// A variable with a key whose name does not say so.
+    variable: Option<String>,
 }
 
 impl Keys {
@@ -52,7 +54,19 @@ impl Keys {
             let path = path.display();
             format!("the key file {path} is not valid; write lines such as OPENAI_API_KEY = \"…\"")
         })?;
-        Ok(Self { file })
+        Ok(Self { file, variable: None })
+    }
+
+    /// Says that a variable has a key, whatever its name is.
+    pub(crate) fn with_variable(mut self, name: Option<&str>) -> Self {
+        self.variable = name.map(str::to_owned);
+        self
+    }
+
+    /// Returns the keys of the file and of the variable.
+    pub(crate) fn values(&self) -> Vec<String> {
+        let variable = self.variable.as_ref().and_then(|name| env::var(name).ok());
+        self.file.values().cloned().chain(variable).collect()
     }
 
     /// Returns the key of this name, if there is one that is not blank.
@@ -70,16 +84,17 @@ impl Keys {
     }
 
     /// Returns whether the text contains a key: one of the file, or one of a variable whose name
-    /// ends as those of keys do.
+    /// has a word that those of keys have.
     pub(crate) fn are_in(&self, text: &str) -> bool {
         let secret = |name: &str| {
-            ["_KEY", "_TOKEN", "_SECRET", "_PASSWORD"].iter().any(|end| name.ends_with(end))
+            let is_word = |word: &str| ["KEY", "TOKEN", "SECRET", "PASSWORD"].contains(&word);
+            name.split('_').skip(1).any(is_word)
         };
         let environment = env::vars_os().filter_map(|(name, value)| {
             let name = name.to_string_lossy().to_ascii_uppercase();
             secret(&name).then(|| value.to_string_lossy().into_owned())
         });
-        let known = environment.chain(self.file.values().cloned());
+        let known = environment.chain(self.values());
         known.map(|key| key.trim().to_owned()).any(|key| key.len() >= 8 && text.contains(&key))
             || text.split(|c| !is_of_key(c)).any(looks_like_key)
     }
@@ -116,7 +131,8 @@ mod tests {
 
     #[test]
     fn text_with_the_form_of_a_key_is_found() {
-        let keys = Keys { file: BTreeMap::from([("A".to_owned(), "made-up-key".to_owned())]) };
+        let file = BTreeMap::from([("A".to_owned(), "made-up-key".to_owned())]);
+        let keys = Keys { file, variable: None };
         assert!(keys.are_in("it is made-up-key."));
         assert!(keys.are_in("export OPENAI_API_KEY=sk-test-0123456789abcdef"));
         assert!(keys.are_in("\"ghp_0123456789abcdefghij\"") && keys.are_in("sk-0123456789abcdef."));

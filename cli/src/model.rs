@@ -219,7 +219,15 @@ pub(crate) struct Chosen {
     pub(crate) model: Arc<dyn LanguageModel>,
     /// One line that names the model and where it was found.
     pub(crate) line: String,
-    recorder: Option<(Arc<Recorder<Model>>, PathBuf)>,
+    recorder: Option<RecordTo>,
+}
+
+/// A recording to be written.
+struct RecordTo {
+    recorder: Arc<Recorder<Model>>,
+    path: PathBuf,
+    /// The keys that do not get into it.
+    secrets: Vec<String>,
 }
 
 impl Chosen {
@@ -234,13 +242,15 @@ impl Chosen {
         &self,
         options: &Options,
     ) -> Result<Option<&Path>, Box<dyn Error>> {
-        let Some((recorder, path)) = &self.recorder else { return Ok(None) };
+        let Some(RecordTo { recorder, path, secrets }) = &self.recorder else { return Ok(None) };
         let mut recording = recorder.recording();
         if recording.exchanges.is_empty() {
             return Ok(None);
         }
         recording.metadata = serde_json::to_value(options)?;
-        recording.save(path).map_err(|error: RecordingError| error.to_string())?;
+        let secrets: Vec<&str> = secrets.iter().map(String::as_str).collect();
+        let saved = recording.save_without(path, &secrets);
+        saved.map_err(|error: RecordingError| error.to_string())?;
         Ok(Some(path))
     }
 }
@@ -350,7 +360,7 @@ impl ServerArgs {
     }
 
     pub(crate) fn keys(&self) -> Result<Keys, Box<dyn Error>> {
-        Keys::load(self.key_file.as_deref())
+        Ok(Keys::load(self.key_file.as_deref())?.with_variable(self.key_env.as_deref()))
     }
 
     fn settings(&self) -> Settings {
@@ -575,7 +585,9 @@ impl ModelArgs {
         };
         let recorder = Arc::new(Recorder::new(model));
         let model = Arc::clone(&recorder) as Model;
-        Chosen { model, line, recorder: Some((recorder, path.clone())) }
+        // The model was found with these keys, so they can be read.
+        let secrets = self.keys().map(|keys| keys.values()).unwrap_or_default();
+        Chosen { model, line, recorder: Some(RecordTo { recorder, path: path.clone(), secrets }) }
     }
 }
 

@@ -65,6 +65,40 @@ fn a_recording_chooses_no_folder_and_no_server() {
     assert!(!ran.stderr.contains("file_read"), "{}", ran.stderr);
     let ran = replay(&["--tools", &tools]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Rain.\n"), "{}", ran.stderr);
+
+    // Nor does one that says that the folder is none.
+    let mut forged: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    let memory = format!("memory:{}", folder.path().join("evil.db").display());
+    for toolset in [tools.as_str(), &memory, "github"] {
+        forged["metadata"] = serde_json::json!({ "tools": [toolset] });
+        fs::write(&file, forged.to_string()).unwrap();
+        let ran = replay(&[]);
+        assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+        assert!(ran.stderr.contains("name them with --tools and --mcp"), "{}", ran.stderr);
+    }
+    assert!(!folder.path().join("evil.db").exists());
+}
+
+#[test]
+fn keys_of_a_file_and_of_any_variable_are_masked() {
+    let folder = TempDir::new().unwrap();
+    let (file, keys) = (folder.path().join("run.json"), folder.path().join("keys.toml"));
+    fs::write(&keys, "SOME_SERVICE = \"plain-words-of-a-file\"").unwrap();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(&keys, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    let task = "Say plain-words-of-a-file, plain-words-of-a-variable and plain-words-of-bedrock.";
+    let server = server(&[says(task)]);
+    let mut command = record(&server, &file);
+    command.arg("--key-file").arg(&keys).args(["--key-env", "LLM_AUTH", task]);
+    command.env("LLM_AUTH", "plain-words-of-a-variable");
+    command.env("AWS_BEARER_TOKEN_BEDROCK", "plain-words-of-bedrock");
+    let ran = run(&mut command);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let written = fs::read_to_string(&file).unwrap();
+    assert!(!written.contains("plain-words") && written.contains("[secret]"), "{written}");
 }
 
 #[test]

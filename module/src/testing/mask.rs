@@ -99,12 +99,16 @@ pub(super) struct Mask {
 }
 
 impl Mask {
-    pub(super) fn from_env() -> Self {
+    /// Masks the values of secret variables of the environment, and these.
+    pub(super) fn from_env_and(secrets: &[&str]) -> Self {
         let mut known: Vec<String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .map(|(name, value)| (name, value.trim().to_owned()))
-            .filter(|(name, value)| is_secret(name) && value.len() >= 8)
-            .flat_map(|(_, value)| {
+            .filter(|(name, _)| is_secret(name))
+            .map(|(_, value)| value)
+            .chain(secrets.iter().map(|secret| (*secret).to_owned()))
+            .map(|value| value.trim().to_owned())
+            .filter(|value| value.len() >= 8)
+            .flat_map(|value| {
                 let escaped = |text: &String| {
                     let quoted = Value::from(text.as_str()).to_string();
                     Some(quoted[1..quoted.len() - 1].to_owned())
@@ -219,7 +223,11 @@ fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
     let one = name.strip_suffix('S').unwrap_or(name);
-    SECRET_NAMES.iter().any(|part| name.ends_with(part) || one.ends_with(part))
+    let ends = |name: &str| SECRET_NAMES.iter().any(|part| name.ends_with(part));
+    // The service may come last, as in AWS_BEARER_TOKEN_BEDROCK.
+    ends(name)
+        || ends(one)
+        || one.rsplit_once('_').is_some_and(|(name, _)| name.contains('_') && ends(name))
 }
 
 /// The form of a key after its prefix.

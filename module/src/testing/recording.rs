@@ -203,21 +203,50 @@ impl Recording {
     /// The file cannot be written, the path is not a regular file, or the text could not be loaded
     /// again.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), RecordingError> {
+        self.save_without(path, &[])
+    }
+
+    /// Writes the recording to a file like [`save`](Self::save), and masks these secrets too: keys
+    /// that are not in the environment.
+    ///
+    /// ```
+    /// # use toolwright_module::testing::{Recorder, Scripted};
+    /// # use toolwright_module::Reply;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("run.json");
+    /// let recorder = Recorder::new(Scripted::new(|_| Ok(Reply::text("Hello."))));
+    /// // …
+    /// recorder.recording().save_without(&path, &["a-key-from-a-file"])?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`save`](Self::save).
+    pub fn save_without(
+        &self,
+        path: impl AsRef<Path>,
+        secrets: &[&str],
+    ) -> Result<(), RecordingError> {
         let path = path.as_ref();
         if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
             return Err(RecordingError::NotAFile { path: path.to_owned() });
         }
         let text = self
-            .masked(path)
+            .masked(path, secrets)
             .map_err(|source| RecordingError::OneWay { path: path.to_owned(), source })?;
         replace(path, &text)
             .map_err(|source| RecordingError::Write { path: path.to_owned(), source })
     }
 
     /// Returns the masked text of the file, and checks that it loads.
-    fn masked(&self, path: &Path) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+    fn masked(
+        &self,
+        path: &Path,
+        secrets: &[&str],
+    ) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
         let mut value = serde_json::to_value(self)?;
-        Mask::from_env().apply(&mut value);
+        Mask::from_env_and(secrets).apply(&mut value);
         let text = format!("{value:#}\n");
         Self::parse(&text, path)?;
         Ok(text)
@@ -403,7 +432,7 @@ impl Replay {
 
     fn answer(&self, request: &Request) -> Result<Reply> {
         // The recorded request is masked, so the new one is masked for the comparison.
-        let mask = Mask::from_env();
+        let mask = Mask::from_env_and(&[]);
         let comparable = |request: &Request| -> Result<Value> {
             let mut value = serde_json::to_value(request)?;
             remove_values(&mut value);
