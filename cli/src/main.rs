@@ -74,6 +74,14 @@ impl Command {
         }
     }
 
+    /// Returns whether Ctrl-C may end only a task, so that the command handles it.
+    fn ends_tasks(&self) -> bool {
+        matches!(
+            self,
+            Self::Run(_) | Self::Chat(_) | Self::Record(_) | Self::Replay(_) | Self::Runs(_)
+        )
+    }
+
     async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
         match self {
             Self::Run(args) => args.run().await,
@@ -97,8 +105,11 @@ impl Command {
 /// The exit code after SIGTERM and SIGHUP.
 const TERMINATED: u8 = 143;
 
-/// The time that a command has to drop its run after such a signal.
-const DROP_TIME: Duration = Duration::from_secs(2);
+/// The exit code after Ctrl-C.
+const INTERRUPTED: u8 = 130;
+
+/// The time that a command has to end its servers after such a signal.
+const DROP_TIME: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     let Args { command } = Args::parse();
@@ -115,27 +126,41 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error),
     };
-    let serves = matches!(&command, Command::Mcp(mcp) if mcp.serves());
-    let (signal, signalled) = oneshot::channel();
     // A server ends its calls first.
+    let serves = matches!(&command, Command::Mcp(mcp) if mcp.serves());
+    let ends_tasks = command.ends_tasks();
+    let (signal, signalled) = oneshot::channel();
     if !serves {
-        runtime.spawn(async {
-            terminated().await;
-            let _ = signal.send(());
+        runtime.spawn(async move {
+            let code = tokio::select! {
+                () = terminated() => TERMINATED,
+                _ = tokio::signal::ctrl_c(), if !ends_tasks => INTERRUPTED,
+            };
+            let _ = signal.send(code);
             // The command may be in a blocking read of a pipe, which nothing interrupts.
-            tokio::time::sleep(DROP_TIME).await;
-            std::process::exit(TERMINATED.into());
+            tokio::time::sleep(2 * DROP_TIME).await;
+            std::process::exit(code.into());
         });
     }
     let ended = runtime.block_on(async {
         tokio::select! {
-            ended = command.run() => ended,
-            // This drops the run, which also ends the servers that it started.
-            Ok(()) = signalled => Ok(ExitCode::from(TERMINATED)),
+            ended = command.run() => Ok(ended),
+            // This drops the run.
+            Ok(code) = signalled => Err(code),
         }
     });
-    // A read from a terminal cannot be cancelled.
-    runtime.shutdown_background();
+    let ended = match ended {
+        Ok(ended) => {
+            // A read from a terminal cannot be cancelled.
+            runtime.shutdown_background();
+            ended
+        }
+        Err(code) => {
+            // This ends the servers that the command started.
+            runtime.shutdown_timeout(DROP_TIME);
+            Ok(ExitCode::from(code))
+        }
+    };
     let code = ended.unwrap_or_else(|error| failed(&*error));
     match toolwright_cli::write_error() {
         None => code,

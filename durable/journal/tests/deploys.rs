@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_journal::{Journal, JournalError};
+use toolwright_module::event::Ending;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
     Context, Effect, Error, LanguageModel, Message, Reply, Signature, Tool, ToolCall,
@@ -122,6 +123,20 @@ async fn smaller_limits_and_a_stricter_policy_do_not_judge_what_has_happened() {
         assert_eq!(result(&finished, "b"), ("the hall is tidy", false));
         assert_eq!(world.counts(), [0, 1, 1, 0]);
     }
+}
+
+#[tokio::test]
+async fn a_smaller_number_of_rounds_ends_a_run_after_what_has_happened() {
+    let (folder, world, cx) = (folder(), World::default(), Context::default());
+    let journal = Journal::open(folder.path()).unwrap();
+    let tools = || [world.look(), world.tidy()];
+    until(2, &journal, |said| ToolOrchestrator::new(model(said), tools()).unwrap()).await;
+    let limits = Limits::default().with_max_iterations(1);
+    let agent = ToolOrchestrator::new(done(), tools()).unwrap().with_limits(limits);
+    let finished = journal.drive(&agent, "run", TASK, &cx).await.unwrap();
+    assert_eq!(result(&finished, "b"), ("the hall is tidy", false));
+    assert_eq!((finished.ending, &*finished.answer), (Ending::LimitReached, "Done."));
+    assert_eq!(world.counts(), [0, 1, 1, 0]);
 }
 
 #[tokio::test]

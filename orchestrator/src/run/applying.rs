@@ -555,6 +555,8 @@ impl Run {
         };
         match limit {
             None => self.state.phase = Phase::Model,
+            // Smaller limits of today do not end what earlier drives did.
+            Some(_) if self.went_on() => self.state.phase = Phase::Model,
             // A typed run cannot use an answer in prose.
             Some(limit) if typed => self.state.phase = Phase::Done(self.at_limit(limit)),
             Some(limit) => {
@@ -564,6 +566,19 @@ impl Run {
                 self.state.phase = Phase::LastWord { limit: Some(limit) };
             }
         }
+    }
+
+    /// Returns whether an earlier drive went on with another round. The last recorded reply may be the
+    /// answer at a limit, if no call follows it.
+    fn went_on(&self) -> bool {
+        let Some(earlier) = &self.earlier else { return false };
+        let results = self.state.messages.iter().filter_map(|message| match &**message {
+            Message::Tool(result) => Some(result.id.as_str()),
+            _ => None,
+        });
+        let known: BTreeSet<&str> = results.collect();
+        self.state.asked + 1 < earlier.replies
+            || earlier.calls.keys().any(|id| !known.contains(id.as_str()))
     }
 
     pub(super) fn take_last_word(&mut self, reply: Reply, limit: Option<LimitKind>) {
