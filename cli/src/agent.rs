@@ -247,6 +247,7 @@ impl AgentArgs {
         self.system = self.system.or(options.system);
         self.selector |= options.selector;
         self.max_output_tokens = self.max_output_tokens.or(options.max_output_tokens);
+        self.max_model_calls = self.max_model_calls.or(options.max_model_calls);
         if let (None, Some(schema)) = (&self.schema, options.schema) {
             self.schema = Some(schema.to_string().parse()?);
         }
@@ -264,6 +265,7 @@ impl AgentArgs {
             selector: self.selector,
             schema: self.schema.as_ref().and_then(AnswerSchema::schema).cloned(),
             max_output_tokens: self.max_output_tokens,
+            max_model_calls: self.max_model_calls,
         }
     }
 

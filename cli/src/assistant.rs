@@ -133,7 +133,12 @@ impl Assistant {
                     continue;
                 }
                 // A run keeps the form of its answer, so this is another task for the user.
-                if options_of(&run).is_some_and(|options| options != self.options) {
+                // A limit is not part of the task.
+                let options = options_of(&run).map(|options| Options {
+                    max_model_calls: self.options.max_model_calls,
+                    ..options
+                });
+                if options.is_some_and(|options| options != self.options) {
                     let id = &run.id;
                     note(&format!(
                         "(run {id} of this task has other options; `toolwright runs resume {id}` \
@@ -391,7 +396,10 @@ impl Assistant {
                             "(run {id} waits; at a terminal, `toolwright runs resume {id}` asks for the decision)"
                         ));
                     }
-                    Some(id) if !is_locked(&error) => note(&format!("(run {id} is kept)")),
+                    // On a full disk, the journal may not even have the start of the run.
+                    Some(id) if !is_locked(&error) && self.has(id) => {
+                        note(&format!("(run {id} is kept)"));
+                    }
                     _ => {}
                 }
                 End::Failed
@@ -412,6 +420,11 @@ impl Assistant {
             .read_output(&finished.answer)
             .map(Some)
             .map_err(|error| ModuleError::stop(error).at(Stage::Decoding))
+    }
+
+    /// Returns whether the journal has the run.
+    fn has(&self, id: &str) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.run(id).is_ok())
     }
 
     /// Creates the context, which shows events and asks the user for approvals.

@@ -148,7 +148,8 @@ fn lower(
     json: bool,
 ) -> Result<ExitCode, Box<dyn Error>> {
     version.note_left_out();
-    let (mut all, mut refused) = (Vec::new(), false);
+    // A tool that was left out is lowered by no one.
+    let (mut all, mut refused) = (Vec::new(), !version.left_out.is_empty());
     for contract in &version.contracts {
         let name = contract.name();
         match (lowered(contract, dialect, output), json) {

@@ -100,6 +100,20 @@ impl Keys {
     }
 }
 
+/// Returns the text without words that have the form of a key, for an error that quotes an argument.
+#[must_use]
+pub fn without_keys(text: &str) -> String {
+    let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find(is_of_key) {
+        let (before, word) = rest.split_at(at);
+        let (word, after) = word.split_at(word.find(|c| !is_of_key(c)).unwrap_or(word.len()));
+        shown.push_str(before);
+        shown.push_str(if looks_like_key(word) { "[secret]" } else { word });
+        rest = after;
+    }
+    shown + rest
+}
+
 /// Returns whether a word has the form of the keys of well-known services.
 fn looks_like_key(word: &str) -> bool {
     const PREFIXES: [&str; 10] =
@@ -136,6 +150,8 @@ mod tests {
         assert!(keys.are_in("it is made-up-key."));
         assert!(keys.are_in("export OPENAI_API_KEY=sk-test-0123456789abcdef"));
         assert!(keys.are_in("\"ghp_0123456789abcdefghij\"") && keys.are_in("sk-0123456789abcdef."));
+        assert_eq!(without_keys("`sk-0123456789abcdef` is no API"), "`[secret]` is no API");
+        assert_eq!(without_keys("a-b; c é"), "a-b; c é");
         assert!(!keys.are_in("sk-short, task-0123456789abcdefghij, and made up"));
     }
 }

@@ -32,6 +32,7 @@ pub use assistant::{Assistant, End};
 pub use chat::ChatArgs;
 pub use folders::runs as runs_folder;
 pub use input::Input;
+pub use keys::without_keys;
 pub use mcp::McpCommandArgs;
 pub use model::{NoModel, ServerArgs};
 pub use run::{RecordArgs, ReplayArgs, RunArgs};

@@ -13,6 +13,7 @@ use toolwright_cli::contract::ContractArgs;
 use toolwright_cli::runs::RunsArgs;
 use toolwright_cli::{
     ChatArgs, McpCommandArgs, RecordArgs, ReplayArgs, RunArgs, ToolsArgs, note, tell, terminated,
+    without_keys,
 };
 
 /// Agents, tools, contracts and runs at a terminal.
@@ -115,8 +116,9 @@ fn main() -> ExitCode {
     let Args { command } = Args::parse();
     let json = command.is_json();
     let failed = |error: &dyn Error| {
+        let error = without_keys(&error.to_string());
         if json {
-            tell(&json!({"error": {"stage": "setup", "text": error.to_string()}}));
+            tell(&json!({"error": {"stage": "setup", "text": error}}));
         } else {
             note(&format!("error: {error}"));
         }

@@ -41,6 +41,8 @@ pub(crate) struct Options {
     pub(crate) schema: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_output_tokens: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) max_model_calls: Option<u64>,
 }
 
 /// Shows the options as arguments of the command, with the beginning of long values.
@@ -60,8 +62,11 @@ impl fmt::Display for Options {
         if let Some(schema) = &self.schema {
             write!(f, " --schema '{}'", shortened(&schema.to_string()))?;
         }
-        match self.max_output_tokens {
-            Some(tokens) => write!(f, " --max-output-tokens {tokens}"),
+        if let Some(tokens) = self.max_output_tokens {
+            write!(f, " --max-output-tokens {tokens}")?;
+        }
+        match self.max_model_calls {
+            Some(calls) => write!(f, " --max-model-calls {calls}"),
             None => Ok(()),
         }
     }

@@ -7,7 +7,7 @@ mod text;
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -24,7 +24,7 @@ use crate::agent::AgentArgs;
 use crate::config::ConfigArgs;
 use crate::folders;
 use crate::input::Input;
-use crate::show::{note, say};
+use crate::show::{note, put, say};
 
 /// The name of the metadata with the first words of a run's task.
 pub const TASK: &str = "task";
@@ -125,8 +125,10 @@ impl RunsArgs {
         let journal = Journal::open(&folder)?;
         match self.does {
             Does::List => {
-                // Write errors are ignored: closed output is not an error of the journal.
-                let _ = write!(io::stdout(), "{}", list(&journal.runs()?));
+                let list = list(&journal.runs()?);
+                if !list.is_empty() {
+                    say(list.trim_end_matches('\n'));
+                }
             }
             Does::Show { id } => {
                 let id = named(&journal, id)?;
@@ -151,8 +153,7 @@ impl RunsArgs {
                     Some(file) if follow => return follow::follow(&journal, &id, &file).await,
                     Some(file) => follow::replace(&file, &page(&journal, &id, None)?)?,
                     None => {
-                        let page = page(&journal, &id, None)?;
-                        let _ = io::stdout().lock().write_all(page.as_bytes());
+                        put(&page(&journal, &id, None)?);
                     }
                 }
             }

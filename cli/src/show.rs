@@ -152,6 +152,12 @@ pub fn say(text: &str) {
     keep_error(writeln!(out, "{}", printable(text)).and_then(|()| out.flush()));
 }
 
+/// Writes a text to stdout as it is.
+pub(crate) fn put(text: &str) {
+    let mut out = io::stdout().lock();
+    keep_error(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+}
+
 /// Prints a heading with the text below it on stdout.
 pub(crate) fn say_below(heading: &str, text: &str) {
     let heading = printable(heading);

@@ -165,7 +165,8 @@ pub(crate) fn describe(tool: &Tool, source: &str) {
     let effect = match tool.effect() {
         Effect::Read => format!("read-only{source}"),
         Effect::Idempotent => format!("idempotent{source}"),
-        Effect::Irreversible => format!("irreversible{source}"),
+        // A server that says nothing has this effect, too.
+        Effect::Irreversible if source.is_empty() => "irreversible".to_owned(),
         _ => "may change things".to_owned(),
     };
     let mut text = format!(" ({effect})");

@@ -1,7 +1,7 @@
 //! `run`: one task, its options, and the servers that it uses.
 
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -503,4 +503,43 @@ fn ctrl_c_ends_the_task_with_its_cost() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{stderr}");
     assert!(stderr.contains("cancelled after"), "{stderr}");
+}
+
+/// A read of a pipe blocks its thread, so a signal must not wait for it.
+#[cfg(unix)]
+#[test]
+fn a_signal_ends_a_command_that_reads_a_pipe() {
+    use std::os::unix::process::ExitStatusExt;
+    for _ in 0..4 {
+        let mut command = program("run");
+        command.args(["--offline", "-"]).stdin(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        let start = Instant::now();
+        let status = loop {
+            match child.try_wait().unwrap() {
+                Some(status) => break status,
+                None if start.elapsed() > Duration::from_secs(30) => {
+                    child.kill().unwrap();
+                    panic!("the signal was lost");
+                }
+                None => std::thread::sleep(Duration::from_millis(20)),
+            }
+        };
+        // The signal itself, if it came before the program listens.
+        assert!(status.code() == Some(143) || status.signal() == Some(15), "{status:?}");
+    }
+}
+
+#[test]
+fn an_error_shows_no_key() {
+    let model = server(&[says("Hello.")]);
+    let key = "sk-0123456789abcdefghij";
+    for arguments in [["--key-env", key], ["--mcp", key]] {
+        let ran = run(task(&model).args(arguments).arg("Hi."));
+        assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+        assert!(!ran.stderr.contains(key) && ran.stderr.contains("[secret]"), "{}", ran.stderr);
+    }
 }

@@ -111,7 +111,7 @@ impl Tool {
                 #(#copied)*
                 const _: () = {
                     use #private::NoResult as _;
-                    assert!(!<#private::Whole<#output>>::IS_RESULT, #text);
+                    ::core::assert!(!<#private::Whole<#output>>::IS_RESULT, #text);
                 };
             });
         }

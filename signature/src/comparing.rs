@@ -150,9 +150,12 @@ impl Sides<'_> {
             None => comparing.fit(ours, Types::ALL, theirs),
         };
         let Comparing { mut found, left, .. } = comparing;
-        if found.is_empty() && untyped::is_closed_one_of(self.takes) {
-            let words = ["may fit several alternatives", untyped::CLOSED_ONE_OF].map(str::to_owned);
-            let [comes, takes] = words;
+        if found.is_empty() && [self.comes, self.takes].into_iter().any(untyped::closes_parts) {
+            let words = |schema: &Value| match untyped::closes_parts(schema) {
+                true => untyped::CLOSES_PARTS.to_owned(),
+                false => "has other rules".to_owned(),
+            };
+            let (comes, takes) = (words(self.comes), words(self.takes));
             found.push(difference(self.side, "$".to_owned(), comes, takes));
         }
         // Never empty unless it was shown that all values fit.

@@ -1,4 +1,4 @@
-//! Schemas whose meaning the normal form changes: those without a type, and a closed `oneOf`.
+//! Schemas whose meaning the normal form changes: those without a type, and those with closed parts.
 //!
 //! Reading infers a missing type from the other keywords, and so does the normal form. A validator
 //! does not:
@@ -18,15 +18,16 @@ use crate::schema::keywords::{Keywords, below, items, keyword as known, path_bel
 use crate::schema::pointer_of;
 use crate::schema::types::Types;
 
-/// The words about a schema that has both `oneOf` and `unevaluatedProperties`.
-pub(super) const CLOSED_ONE_OF: &str =
-    "takes exactly one of several, beside `unevaluatedProperties`, which cannot be compared";
+/// The words about a schema of [`closes_parts`].
+pub(super) const CLOSES_PARTS: &str =
+    "has `unevaluatedProperties` beside conditions or `oneOf`, which cannot be compared";
 
-/// Whether a schema has both `oneOf` and `unevaluatedProperties`. The normal form moves the latter
-/// into the members, which then exclude each other where the schema's own members do not.
-pub(super) fn is_closed_one_of(root: &Value) -> bool {
+/// Whether a schema has `unevaluatedProperties` beside a condition or a `oneOf`, anywhere in it. The
+/// normal form moves this rule into the parts: they then exclude each other where the schema's own
+/// parts do not, and do not see fields that a condition declares.
+pub(super) fn closes_parts(root: &Value) -> bool {
     let has = |keyword: &str| any_schema(root, |map| map.contains_key(keyword));
-    has("oneOf") && has("unevaluatedProperties")
+    has("unevaluatedProperties") && ["oneOf", "dependentSchemas", "if"].into_iter().any(has)
 }
 
 /// Whether a `oneOf` in a schema may exclude more values than its normal form: a member without a
