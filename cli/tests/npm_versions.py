@@ -40,7 +40,8 @@ VALUES = int(os.environ.get("VALUES", "300"))
 
 def installed(folder, package, version):
     """The command of an installed server."""
-    home = os.path.join(folder, package.replace("/", "+") + "@" + version)
+    # Not `package@version`: npm would take such a folder for the package.
+    home = os.path.join(folder, package.replace("/", "+") + "=" + version)
     package_json = os.path.join(home, "node_modules", package, "package.json")
     if not os.path.exists(package_json):
         os.makedirs(home, exist_ok=True)
