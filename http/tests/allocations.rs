@@ -29,8 +29,13 @@ fn reading_events_does_not_allocate_after_the_first_events() {
         count
     };
     assert_eq!(read(&stream), 1000);
-    let region = Region::new(GLOBAL);
-    assert_eq!(read(&stream), 1000);
-    let change = region.change();
-    assert_eq!((change.allocations, change.bytes_allocated), (0, 0));
+    let mut allocated = || {
+        let region = Region::new(GLOBAL);
+        assert_eq!(read(&stream), 1000);
+        let change = region.change();
+        (change.allocations, change.bytes_allocated)
+    };
+    // On a busy machine, the thread of the test harness may allocate meanwhile.
+    let fewest = [allocated(), allocated(), allocated()].into_iter().min();
+    assert_eq!(fewest, Some((0, 0)));
 }
