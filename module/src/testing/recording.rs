@@ -212,11 +212,11 @@ impl Recording {
     /// ```
     /// # use toolwright_module::testing::{Recorder, Scripted};
     /// # use toolwright_module::Reply;
-    /// # let folder = tempfile::tempdir()?;
-    /// # let path = folder.path().join("run.json");
+    /// # let path = std::env::temp_dir().join(format!("run-{}.json", std::process::id()));
     /// let recorder = Recorder::new(Scripted::new(|_| Ok(Reply::text("Hello."))));
     /// // …
     /// recorder.recording().save_without(&path, &["a-key-from-a-file"])?;
+    /// # std::fs::remove_file(&path)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
