@@ -148,7 +148,7 @@ fn lower(
     json: bool,
 ) -> Result<ExitCode, Box<dyn Error>> {
     version.note_left_out();
-    // A tool that was left out is lowered by no one.
+    // A tool that was left out cannot be lowered.
     let (mut all, mut refused) = (Vec::new(), !version.left_out.is_empty());
     for contract in &version.contracts {
         let name = contract.name();

@@ -66,7 +66,7 @@ fn a_recording_chooses_no_folder_and_no_server() {
     let ran = replay(&["--tools", &tools]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Rain.\n"), "{}", ran.stderr);
 
-    // Nor does one that says that the folder is none.
+    // A forged recording, which lists such toolsets as harmless, is refused too.
     let mut forged: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
     let memory = format!("memory:{}", folder.path().join("evil.db").display());
     for toolset in [tools.as_str(), &memory, "github"] {

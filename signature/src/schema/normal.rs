@@ -232,8 +232,8 @@ impl<'a> Normal<'a> {
         Ok(map.into())
     }
 
-    /// Returns the schemas of values that fit several members of a union. Of a union with many members,
-    /// and for members that cannot be merged, there are none.
+    /// Returns the schemas of values that fit several members of a union. It leaves out unions with many
+    /// members, and members that cannot be merged.
     ///
     /// A member with a rule of its own for undeclared fields already takes all that it has in common
     /// with others.
