@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use serde_json::json;
+use sha2::{Digest, Sha256};
 use toolwright_journal::{Journal, RunSummary};
 use toolwright_module::Effect;
 use toolwright_module::model::Settings;
@@ -102,7 +104,7 @@ impl AgentArgs {
         // A recording has its own tools and options.
         if self.replay.is_none() {
             self.tools = self.tools.or(&config.tools).map_err(named)?;
-            self.mcp = self.mcp.or(&config.mcp);
+            self.mcp = self.mcp.or(&config);
             self.model = self.model.or(&config).map_err(named)?;
             self.system = self.system.or(config.system);
             self.selector |= config.selector;
@@ -149,7 +151,7 @@ impl AgentArgs {
         let mut tools = args.tools.tools_with(args.model.key_file()).await?;
         let ours = tools.len();
         let servers = tokio::select! {
-            servers = args.mcp.connect(&mut tools) => servers?,
+            servers = args.mcp.connect(&mut tools, args.model.key_file()) => servers?,
             _ = tokio::signal::ctrl_c() => return Ok(None),
         };
         let mut approval = ApprovalPolicy::from_effect(Effect::Irreversible);
@@ -161,8 +163,10 @@ impl AgentArgs {
             .with_limits(limits.clone())
             .with_settings(Settings::default().with_max_output_tokens(tokens))?
             .with_streaming(streams);
-        if let Some(system) = &args.system {
-            agent = agent.with_instructions(system);
+        let theirs = args.mcp.instructions(&servers);
+        let system: Vec<&str> = args.system.iter().chain(&theirs).map(String::as_str).collect();
+        if !system.is_empty() {
+            agent = agent.with_instructions(&system.join("\n\n"));
         }
         if args.selector {
             agent = agent.with_choosing(Choosing::Selector)?;
@@ -195,9 +199,28 @@ impl AgentArgs {
     ///
     /// # Errors
     ///
-    /// If the run used folders, files or servers, and the arguments name no tools.
+    /// If the run used folders, files or servers, and the arguments name none or other ones.
     pub fn of_run(self, run: &RunSummary) -> Result<Self, Box<dyn Error>> {
-        let Some(mut options) = options_of(run) else { return Ok(self) };
+        let Some(options) = options_of(run) else { return Ok(self) };
+        let args = self.with_options_of_run(options.clone())?;
+        // Results of one server must not lead to calls of another.
+        if !args.clone().configured()?.options().has_same_places(&options) {
+            return Err(format!(
+                "run {} used other servers, folders or files than these; a run goes on with the \
+                 same ones only: with the same command and arguments, variables, URL, and folder \
+                 in which it was started. It used {}",
+                run.id,
+                match options.outside.is_empty() {
+                    true => "none".to_owned(),
+                    false => options.outside.join(", "),
+                },
+            )
+            .into());
+        }
+        Ok(args)
+    }
+
+    fn with_options_of_run(self, mut options: Options) -> Result<Self, Box<dyn Error>> {
         let today = self.clone().configured()?.options();
         if !options.outside.is_empty() && today.outside == options.outside {
             // The configuration names them, and what is not named here comes from there.
@@ -261,12 +284,24 @@ impl AgentArgs {
         Options {
             tools,
             outside,
+            places: self.places(),
             system: self.system.clone(),
             selector: self.selector,
             schema: self.schema.as_ref().and_then(AnswerSchema::schema).cloned(),
             max_output_tokens: self.max_output_tokens,
             max_model_calls: self.max_model_calls,
         }
+    }
+
+    /// Returns the hash of the servers, folders and files that the tools reach, if there are any.
+    /// Arguments and variables may be secrets, so only the hash is kept.
+    fn places(&self) -> Option<String> {
+        let servers = self.mcp.places(self.model.key_file());
+        let places = [self.tools.places(), servers].concat();
+        let all = json!(places).to_string();
+        let hash = Sha256::digest(all.as_bytes());
+        let hex = hash.iter().take(16).map(|byte| format!("{byte:02x}"));
+        (!places.is_empty()).then(|| hex.collect())
     }
 
     /// Replays this run.

@@ -136,10 +136,19 @@ impl Assistant {
                 // A limit is not part of the task.
                 let options = options_of(&run).map(|options| Options {
                     max_model_calls: self.options.max_model_calls,
+                    // The same place may have two names.
+                    outside: self.options.outside.clone(),
                     ..options
                 });
+                let id = &run.id;
+                if options.as_ref().is_some_and(|other| !other.has_same_places(&self.options)) {
+                    note(&format!(
+                        "(run {id} of this task used other servers, folders or files, so this is a \
+                         new run; `toolwright runs resume {id}` with the same ones goes on with it)"
+                    ));
+                    continue;
+                }
                 if options.is_some_and(|options| options != self.options) {
-                    let id = &run.id;
                     note(&format!(
                         "(run {id} of this task has other options; `toolwright runs resume {id}` \
                          goes on with it)"
@@ -186,6 +195,14 @@ impl Assistant {
             note("(there is no conversation of this folder; this is a new one)");
             return Ok(None);
         };
+        if options_of(&last).is_some_and(|options| !options.has_same_places(&self.options)) {
+            note(&format!(
+                "(the last conversation of this folder, run {}, used other servers, folders or \
+                 files, so this is a new one)",
+                last.id
+            ));
+            return Ok(None);
+        }
         if matches!(last.status, RunStatus::Open | RunStatus::Waiting) {
             return Ok(Some(self.resume(&last.id, Some(input)).await?));
         }
@@ -345,7 +362,7 @@ impl Assistant {
             return Ok(None);
         }
         // Save the replies after a failure too, because they cost money.
-        if let Some(path) = self.chosen.save_recording(&self.options)? {
+        if let Some(path) = self.chosen.save_recording(&self.options.without_places())? {
             note(&format!("recorded in {}", path.display()));
         }
         let cost = summary(ledger.spent(), started.elapsed());

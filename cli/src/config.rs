@@ -41,6 +41,18 @@ pub(crate) struct Config {
     pub(crate) tools: Vec<String>,
     #[serde(default)]
     pub(crate) mcp: Vec<String>,
+    #[serde(default)]
+    pub(crate) mcp_env: Vec<String>,
+    #[serde(default)]
+    pub(crate) mcp_token_env: Vec<String>,
+    #[serde(default)]
+    pub(crate) mcp_header: Vec<String>,
+    #[serde(default)]
+    pub(crate) mcp_without: Vec<String>,
+    #[serde(default)]
+    pub(crate) mcp_instructions: bool,
+    pub(crate) mcp_start_time: Option<NonZeroU64>,
+    pub(crate) mcp_call_time: Option<NonZeroU64>,
     pub(crate) system: Option<String>,
     #[serde(default)]
     pub(crate) selector: bool,

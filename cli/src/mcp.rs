@@ -1,6 +1,5 @@
 //! The command `mcp`: serves toolsets, and uses the tools of other servers.
 
-use std::env;
 use std::error::Error as StdError;
 use std::fmt::Display;
 use std::fs;
@@ -15,7 +14,8 @@ use toolwright_module::{Cancellation, Error, Result};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::config::ConfigArgs;
-use crate::servers::{is_url, note_left_out, started_by};
+use crate::keys::Keys;
+use crate::servers::{self, note_left_out, token};
 use crate::show::{note, say, tell};
 use crate::signals::terminated;
 use crate::toolbox::ToolArgs;
@@ -93,14 +93,26 @@ struct Server {
     #[arg(value_name = "COMMAND|URL")]
     server: String,
 
-    /// Environment variable with the token for a server with a URL
+    /// Variable with the token for a server with a URL, from the environment or the key file
     #[arg(long, value_name = "NAME")]
     token_env: Option<String>,
 
-    /// Environment variable that the command gets, in addition to PATH, HOME and the like; can be
-    /// repeated
+    /// Header for a server with a URL, and the variable with its value; can be repeated
+    #[arg(long, value_name = "HEADER:VARIABLE")]
+    header: Vec<String>,
+
+    /// Variable that the command gets, in addition to PATH, HOME and the like, from the environment
+    /// or the key file; can be repeated
     #[arg(long, value_name = "NAME")]
     env: Vec<String>,
+
+    /// Maximum time for the server to start. Default: 60
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    start_time: Option<u64>,
+
+    /// Maximum time of a call, which each progress notification begins anew. Default: 300
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    call_time: Option<u64>,
 
     /// Continue only if the server has not changed since `lock` wrote this file
     #[arg(long, value_name = "FILE")]
@@ -140,7 +152,8 @@ impl Task {
             Self::List { .. } => server.client()?.with_trusted_annotations(),
             _ => server.client()?,
         };
-        let remote = client.connect().await.map_err(|error| server.advice(error))?;
+        let remote =
+            client.connect().await.map_err(|error| server.options().advice(error, "--"))?;
         let done = match self {
             Self::Call { call, .. } => {
                 let tools = remote.tools();
@@ -166,24 +179,7 @@ impl Task {
 
 impl Server {
     fn client(&self) -> Result<McpClientBuilder> {
-        let mut client = if is_url(&self.server) {
-            if !self.env.is_empty() {
-                return Err(Error::other("--env is for a command; a URL has --token-env"));
-            }
-            McpClient::http(&self.server)?
-        } else {
-            if self.token_env.is_some() {
-                return Err(Error::other("--token-env is for a URL; a command has --env"));
-            }
-            started_by(&self.server)?
-        };
-        for name in &self.env {
-            let none = || Error::other(format!("--env: {name} is not set"));
-            client = client.with_env(name, env::var_os(name).ok_or_else(none)?);
-        }
-        if let Some(name) = &self.token_env {
-            client = client.with_token(token(name)?)?;
-        }
+        let mut client = self.options().client(&self.keys()?, "--")?;
         if let Some(file) = &self.lock {
             let named =
                 |error: &dyn Display| Error::other(format!("--lock {}: {error}", file.display()));
@@ -195,17 +191,19 @@ impl Server {
         Ok(client)
     }
 
-    /// Converts an error. The result names the option that helps.
-    fn advice(&self, error: McpError) -> Error {
-        match (error, &self.token_env) {
-            (McpError::Unauthorized { server }, None) => Error::other(format!(
-                "{server} requires a token; name the variable with the token in --token-env"
-            )),
-            (McpError::Unauthorized { server }, Some(name)) => {
-                Error::other(format!("{server} rejected the token in {name}"))
-            }
-            (error, _) => error.into(),
-        }
+    /// Returns the keys, if an option names a variable.
+    fn keys(&self) -> Result<Keys> {
+        let needs = self.token_env.is_some() || !(self.env.is_empty() && self.header.is_empty());
+        if needs { keys() } else { Ok(Keys::default()) }
+    }
+
+    fn options(&self) -> servers::Server<'_> {
+        let mut server = servers::Server::new(&self.server);
+        server.env = self.env.iter().map(String::as_str).collect();
+        server.token_env = self.token_env.as_deref();
+        server.headers = self.header.iter().map(String::as_str).collect();
+        (server.start_time, server.call_time) = (self.start_time, self.call_time);
+        server
     }
 }
 
@@ -245,7 +243,7 @@ impl Serve {
             shutdown.cancel();
         });
         if let Some(name) = &self.token_env {
-            server = server.with_token(token(name)?)?;
+            server = server.with_token(token(name, &keys()?)?)?;
         }
         match self.http {
             None => server.serve_stdio().await?,
@@ -265,8 +263,8 @@ fn address(text: &str) -> Result<SocketAddr, &'static str> {
     address.map_err(|_| "write a port, or an IP address with one, such as 127.0.0.1:8000")
 }
 
-fn token(name: &str) -> Result<String> {
-    env::var(name).map_err(|_| Error::other(format!("{name} has no token; set it")))
+fn keys() -> Result<Keys> {
+    Keys::load(None).map_err(|error| Error::other(error.to_string()))
 }
 
 /// Converts an error of the server. The result names the option that helps.

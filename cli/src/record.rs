@@ -33,6 +33,10 @@ pub(crate) struct Options {
     /// Other toolsets and MCP servers, for the message to the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) outside: Vec<String>,
+    /// The hash of all that the tools reach outside the process: whole commands, variables, URLs,
+    /// absolute paths. It is in journals only. Two runs with the same `outside` may differ in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) places: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) system: Option<String>,
     #[serde(default, skip_serializing_if = "is_false")]
@@ -69,6 +73,18 @@ impl fmt::Display for Options {
             Some(calls) => write!(f, " --max-model-calls {calls}"),
             None => Ok(()),
         }
+    }
+}
+
+impl Options {
+    /// Returns whether the tools of two runs reach the same servers, folders and files.
+    pub(crate) fn has_same_places(&self, other: &Self) -> bool {
+        self.places == other.places
+    }
+
+    /// Returns the options for a recording, which others may read.
+    pub(crate) fn without_places(&self) -> Self {
+        Self { places: None, ..self.clone() }
     }
 }
 

@@ -1,31 +1,145 @@
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
 use clap::Args;
+use serde_json::json;
 use toolwright_mcp::{McpClient, McpClientBuilder, McpError};
 use toolwright_module::{Error, Result, Tool};
 
+use crate::config::Config;
+use crate::keys::Keys;
 use crate::show::note;
+
+/// Maximum number of characters of a server's instructions that the model gets.
+const LONGEST_INSTRUCTIONS: usize = 4_000;
 
 /// Arguments that name MCP servers, whose tools a program uses in addition to its own.
 #[derive(Clone, Default, Args)]
 pub(crate) struct McpArgs {
     /// Also use the tools of an MCP server: the command that starts it, or its URL; can be
-    /// repeated. From the environment, a command gets only variables such as PATH and HOME, and no
-    /// keys
-    #[arg(long = "mcp", help_heading = "Tools", value_name = "COMMAND|URL")]
+    /// repeated. A NAME goes before the names of its tools. From the environment, a command gets
+    /// only variables such as PATH and HOME, and no keys
+    #[arg(long = "mcp", help_heading = "Tools", value_name = "[NAME=]COMMAND|URL")]
     servers: Vec<String>,
+
+    /// Variable that the server of a command also gets, from the environment or the key file; can
+    /// be repeated. With several servers, NAME says which one, here and below
+    #[arg(long = "mcp-env", help_heading = "Tools", value_name = "[NAME=]VARIABLE")]
+    env: Vec<String>,
+
+    /// Variable with the token for the server of a URL
+    #[arg(long = "mcp-token-env", help_heading = "Tools", value_name = "[NAME=]VARIABLE")]
+    token_env: Vec<String>,
+
+    /// Header for the server of a URL, and the variable with its value; can be repeated
+    #[arg(long = "mcp-header", help_heading = "Tools", value_name = "[NAME=]HEADER:VARIABLE")]
+    header: Vec<String>,
+
+    /// Leave out this tool of a server, by the server's name for it; can be repeated
+    #[arg(long = "mcp-without", help_heading = "Tools", value_name = "[NAME=]TOOL")]
+    without: Vec<String>,
+
+    /// Give the model the instructions of the servers, marked as their words
+    #[arg(long = "mcp-instructions", help_heading = "Tools")]
+    instructions: bool,
+
+    /// Maximum time for a server to start. Default: 60
+    #[arg(long = "mcp-start-time", help_heading = "Tools", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    start_time: Option<u64>,
+
+    /// Maximum time of a server's call, which each progress notification begins anew. Default: 300
+    #[arg(long = "mcp-call-time", help_heading = "Tools", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    call_time: Option<u64>,
+}
+
+/// A server of the arguments, with what belongs to it.
+pub(crate) struct Server<'a> {
+    name: Option<&'a str>,
+    /// The command or the URL.
+    pub(crate) target: &'a str,
+    pub(crate) env: Vec<&'a str>,
+    pub(crate) token_env: Option<&'a str>,
+    pub(crate) headers: Vec<&'a str>,
+    pub(crate) without: Vec<&'a str>,
+    pub(crate) start_time: Option<u64>,
+    pub(crate) call_time: Option<u64>,
 }
 
 impl McpArgs {
-    /// Uses these servers if the command line names none.
-    pub(crate) fn or(mut self, servers: &[String]) -> Self {
+    /// Uses the servers of the configuration and their options if the command line names none.
+    pub(crate) fn or(mut self, config: &Config) -> Self {
         if self.servers.is_empty() {
-            self.servers = servers.to_vec();
+            self.servers = config.mcp.clone();
+            self.env.extend(config.mcp_env.iter().cloned());
+            self.token_env.extend(config.mcp_token_env.iter().cloned());
+            self.header.extend(config.mcp_header.iter().cloned());
+            self.without.extend(config.mcp_without.iter().cloned());
         }
+        self.instructions |= config.mcp_instructions;
+        self.start_time = self.start_time.or(config.mcp_start_time.map(u64::from));
+        self.call_time = self.call_time.or(config.mcp_call_time.map(u64::from));
         self
     }
 
     /// Returns the servers, each without what may be a secret.
     pub(crate) fn shown(&self) -> Vec<String> {
-        self.servers.iter().map(|server| shown_server(server)).collect()
+        self.servers.iter().map(|server| shown_server(named(server).1)).collect()
+    }
+
+    /// Returns all that distinguishes these servers from others, in their order, which decides the
+    /// names of their tools. It contains secrets.
+    pub(crate) fn places(&self, key_file: Option<&Path>) -> Vec<String> {
+        // A key file that cannot be read is an error when the servers are connected.
+        let keys = &self.keys(key_file).unwrap_or_default();
+        let servers = self.servers().unwrap_or_default();
+        servers.iter().map(|server| server.place(keys)).collect()
+    }
+
+    /// Returns the keys, if an option names a variable.
+    fn keys(&self, key_file: Option<&Path>) -> Result<Keys> {
+        if self.env.is_empty() && self.token_env.is_empty() && self.header.is_empty() {
+            return Ok(Keys::default());
+        }
+        Keys::load(key_file).map_err(|error| Error::other(error.to_string()))
+    }
+
+    /// Returns the servers with their options.
+    ///
+    /// # Errors
+    ///
+    /// An option names no server, or two servers have the same name.
+    fn servers(&self) -> Result<Vec<Server<'_>>> {
+        let mut servers: Vec<Server<'_>> = Vec::new();
+        for server in &self.servers {
+            let (name, target) = named(server);
+            if name.is_some() && servers.iter().any(|other| other.name == name) {
+                let name = name.unwrap_or_default();
+                return Err(Error::other(format!("--mcp: two servers have the name {name}")));
+            }
+            let mut server = Server::new(target);
+            server.name = name;
+            (server.start_time, server.call_time) = (self.start_time, self.call_time);
+            servers.push(server);
+        }
+        for variable in &self.env {
+            let (server, variable) = of(&mut servers, "--mcp-env", variable)?;
+            server.env.push(variable);
+        }
+        for variable in &self.token_env {
+            let (server, variable) = of(&mut servers, "--mcp-token-env", variable)?;
+            server.token_env = Some(variable);
+        }
+        for header in &self.header {
+            let (server, header) = of(&mut servers, "--mcp-header", header)?;
+            server.headers.push(header);
+        }
+        for tool in &self.without {
+            let (server, tool) = of(&mut servers, "--mcp-without", tool)?;
+            server.without.push(tool);
+        }
+        Ok(servers)
     }
 
     /// Connects to every server and appends its tools to `tools`. A tool whose name is taken gets
@@ -33,30 +147,262 @@ impl McpArgs {
     ///
     /// # Errors
     ///
-    /// If a server cannot be reached. The error names the server.
-    pub(crate) async fn connect(&self, tools: &mut Vec<Tool>) -> Result<Vec<McpClient>> {
-        let mut remotes = Vec::new();
-        for (place, server) in self.servers.iter().enumerate() {
-            let place = format!("{} of {}", place + 1, self.servers.len());
-            let named = |text: String| {
-                Error::other(format!("--mcp {} ({place}): {text}", shown_server(server)))
-            };
-            let failed = |error: McpError| named(format!("{:#}", Error::from(error)));
-            let remote = connected(server).await.map_err(|error| named(format!("{error:#}")))?;
-            let theirs = remote.tools_beside(tools).map_err(failed)?;
-            note(&format!("{} tools of {}", theirs.len(), remote.name()));
+    /// If an option is not valid, or a server cannot be reached. The error names the server.
+    pub(crate) async fn connect(
+        &self,
+        tools: &mut Vec<Tool>,
+        key_file: Option<&Path>,
+    ) -> Result<Vec<McpClient>> {
+        let mut remotes: Vec<McpClient> = Vec::new();
+        let servers = self.servers()?;
+        let keys = self.keys(key_file)?;
+        for (place, server) in servers.iter().enumerate() {
+            let place = format!("{} of {}", place + 1, servers.len());
+            let shown = shown_server(server.target);
+            let failed = |text: String| Error::other(format!("--mcp {shown} ({place}): {text}"));
+            let connected = server.connect(&keys, "--mcp-").await;
+            let remote = connected.map_err(|error| failed(format!("{error:#}")))?;
+            let theirs = remote.tools_beside(tools).map_err(|error| failed(error.to_string()))?;
+            let (count, own) = (theirs.len(), remote.name());
+            match server.name {
+                Some(name) => note(&format!("{count} tools of {name}")),
+                None => note(&format!("{count} tools of {}", own_name(&own, &shown))),
+            }
+            if server.name.is_none() && remotes.iter().any(|other| other.name() == own) {
+                note(&format!(
+                    "(two servers say that they are {}, and the model cannot tell which is which; \
+                     write --mcp NAME=COMMAND)",
+                    own_name(&own, &shown)
+                ));
+            }
             note_left_out(&remote);
             tools.extend(theirs);
             remotes.push(remote);
         }
         Ok(remotes)
     }
+
+    /// Returns the instructions of the servers for the model, marked as their words.
+    pub(crate) fn instructions(&self, remotes: &[McpClient]) -> Option<String> {
+        let mut all = Vec::new();
+        for (server, remote) in self.servers.iter().zip(remotes) {
+            let Some(theirs) = remote.instructions().filter(|_| self.instructions) else {
+                continue;
+            };
+            let (own, shown) = (remote.name(), shown_server(named(server).1));
+            let name = named(server).0.unwrap_or_else(|| own_name(&own, &shown));
+            let mut quoted = String::new();
+            let mut theirs = theirs.trim().chars();
+            theirs.by_ref().take(LONGEST_INSTRUCTIONS).for_each(|c| {
+                quoted.push(c);
+                if c == '\n' {
+                    quoted.push_str("> ");
+                }
+            });
+            if theirs.next().is_some() {
+                quoted.push('…');
+            }
+            all.push(format!(
+                "The MCP server `{name}` describes the use of its tools in its own words, which \
+                 are not the user's:\n> {quoted}"
+            ));
+        }
+        (!all.is_empty()).then(|| all.join("\n\n"))
+    }
 }
 
-/// Connects to a server, which is named by the command that starts it or by its URL.
-pub(crate) async fn connected(server: &str) -> Result<McpClient> {
-    let client = if is_url(server) { McpClient::http(server)? } else { started_by(server)? };
-    Ok(client.connect().await?)
+/// Returns the server's own name, or how the command line names it if it has none.
+fn own_name<'a>(own: &'a str, shown: &'a str) -> &'a str {
+    if own.is_empty() { shown } else { own }
+}
+
+/// Splits `NAME=REST`. A name has letters, digits, `-` and `_`.
+fn named(text: &str) -> (Option<&str>, &str) {
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+    };
+    match text.split_once('=') {
+        Some((name, rest)) if is_name(name) => (Some(name), rest),
+        _ => (None, text),
+    }
+}
+
+/// Returns the server that an option is for, and the rest of the option.
+fn of<'a, 's, 'b>(
+    servers: &'s mut [Server<'a>],
+    option: &str,
+    text: &'b str,
+) -> Result<(&'s mut Server<'a>, &'b str)> {
+    let (name, rest) = named(text);
+    let several = servers.len() > 1;
+    let found = match name {
+        Some(name) => servers.iter_mut().find(|server| server.name == Some(name)),
+        None if several => {
+            return Err(Error::other(format!(
+                "{option}: there are several servers; name them with --mcp NAME=… and write \
+                 {option} NAME={rest}"
+            )));
+        }
+        None => servers.first_mut(),
+    };
+    // The rest is not shown: some users write the value of a variable there.
+    let none = || {
+        Error::other(match name {
+            Some(name) => format!(
+                "{option}: there is no server {name}; write --mcp {name}=… for the server, or \
+                 only the name of a variable, whose value comes from the environment"
+            ),
+            None => format!("{option}: there is no server; name one with --mcp"),
+        })
+    };
+    Ok((found.ok_or_else(none)?, rest))
+}
+
+impl<'a> Server<'a> {
+    /// Returns a server without options.
+    pub(crate) fn new(target: &'a str) -> Self {
+        Self {
+            name: None,
+            target,
+            env: Vec::new(),
+            token_env: None,
+            headers: Vec::new(),
+            without: Vec::new(),
+            start_time: None,
+            call_time: None,
+        }
+    }
+
+    /// Connects to the server. `prefix` is what the names of the options begin with.
+    ///
+    /// # Errors
+    ///
+    /// If an option is not valid, or the server cannot be reached. The error names the option that
+    /// helps.
+    pub(crate) async fn connect(&self, keys: &Keys, prefix: &str) -> Result<McpClient> {
+        let client = self.client(keys, prefix)?;
+        client.connect().await.map_err(|error| self.advice(error, prefix))
+    }
+
+    /// Returns the client with the options of this server.
+    pub(crate) fn client(&self, keys: &Keys, prefix: &str) -> Result<McpClientBuilder> {
+        let is_url = is_url(self.target);
+        for (option, is_set, is_for_url) in [
+            ("env", !self.env.is_empty(), false),
+            ("token-env", self.token_env.is_some(), true),
+            ("header", !self.headers.is_empty(), true),
+        ] {
+            if is_set && is_url != is_for_url {
+                return Err(Error::other(match is_url {
+                    true => {
+                        format!("{prefix}{option} is for a command; a URL has {prefix}token-env")
+                    }
+                    false => format!("{prefix}{option} is for a URL; a command has {prefix}env"),
+                }));
+            }
+        }
+        let failed = |error| self.advice(error, prefix);
+        let mut client = match is_url {
+            true => McpClient::http(self.target).map_err(failed)?,
+            false => started_by(self.target)?,
+        };
+        for &name in &self.env {
+            let none = || Error::other(format!("{prefix}env: {name} is not set"));
+            client = client.with_env(name, variable(name, keys).ok_or_else(none)?);
+        }
+        if let Some(name) = self.token_env {
+            client = client.with_token(token(name, keys)?).map_err(failed)?;
+        }
+        for header in &self.headers {
+            let form = || Error::other(format!("{prefix}header: write HEADER:VARIABLE"));
+            let (header, name) = header.split_once(':').ok_or_else(form)?;
+            let none = || Error::other(format!("{prefix}header: {} is not set", name.trim()));
+            let value = keys.get(name.trim()).ok_or_else(none)?;
+            client = client.with_header(header.trim(), &value).map_err(failed)?;
+        }
+        if let Some(name) = self.name {
+            client = client.with_prefix(name);
+        }
+        if let Some(time) = self.start_time {
+            client = client.with_start_time(Duration::from_secs(time));
+        }
+        if let Some(time) = self.call_time {
+            client = client.with_tool_time(Duration::from_secs(time));
+        }
+        Ok(client.with_left_out(self.without.iter().copied()))
+    }
+
+    /// Returns all that distinguishes this server from others: its name, the program with the
+    /// arguments and the folder, or the URL, and the values of its variables.
+    fn place(&self, keys: &Keys) -> String {
+        let value =
+            |name: &str| variable(name, keys).map(|value| value.to_string_lossy().into_owned());
+        let variables: Vec<_> = self.env.iter().map(|name| (*name, value(name))).collect();
+        let header = |header: &&str| {
+            let variable = header.split_once(':').map_or("", |(_, variable)| variable.trim());
+            json!([header, value(variable)])
+        };
+        let headers: Vec<_> = self.headers.iter().map(header).collect();
+        let target = match is_url(self.target) {
+            true => {
+                let url = reqwest::Url::parse(self.target).map(String::from);
+                json!([url.unwrap_or_else(|_| self.target.to_owned())])
+            }
+            false => {
+                let words = shlex::split(self.target).unwrap_or_default();
+                let program = words.first().map(|program| found_program(program));
+                json!([program, words, env::current_dir().ok()])
+            }
+        };
+        let token = self.token_env.map(|name| (name, value(name)));
+        json!([self.name, target, variables, token, headers, self.without]).to_string()
+    }
+
+    /// Converts an error. The result names the option that helps.
+    pub(crate) fn advice(&self, error: McpError, prefix: &str) -> Error {
+        Error::other(match (error, self.token_env) {
+            (McpError::Unauthorized { server }, None) => format!(
+                "{server} requires a token; name the variable with the token in {prefix}token-env"
+            ),
+            (McpError::Unauthorized { server }, Some(name)) => {
+                format!("{server} rejected the token in {name}")
+            }
+            (error, _) => {
+                let text = format!("{:#}", Error::from(error));
+                text.replace("`McpClientBuilder::with_start_time`", &format!("{prefix}start-time"))
+                    .replace("`with_token`", &format!("{prefix}token-env"))
+                    .replace("`with_env`", &format!("{prefix}env"))
+                    .replace("`McpClientBuilder::with_header`", &format!("{prefix}header"))
+                    .replace("`McpClient::lock`", "`toolwright mcp lock`")
+            }
+        })
+    }
+}
+
+/// Returns the value of a variable, which need not be text, or the key of this name.
+fn variable(name: &str, keys: &Keys) -> Option<OsString> {
+    env::var_os(name).or_else(|| keys.get(name).map(OsString::from))
+}
+
+/// Returns the token in a variable or in the key file.
+///
+/// # Errors
+///
+/// If there is none.
+pub(crate) fn token(name: &str, keys: &Keys) -> Result<String> {
+    keys.get(name).ok_or_else(|| Error::other(format!("{name} has no token; set it")))
+}
+
+/// Returns the absolute path of a program, which the system finds in the variable PATH.
+fn found_program(program: &str) -> PathBuf {
+    let path = Path::new(program);
+    if path.components().count() > 1 {
+        return std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    }
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let mut places = env::split_paths(&folders).map(|folder| folder.join(program));
+    places.find(|place| place.is_file()).unwrap_or_else(|| path.to_owned())
 }
 
 /// Returns a client for the server that a command starts. The command is split into words as by a
@@ -66,12 +412,32 @@ pub(crate) async fn connected(server: &str) -> Result<McpClient> {
 ///
 /// If the command is empty or a quote is not closed.
 pub(crate) fn started_by(command: &str) -> Result<McpClientBuilder> {
+    if let Some(url) = url_without_scheme(command) {
+        return Err(Error::other(format!(
+            "`{}` looks like a URL without its scheme; write http://… or https://…",
+            shown_server(&format!("http://{url}")).trim_start_matches("http://")
+        )));
+    }
     let unclosed = || Error::other("the command of a server has a quote that is not closed");
     let words = shlex::split(command).ok_or_else(unclosed)?;
     match words.split_first() {
         Some((program, arguments)) => Ok(McpClient::stdio(program, arguments)),
         None => Err(Error::other("the command of a server is empty")),
     }
+}
+
+/// Returns the text if it is one word such as `localhost:8000/mcp` and not a program.
+fn url_without_scheme(text: &str) -> Option<&str> {
+    let word = text.trim();
+    let (host, rest) = word.split_once([':', '/'])?;
+    let has_port =
+        word.get(host.len()..)?.starts_with(':') && rest.starts_with(|c: char| c.is_ascii_digit());
+    let is_host = host == "localhost" || host.contains('.') && !host.starts_with('.');
+    let is_url = !host.is_empty()
+        && !word.contains(char::is_whitespace)
+        && (has_port || is_host)
+        && !found_program(word).is_file();
+    is_url.then_some(word)
 }
 
 /// Prints which tools of a server cannot be used, and why.
@@ -82,14 +448,17 @@ pub(crate) fn note_left_out(remote: &McpClient) {
 }
 
 pub(crate) fn is_url(server: &str) -> bool {
-    server.starts_with("http://") || server.starts_with("https://")
+    let scheme = server.split_once("://").map_or("", |(scheme, _)| scheme);
+    scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
 }
 
 /// Returns a server's program or URL, without arguments and query, which may contain secrets.
 pub(crate) fn shown_server(server: &str) -> String {
     if !is_url(server) {
         let words = shlex::split(server).unwrap_or_default();
-        return words.into_iter().next().unwrap_or_default();
+        let word = words.into_iter().next().unwrap_or_default();
+        // It may be a URL whose scheme was forgotten.
+        return word.split('?').next().unwrap_or_default().to_owned();
     }
     match reqwest::Url::parse(server) {
         Ok(url) => format!("{}{}", url.origin().ascii_serialization(), url.path()),

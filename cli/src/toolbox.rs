@@ -80,6 +80,22 @@ impl Toolset {
         }
     }
 
+    /// Returns what distinguishes it from the same toolset at another place: the absolute path.
+    fn place(&self) -> String {
+        let absolute = |path: &Path| {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+            // A file may not exist yet, and its folder may be a link that moves.
+            let real = path.canonicalize().ok();
+            let in_folder = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
+            real.or_else(in_folder).unwrap_or(path)
+        };
+        match self {
+            Self::Memory(Some(file)) => Self::Memory(Some(absolute(file))).written(),
+            Self::Files(folder) => Self::Files(absolute(folder)).written(),
+            toolset => toolset.written(),
+        }
+    }
+
     /// Returns whether its calls stay inside the process.
     fn is_contained(&self) -> bool {
         matches!(self, Self::Memory(None) | Self::Text | Self::None)
@@ -119,6 +135,12 @@ impl ToolArgs {
             self.selected().into_iter().partition(Toolset::is_contained);
         let written = |toolsets: Vec<Toolset>| toolsets.iter().map(Toolset::written).collect();
         (written(contained), written(others))
+    }
+
+    /// Returns the places of the toolsets whose calls reach outside the process.
+    pub(crate) fn places(&self) -> Vec<String> {
+        let outside = self.selected().into_iter().filter(|toolset| !toolset.is_contained());
+        outside.map(|toolset| toolset.place()).collect()
     }
 
     fn selected(&self) -> Vec<Toolset> {

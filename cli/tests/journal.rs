@@ -116,6 +116,119 @@ fn a_run_with_other_options_is_left_alone() {
     assert_eq!(options, r#"{"tools":["memory"]}"#);
 }
 
+/// The command of a server with a memory in this file.
+fn remembering(file: &str) -> String {
+    let program = env!("CARGO_BIN_EXE_toolwright");
+    format!("{program} mcp serve --no-config --tools memory:{file}")
+}
+
+#[test]
+fn a_run_goes_on_with_the_same_servers_only() {
+    let home = folder();
+    let home = home.path();
+    let staging = remembering("staging.db");
+    let production = remembering("production.db");
+    fs::create_dir(home.join("here")).unwrap();
+    fs::create_dir(home.join("there")).unwrap();
+    let with = |server: &Server, servers: &[&str]| {
+        let mut command = asking("run", server, home);
+        command.current_dir(home.join("here")).args(["--tools", "none"]).args(servers);
+        command.env("MCP_WORD", "hunter2-0123456789").arg("Drop it.");
+        command
+    };
+    let first = ["--mcp", &staging];
+    let id = cut_off(|server| with(server, &first), home);
+    // Each of these is another server, or tools with other names.
+    for servers in [
+        &["--mcp", &production][..],
+        &["--mcp", &format!("a={staging}")],
+        &["--mcp", &staging, "--mcp-env", "MCP_WORD"],
+        &["--mcp", &staging, "--mcp", &production],
+        &["--mcp", &production, "--mcp", &staging],
+        &["--mcp", &format!("sh -c 'exec {staging}'")],
+    ] {
+        let model = server(&[says("Anew.")]);
+        let ran = run(&mut with(&model, servers));
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Anew.\n"), "{}", ran.stderr);
+        let told =
+            format!("(run {id} of this task used other servers, folders or files, so this is");
+        assert!(ran.stderr.contains(&told), "{servers:?}: {}", ran.stderr);
+        assert!(!model.asked()[0].to_string().contains("call_memory_store"), "{servers:?}");
+    }
+    let resume = |servers: &[&str], folder: &str| {
+        let model = server(&[says("Stored.")]);
+        let mut command = program("runs");
+        command.args(["resume", &id, "--base-url", &model.base_url, "--model", "small"]);
+        command.args(["--no-stream", "--tools", "none"]).args(servers);
+        command.current_dir(home.join(folder)).env("XDG_DATA_HOME", home);
+        run(&mut command)
+    };
+    for (servers, folder) in
+        [(&["--mcp", &production][..], "here"), (&first, "there"), (&[], "here")]
+    {
+        let ran = resume(servers, folder);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{servers:?} {}", ran.stderr);
+        assert!(ran.stderr.contains("used other servers, folders or files"), "{}", ran.stderr);
+    }
+    let ran = resume(&first, "here");
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Stored.\n"), "{}", ran.stderr);
+    // The journal has no variable and no argument of a command.
+    for run in journal(home).runs().unwrap() {
+        let options = &run.metadata["options"];
+        assert!(!options.contains("staging") && !options.contains("hunter2"), "{options}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_run_goes_on_with_the_same_folder_only_however_it_is_named() {
+    let home = folder();
+    let home = home.path();
+    for name in ["a", "b"] {
+        fs::create_dir(home.join(name)).unwrap();
+    }
+    let link = home.join("current");
+    std::os::unix::fs::symlink(home.join("a"), &link).unwrap();
+    let files = format!("memory,files:{}", link.display());
+    let with = |server: &Server, tools: &str| {
+        let mut command = asking("run", server, home);
+        command.args(["--tools", tools, "Store it."]);
+        command
+    };
+    let id = cut_off(|server| with(server, &files), home);
+    fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(home.join("b"), &link).unwrap();
+    let model = server(&[says("Anew.")]);
+    let ran = run(&mut with(&model, &files));
+    assert!(ran.stderr.contains(&format!("(run {id} of this task used other")), "{}", ran.stderr);
+    let model = server(&[says("Stored.")]);
+    let ran = run(&mut with(&model, &format!("memory,files:{}", home.join("a").display())));
+    assert!(ran.stderr.contains("(run "), "{}", ran.stderr);
+    assert_eq!(ran.stdout, "Stored.\n", "{}", ran.stderr);
+}
+
+#[test]
+fn a_conversation_goes_on_with_the_same_servers_only() {
+    let home = folder();
+    let home = home.path();
+    let chat = |model: &Server, memory: &str, continues: bool| {
+        let server = remembering(&home.join(memory).display().to_string());
+        let mut command = asking("chat", model, home);
+        command.args(["--tools", "none", "--mcp", &server]);
+        let ran = run_with(command.args(continues.then_some("--continue")), "Go on.\n");
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        ran.stderr
+    };
+    chat(&server(&[says("The staging table.")]), "staging.db", false);
+    let model = server(&[says("Hello.")]);
+    let told = chat(&model, "production.db", true);
+    assert!(told.contains("used other servers, folders or files, so this is a new one"), "{told}");
+    assert!(!model.asked()[0].to_string().contains("staging table"));
+    let model = server(&[says("Hello.")]);
+    let told = chat(&model, "production.db", true);
+    assert!(told.contains("goes on)"), "{told}");
+}
+
 #[test]
 fn a_run_that_is_resumed_has_its_options_again() {
     let folder = folder();

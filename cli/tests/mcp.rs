@@ -388,3 +388,111 @@ fn the_configuration_of_a_desktop_client_names_what_there_is() {
     assert_eq!(lines(&ok(run(&mut client(&command, &["list", "--json"])))).len(), 9);
     assert!(file.exists());
 }
+
+/// The output of `run` with these servers, and the requests of the model.
+fn ran_with(arguments: &[&str]) -> (Ran, Vec<Value>) {
+    let model = crate::common::server(&[crate::common::says("Hello.")]);
+    let mut command = crate::common::asking("run", &model);
+    command.args(["--tools", "none", "--no-config"]).args(arguments).arg("Go.");
+    let ran = run(command.env("MCP_WORD", TOKEN));
+    (ran, model.asked())
+}
+
+#[test]
+fn a_run_names_its_servers_and_has_their_options() {
+    let server = stdio(&[]);
+    let (ran, asked) = ran_with(&[
+        "--mcp",
+        &format!("staging={server}"),
+        "--mcp",
+        &format!("production={server}"),
+        "--mcp-without",
+        "production=memory_clear",
+        "--mcp-instructions",
+    ]);
+    ok(ran);
+    let names = asked[0]["tools"].as_array().unwrap().iter();
+    let names: Vec<&str> = names.map(|tool| tool["function"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names.len(), 9 + 8);
+    assert!(names.contains(&"staging_memory_clear") && names.contains(&"production_memory_store"));
+    assert!(!names.contains(&"production_memory_clear"), "{names:?}");
+    let system = asked[0]["messages"][0]["content"].as_str().unwrap();
+    let theirs = "The MCP server `staging` describes the use of its tools in its own words, which \
+                  are not the user's:\n> A memory for one session.";
+    assert!(system.contains(theirs), "{system}");
+
+    // Without the option, nothing that a server says of itself is an instruction.
+    let (ran, asked) = ran_with(&["--mcp", &server, "--mcp", &server]);
+    assert!(ran.stderr.contains("write --mcp NAME=COMMAND"), "{}", ran.stderr);
+    ok(ran);
+    assert!(!asked[0]["messages"].to_string().contains("A memory for one session"));
+
+    let served = Served::start(&[], Some(TOKEN));
+    for options in [
+        &["--mcp-token-env", "MCP_WORD"][..],
+        &["--mcp-token-env", "far=MCP_WORD", "--mcp-call-time", "5", "--mcp-start-time", "5"],
+    ] {
+        let far = format!("far={}", served.url);
+        ok(ran_with(&[&["--mcp", &far], options].concat()).0);
+    }
+    let url = "http://127.0.0.1:9/mcp";
+    for (arguments, told) in [
+        (&["--mcp", &served.url][..], "name the variable with the token in --mcp-token-env"),
+        (&["--mcp", url, "--mcp-token-env", "NO_WORD"], "NO_WORD has no token; set it"),
+        (&["--mcp", url, "--mcp-env", "MCP_WORD"], "--mcp-env is for a command"),
+        (&["--mcp", url, "--mcp-header", "x-key"], "--mcp-header: write HEADER:VARIABLE"),
+        (
+            &["--mcp", url, "--mcp-header", "host:MCP_WORD"],
+            "the protocol sets it; see --mcp-header",
+        ),
+        (&["--mcp", &server, "--mcp-env", "NO_WORD"], "--mcp-env: NO_WORD is not set"),
+        (&["--mcp", &server, "--mcp-env", "WORD=hunter2-0123456789"], "there is no server WORD;"),
+        (&["--mcp", &server, "--mcp", url, "--mcp-env", "MCP_WORD"], "--mcp-env NAME=MCP_WORD"),
+        (&["--mcp-env", "MCP_WORD"], "--mcp-env: there is no server; name one with --mcp"),
+        (&["--mcp", &format!("a={server}"), "--mcp", &format!("a={url}")], "have the name a"),
+        (&["--mcp", &server, "--mcp-without", "memory_claer"], "has no tool `memory_claer`"),
+        (&["--mcp", "sleep 60", "--mcp-start-time", "1"], "longer timeout with --mcp-start-time"),
+        (&["--mcp", "localhost:8000/mcp"], "`localhost:8000/mcp` looks like a URL without its"),
+        (&["--mcp", "127.0.0.1:8000"], "looks like a URL without its scheme; write http://"),
+        (
+            &["--mcp", "tools.example.com/mcp?key=hunter2-0123456789"],
+            "`tools.example.com/mcp` looks",
+        ),
+    ] {
+        let (ran, asked) = ran_with(arguments);
+        assert!(ran.stderr.contains(told), "{arguments:?}: {}", ran.stderr);
+        assert!(!ran.stderr.contains("hunter2") && asked.is_empty(), "{}", ran.stderr);
+        assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+        for name in ["McpClient", "with_", "::"] {
+            assert!(!ran.stderr.contains(name), "{arguments:?}: {}", ran.stderr);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_equal_names_are_no_reason_to_fail() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let named = |name: &str| {
+        let contract = Contract::dynamic(name, "", json!({"type": "object"}), None).unwrap();
+        Tool::dynamic(contract, Effect::Read, async |_, _| Ok(ToolOutput::text_only("")))
+    };
+    let tools = [named(&"x".repeat(64)), named(&format!("{}y", "x".repeat(63)))];
+    let server = McpServer::new(&"long name ".repeat(9), "1", tools).unwrap();
+    tokio::spawn(server.serve_http(listener));
+    tokio::task::spawn_blocking(move || {
+        let named = format!("{}={url}", "n".repeat(30));
+        let (ran, asked) =
+            ran_with(&["--mcp", &url, "--mcp", &url, "--mcp", &url, "--mcp", &named]);
+        ok(ran);
+        let names = asked[0]["tools"].as_array().unwrap().iter();
+        let mut names: Vec<&str> =
+            names.map(|tool| tool["function"]["name"].as_str().unwrap()).collect();
+        assert!(names.iter().all(|name| name.len() <= 64), "{names:?}");
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), 8);
+    })
+    .await
+    .unwrap();
+}

@@ -13,7 +13,8 @@ use serde_json::{Map, Value};
 use toolwright_mcp::McpClient;
 use toolwright_signature::Contract;
 
-use crate::servers::{McpArgs, connected, shown_server};
+use crate::keys::Keys;
+use crate::servers::{McpArgs, Server, shown_server};
 use crate::show::{note, visible};
 use crate::toolbox::ToolArgs;
 
@@ -41,7 +42,7 @@ impl SourceArgs {
             return source.version().await;
         }
         let mut tools = self.tools.tools().await?;
-        let remotes = self.servers.connect(&mut tools).await?;
+        let remotes = self.servers.connect(&mut tools, None).await?;
         let contracts = tools.iter().map(|tool| Contract::clone(tool.contract())).collect();
         for remote in remotes {
             remote.close().await;
@@ -108,8 +109,8 @@ fn text_of(from: impl Read) -> Result<String, Box<dyn Error>> {
 
 /// Returns the lock file of a server's current tools, with the tools that cannot be used.
 async fn lock_of(server: &str) -> Result<String, Box<dyn Error>> {
-    let remote =
-        connected(server).await.map_err(|error| Box::<dyn Error>::from(format!("{error:#}")))?;
+    let remote = Server::new(server).connect(&Keys::default(), "toolwright mcp lock --").await;
+    let remote = remote.map_err(|error| Box::<dyn Error>::from(format!("{error:#}")))?;
     crate::servers::note_left_out(&remote);
     let lock = remote.lock();
     remote.close().await;

@@ -35,7 +35,7 @@ use self::http::HttpAddress;
 use crate::error::{McpError, Result, Source};
 use crate::mcp_client::call_result::CallResult;
 use crate::mcp_client::connection::Connection;
-use crate::mcp_client::listing::{Listed, Listing, valid_name};
+use crate::mcp_client::listing::{Listed, Listing, short_name, valid_name};
 use crate::mcp_client::lock::Lock;
 use crate::mcp_client::session::CallFailure;
 
@@ -118,7 +118,7 @@ impl McpClient {
     /// Returns the server's tools with names that differ from those of `others`.
     ///
     /// If a name is taken, the server's name is put before it; if that is taken too, a number is
-    /// put between the two.
+    /// put between the two. A name that becomes too long is cut, and ends with a hash.
     ///
     /// ```no_run
     /// # async fn both(a: toolwright_mcp::McpClient, b: toolwright_mcp::McpClient) -> Result<(), Box<dyn std::error::Error>> {
@@ -129,8 +129,7 @@ impl McpClient {
     ///
     /// # Errors
     ///
-    /// [`McpError::Contract`] if a name becomes too long: set a shorter one with
-    /// [`with_prefix`](crate::McpClientBuilder::with_prefix).
+    /// [`McpError::Contract`] if a name is not valid.
     pub fn tools_beside(&self, others: &[Tool]) -> Result<Vec<Tool>> {
         let mut taken: HashSet<String> = others.iter().map(|tool| tool.name().to_owned()).collect();
         let server = valid_name(&self.name());
@@ -139,7 +138,8 @@ impl McpClient {
         for tool in self.tools() {
             let own = tool.name().to_owned();
             let numbered = (2..).map(|number| format!("{server}_{number}_{own}"));
-            let mut names = [own.clone(), format!("{server}_{own}")].into_iter().chain(numbered);
+            let names = [own.clone(), format!("{server}_{own}")].into_iter().chain(numbered);
+            let mut names = names.map(short_name);
             // `names` never ends, so there is always a free name.
             let name = names.find(|name| !taken.contains(name)).unwrap_or(own);
             let tool = tool.named(&name)?;

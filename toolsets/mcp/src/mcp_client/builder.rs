@@ -176,6 +176,16 @@ impl McpClientBuilder {
         self
     }
 
+    /// Leaves out these tools, by the server's names. Default: no tools.
+    ///
+    /// Connecting fails with [`McpError::NoSuchTool`] if the server does not have one of them, so
+    /// that a misspelled name is noticed.
+    #[must_use]
+    pub fn with_left_out<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.options.left_out.extend(names.into_iter().map(Into::into));
+        self
+    }
+
     /// Sets the effect of a tool, by the server's name. Default: [`Effect::Write`].
     ///
     /// Connecting fails with [`McpError::NoSuchTool`] if the server has no such tool, so that a
@@ -205,7 +215,8 @@ impl McpClientBuilder {
     /// with the code. Every connection, also after one was lost, fails with
     /// [`McpError::Drift`] if a name, description, schema or annotation differs, if a tool was
     /// added or removed, or if the server's instructions changed. With
-    /// [`with_only`](Self::with_only), only the imported tools are compared.
+    /// [`with_only`](Self::with_only) or [`with_left_out`](Self::with_left_out), only the imported
+    /// tools are compared.
     ///
     /// A server therefore cannot change the description of a tool after the review. A lock file
     /// does not check what a tool does when it is called.
@@ -257,7 +268,8 @@ impl McpClientBuilder {
     /// - [`McpError::Listing`], [`McpError::Endless`] and [`McpError::Twice`] if the tool list is
     ///   not valid.
     /// - [`McpError::NoSuchTool`] if the server does not have a tool of
-    ///   [`with_only`](Self::with_only) or [`with_effect`](Self::with_effect), and
+    ///   [`with_only`](Self::with_only), [`with_left_out`](Self::with_left_out) or
+    ///   [`with_effect`](Self::with_effect), and
     ///   [`McpError::LeftOut`] if a tool of `with_only` cannot be used.
     /// - [`McpError::Drift`] if the tools differ from the [lock file](Self::with_lock).
     /// - [`McpError::Url`] if [`with_env`](Self::with_env) or [`with_folder`](Self::with_folder)
@@ -307,7 +319,7 @@ impl McpClientBuilder {
         let server = self.shown();
         let listing = super::listing::list(&server, peer, &self.options).await?;
         if let Some(lock) = &self.lock {
-            lock.check(&server, &listing, self.options.only.as_deref())?;
+            lock.check(&server, &listing, &self.options)?;
         }
         Ok(listing)
     }

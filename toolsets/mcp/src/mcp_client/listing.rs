@@ -20,16 +20,26 @@ const MAX_TOOLS: usize = 10_000;
 const MAX_PAGES: usize = 1_000;
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 
+/// Maximum length of a name that every language model provider accepts.
+const LONGEST_NAME: usize = 64;
+
 /// The user's settings for the import of a server's tools.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ToolOptions {
     pub(crate) prefix: Option<String>,
     pub(crate) only: Option<Vec<String>>,
+    pub(crate) left_out: Vec<String>,
     pub(crate) effects: HashMap<String, Effect>,
     pub(crate) trusted: bool,
 }
 
 impl ToolOptions {
+    /// Returns whether a tool is imported, by the server's name.
+    pub(crate) fn imports(&self, name: &str) -> bool {
+        let is_left_out = self.left_out.iter().any(|left_out| left_out == name);
+        !is_left_out && self.only.as_ref().is_none_or(|only| only.iter().any(|one| one == name))
+    }
+
     /// Checks that names with the prefix are valid.
     pub(crate) fn check(&self) -> Result<()> {
         if let Some(prefix) = &self.prefix {
@@ -97,7 +107,7 @@ impl Listing {
             if !theirs.insert(name.clone()) {
                 return Err(McpError::Twice { server: server.to_owned(), name });
             }
-            if options.only.as_ref().is_some_and(|only| !only.contains(&name)) {
+            if !options.imports(&name) {
                 continue;
             }
             match Listed::new(name.clone(), form, options, &mut ours) {
@@ -110,7 +120,8 @@ impl Listing {
         }
         // Each tool that the settings name must exist, and those of `only` must be usable.
         let only = options.only.iter().flatten();
-        let mut named: Vec<&String> = options.effects.keys().chain(only.clone()).collect();
+        let named = options.effects.keys().chain(only.clone()).chain(&options.left_out);
+        let mut named: Vec<&String> = named.collect();
         named.sort_unstable();
         if let Some(name) = named.into_iter().find(|name| !theirs.contains(*name)) {
             return Err(McpError::no_such_tool(name, theirs.iter().map(String::as_str)));
@@ -173,10 +184,24 @@ fn contract(name: &str, form: &Form) -> Result<Contract> {
 /// language model provider.
 fn local_name(name: &str, prefix: Option<&str>) -> String {
     let name = valid_name(name);
-    match prefix {
+    short_name(match prefix {
         Some(prefix) => format!("{prefix}_{name}"),
         None => name,
-    }
+    })
+}
+
+/// Returns the name if it is not too long for a provider, otherwise its beginning and a hash of the
+/// whole, which is the same each time.
+pub(crate) fn short_name(name: String) -> String {
+    // `valid_name` leaves only ASCII, and prefixes are checked.
+    let Some(start) = name.get(..LONGEST_NAME - 9).filter(|_| name.len() > LONGEST_NAME) else {
+        return name;
+    };
+    // FNV-1a: names are no secrets, and a collision becomes a name with a number.
+    let hash = name
+        .bytes()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    format!("{start}_{hash:08x}")
 }
 
 /// Replaces the characters that providers do not accept with `_`.
@@ -241,7 +266,10 @@ pub(crate) async fn list(
         if forms.len() > MAX_TOOLS || seen.len() > MAX_PAGES || bytes > MAX_BYTES {
             return Err(endless());
         }
-        let Some(next) = next else { return Listing::new(server, server_info, forms, options) };
+        // Some servers send an empty cursor with the last page.
+        let Some(next) = next.filter(|next| !next.is_empty()) else {
+            return Listing::new(server, server_info, forms, options);
+        };
         if !seen.insert(next.clone()) {
             return Err(endless());
         }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use similar::TextDiff;
 
 use crate::error::{McpError, Result};
-use crate::mcp_client::listing::Listing;
+use crate::mcp_client::listing::{Listing, ToolOptions};
 
 /// Time limit for computing the shortest diff.
 const DIFF_TIME: Duration = Duration::from_millis(200);
@@ -65,12 +65,10 @@ impl Lock {
         &self,
         server: &str,
         listing: &Listing,
-        only: Option<&[String]>,
+        options: &ToolOptions,
     ) -> Result<()> {
         let mut then = self.clone();
-        if let Some(only) = only {
-            then.tools.retain(|tool| only.iter().any(|taken| taken == name(tool)));
-        }
+        then.tools.retain(|tool| options.imports(name(tool)));
         let now = Self::of(listing);
         if then == now {
             return Ok(());
