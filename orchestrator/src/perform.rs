@@ -180,6 +180,22 @@ pub enum PartKind {
 }
 
 impl Part {
+    /// Returns a part of the run inside these calls, outermost first. For programs that look for a
+    /// part in a journal: the driver makes the parts of a run itself.
+    ///
+    /// ```
+    /// use toolwright_module::{Effect, ToolCall};
+    /// use toolwright_orchestrator::perform::{Part, PartKind};
+    ///
+    /// let (call, effect) = (ToolCall::new("1", "pay", "{}"), Effect::Irreversible);
+    /// let part = Part::new(Vec::new(), PartKind::Decide { call, effect, unknown: None });
+    /// assert_eq!(part.key(), r#"["decide","1"]"#);
+    /// ```
+    #[must_use]
+    pub fn new(path: Vec<InCall>, kind: PartKind) -> Self {
+        Self { path, kind }
+    }
+
     /// Returns the name of the part, which is the same in every drive of the run.
     #[must_use]
     pub fn key(&self) -> String {

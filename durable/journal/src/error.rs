@@ -160,6 +160,20 @@ pub enum JournalError {
         call: String,
     },
 
+    /// A recorded question is not about the call that would be made: something else wrote to the
+    /// run. Neither the question nor a decision on it is used.
+    #[error(
+        "the question about the call `{call}` of the run `{id}` is damaged: {reason}; do not decide on it, and restore the run from a backup or delete it"
+    )]
+    Question {
+        /// The id of the run.
+        id: String,
+        /// The id of the call.
+        call: String,
+        /// What differs.
+        reason: &'static str,
+    },
+
     /// The decision cannot be used for this call.
     #[error("the call `{call}` of the run `{id}` {reason}")]
     Decision {

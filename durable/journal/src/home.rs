@@ -5,7 +5,7 @@
 //! drive the run, it adds them to a [`Stored`], and gives this with a [`Place`] for further entries
 //! to a [`Drive`]. The crate `toolwright-postgres` does so with tables.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -125,7 +125,7 @@ impl Fresh {
 pub struct Stored {
     started: Option<Started>,
     parts: Vec<Record>,
-    waiting: BTreeSet<String>,
+    waiting: BTreeMap<String, Waiting>,
     finished: Option<Value>,
     failed: Option<String>,
 }
@@ -137,7 +137,9 @@ impl Stored {
         match entry {
             Entry::Started(started) => self.started = Some(started),
             Entry::Part(part) => self.parts.push(part.into_owned()),
-            Entry::Waiting(waiting) => drop(self.waiting.insert(waiting.key)),
+            Entry::Waiting(waiting) => {
+                drop(self.waiting.insert(waiting.key.clone(), waiting));
+            }
             Entry::Finished(ended) => self.finished = Some(ended.finished),
             Entry::Failed(failed) => self.failed = Some(failed.error),
         }
@@ -351,20 +353,34 @@ pub fn check_decision(id: &str, waiting: &Approval, decision: &Decision) -> Resu
 ///
 /// # Errors
 ///
-/// An entry cannot be read, or the call does not wait: [`JournalError::NotWaiting`].
+/// An entry cannot be read, the call does not wait ([`JournalError::NotWaiting`]), or a question was
+/// changed ([`JournalError::Question`])
 pub fn find_waiting<'a>(
     id: &str,
     entries: impl IntoIterator<Item = &'a str>,
     asked: &Approval,
 ) -> Result<Waiting> {
+    let json = |source| JournalError::Json { id: id.to_owned(), source };
     let mut decisions = Decisions::default();
-    for entry in entries {
-        let outline = serde_json::from_str(entry);
-        decisions.add(outline.map_err(|source| JournalError::Json { id: id.to_owned(), source })?);
+    let entries: Vec<&str> = entries.into_iter().collect();
+    for entry in &entries {
+        decisions.add(serde_json::from_str(entry).map_err(json)?);
     }
+    let read = entries.iter().map(|entry| serde_json::from_str(entry).map_err(json));
+    summary::check_questions(id, &decisions, read)?;
     let not_waiting =
         || JournalError::NotWaiting { id: id.to_owned(), call: asked.call.id.clone() };
     summary::find_waiting(decisions, asked).ok_or_else(not_waiting)
+}
+
+/// Checks that a question of a run is about the call that its decision is for. It is for lists of
+/// runs, which do not read all records.
+///
+/// # Errors
+///
+/// [`JournalError::Question`]
+pub fn check_question(id: &str, waiting: &Waiting) -> Result<()> {
+    waiting.check(id)
 }
 
 /// Returns the run at its start, with the tools and the limits of today, and reports the changes.

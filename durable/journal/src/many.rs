@@ -336,6 +336,7 @@ impl Journal {
         for line in summary::outlines(&path, &contents) {
             decisions.add(line?.record);
         }
+        summary::check_questions(id, &decisions, summary::entries(&path, &contents))?;
         let Some(found) = summary::find_waiting(decisions, waiting) else {
             let (id, call) = (id.to_owned(), waiting.call.id.clone());
             return Err(JournalError::NotWaiting { id, call });

@@ -1,7 +1,7 @@
 //! The performer of a journaled run.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use toolwright_module::approval::Approval;
@@ -26,8 +26,8 @@ struct Inner<P> {
     max_result_bytes: u64,
     /// The keys of recorded parts that the run has not come to yet, by the path of their run.
     ahead: Mutex<HashMap<String, BTreeSet<String>>>,
-    /// The keys of decisions that are known to be waited for.
-    waiting: Mutex<BTreeSet<String>>,
+    /// The questions that are recorded, by key.
+    waiting: Mutex<BTreeMap<String, Waiting>>,
 }
 
 /// Appends the records of parts to a place.
@@ -50,7 +50,7 @@ impl<P: Place> Recorder<P> {
     pub(crate) fn new(
         id: &str,
         records: Vec<Record>,
-        waiting: BTreeSet<String>,
+        waiting: BTreeMap<String, Waiting>,
         place: Arc<P>,
         max_result_bytes: u64,
     ) -> Self {
@@ -102,9 +102,9 @@ impl<P: Place> Inner<P> {
     /// from another process.
     async fn asked(&self, waiting: Waiting, work: Work<'_>) -> Performed {
         let key = waiting.key.clone();
-        if !locked(&self.waiting).contains(&key) {
-            self.place.append(Entry::Waiting(waiting)).await?;
-            locked(&self.waiting).insert(key);
+        if !locked(&self.waiting).contains_key(&key) {
+            self.place.append(Entry::Waiting(waiting.clone())).await?;
+            locked(&self.waiting).insert(key, waiting);
         }
         work.await
     }
@@ -129,6 +129,14 @@ impl<P: Place> Perform for Recorder<P> {
             }
             PartKind::Decide { call, effect, unknown } => {
                 let approval = approval(&part.path, call, *effect, unknown.is_some());
+                // A decision holds for the call that the person saw. It is checked also if there is a
+                // decision, which is then found without the work.
+                let known = locked(&inner.waiting).get(&key).map(|known| {
+                    known.check_asked(&inner.id, &approval).and_then(|()| known.check(&inner.id))
+                });
+                if let Some(Err(error)) = known {
+                    return Box::pin(async { Err(P::Error::from(error).into()) });
+                }
                 let waiting = Waiting::new(key, part.identity(), approval);
                 Box::pin(inner.asked(waiting, work))
             }

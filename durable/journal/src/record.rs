@@ -10,8 +10,11 @@ use serde_json::Value;
 use toolwright_module::Message;
 use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::event::Ending;
-use toolwright_orchestrator::perform::{Outcome, OutcomeKind, Record};
+use toolwright_module::message::ReplyPart;
+use toolwright_orchestrator::perform::{Outcome, OutcomeKind, Part, PartKind, Record};
 use toolwright_orchestrator::{RunState, Task};
+
+use crate::error::JournalError;
 
 /// One line of the file: a record and its time.
 #[derive(Serialize, Deserialize)]
@@ -69,7 +72,7 @@ impl Started {
 }
 
 /// A call that waits for a decision.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Waiting {
     /// The key of the decision.
@@ -83,6 +86,74 @@ pub struct Waiting {
 impl Waiting {
     pub(crate) fn new(key: String, identity: u64, approval: Approval) -> Self {
         Self { key, identity, approval }
+    }
+
+    /// Checks that the person is asked about the call that the decision is for. The key and the
+    /// identity are those of the decision, and the approval is what the person sees.
+    pub(crate) fn check(&self, id: &str) -> Result<(), JournalError> {
+        let Approval { path, call, effect, unknown, .. } = &self.approval;
+        // Which attempt was lost is only in the key.
+        let lost = || serde_json::from_str::<Vec<String>>(&self.key).ok()?.pop()?.parse().ok();
+        let unknown = if *unknown { lost() } else { None };
+        let kind = PartKind::Decide { call: call.clone(), effect: *effect, unknown };
+        let part = Part::new(path.clone(), kind);
+        if part.key() != self.key || unknown.is_some() != self.approval.unknown {
+            return Err(self.damaged(id, "its key is that of another call"));
+        }
+        if part.identity() != self.identity {
+            return Err(self.damaged(id, "it shows another tool or other arguments"));
+        }
+        Ok(())
+    }
+
+    /// Checks that the call is the one in the model's reply, if this is one of the records.
+    pub(crate) fn check_reply<'a>(
+        &self,
+        id: &str,
+        records: impl IntoIterator<Item = &'a Record>,
+    ) -> Result<(), JournalError> {
+        let asked = &self.approval.call;
+        let above: Vec<&str> =
+            self.approval.path.iter().flat_map(|call| [&*call.tool, &*call.id]).collect();
+        for record in records {
+            let Record::Ended { key, outcome, .. } = record else { continue };
+            let OutcomeKind::Reply(reply) = &outcome.kind else { continue };
+            let names: Vec<String> = serde_json::from_str(key).unwrap_or_default();
+            let Some((path, [_, _, nth])) = names.split_at_checked(above.len()) else { continue };
+            if path != above {
+                continue;
+            }
+            for (place, part) in reply.parts.iter().enumerate() {
+                let ReplyPart::Call(call) = part else { continue };
+                // The run gives a name of this form to a call whose id is taken or empty.
+                let renamed = format!("call_{nth}_{place}");
+                if call.id != asked.id && asked.id.trim_end_matches('_') != renamed {
+                    continue;
+                }
+                // The name may be repaired. Then it is at the end of what the model wrote.
+                return match call.arguments == asked.arguments && call.name.ends_with(&asked.name) {
+                    true => Ok(()),
+                    false => Err(self.damaged(id, "the model asked for another call")),
+                };
+            }
+        }
+        // A call that was selected in a text. Its identity was checked.
+        Ok(())
+    }
+
+    /// Returns the error if this is not the question about the call of `asked`. A deploy may have
+    /// changed the effect of its tool.
+    pub(crate) fn check_asked(&self, id: &str, asked: &Approval) -> Result<(), JournalError> {
+        let Approval { path, call, unknown, .. } = &self.approval;
+        match (path, call, unknown) == (&asked.path, &asked.call, &asked.unknown) {
+            true => Ok(()),
+            false => Err(self.damaged(id, "the run makes another call")),
+        }
+    }
+
+    fn damaged(&self, id: &str, reason: &'static str) -> JournalError {
+        let (id, call) = (id.to_owned(), self.approval.call.id.clone());
+        JournalError::Question { id, call, reason }
     }
 
     /// Returns the record of a person's decision.

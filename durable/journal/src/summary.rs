@@ -10,7 +10,7 @@ use toolwright_module::event::Ending;
 
 use crate::error::{JournalError, Result};
 use crate::file::{self, Contents};
-use crate::record::{self, Line, Outline, PartOutline, Waiting};
+use crate::record::{self, Entry, Line, Outline, PartOutline, Waiting};
 
 /// The id, the state and the metadata of a run, without its conversation.
 ///
@@ -133,6 +133,41 @@ pub(crate) fn find_waiting(decisions: Decisions, asked: &Approval) -> Option<Wai
     all.find(|(_, known)| known.approval == *asked).map(|(_, waiting)| waiting)
 }
 
+/// Checks that each question that waits, or whose decision can still be replaced, is about the call
+/// that would be made. `entries` are the records of the run.
+pub(crate) fn check_questions<'a>(
+    id: &str,
+    decisions: &Decisions,
+    entries: impl IntoIterator<Item = Result<Entry<'a>>>,
+) -> Result<()> {
+    let Decisions { waiting, decided, fresh } = decisions;
+    let replaced = decided.iter().filter(|(key, _)| fresh.contains(*key));
+    let questions: Vec<&Waiting> = waiting.iter().chain(replaced).map(|(_, one)| one).collect();
+    if questions.is_empty() {
+        return Ok(());
+    }
+    questions.iter().try_for_each(|question| question.check(id))?;
+    let mut records = Vec::new();
+    for entry in entries {
+        if let Entry::Part(record) = entry? {
+            records.push(record.into_owned());
+        }
+    }
+    questions.iter().try_for_each(|question| question.check_reply(id, &records))
+}
+
+/// Reads the records of a file.
+pub(crate) fn entries<'a>(
+    path: &'a Path,
+    contents: &'a Contents<'_>,
+) -> impl Iterator<Item = Result<Entry<'a>>> + 'a {
+    contents.lines.iter().map(move |(at, json)| {
+        let line = serde_json::from_str::<Line<Entry<'_>>>(json);
+        line.map(|line| line.record)
+            .map_err(|error| JournalError::damaged(path, *at, error.to_string()))
+    })
+}
+
 /// Reads the outlines of records with their times.
 pub(crate) fn outlines<'a>(
     path: &'a Path,
@@ -178,6 +213,7 @@ pub(crate) fn of_file(path: &Path, bytes: &[u8]) -> Result<Option<RunSummary>> {
         }
     }
     if let Some(summary) = &mut summary {
+        check_questions(&summary.id, &decisions, entries(path, &contents))?;
         summary.waiting = decisions.waiting.into_values().map(|waiting| waiting.approval).collect();
         if !summary.waiting.is_empty() && summary.status == RunStatus::Open {
             summary.status = RunStatus::Waiting;

@@ -1,9 +1,14 @@
 //! Several calls of one batch that wait for a person.
 
-use toolwright_journal::{Journal, RunStatus};
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use toolwright_journal::{Journal, JournalError, RunStatus};
 use toolwright_module::approval::Decision;
 use toolwright_module::error::Stage;
 use toolwright_module::{Context, Effect, Message, Reply, Tool, ToolCall};
+use toolwright_orchestrator::perform::{Part, PartKind};
 use toolwright_orchestrator::{ApprovalPolicy, AwaitsApproval, ToolOrchestrator};
 
 use crate::support::{TASK, World, calls, folder};
@@ -97,4 +102,87 @@ async fn the_waiting_calls_of_agents_side_by_side_are_all_listed() {
     }
     assert_eq!(journal.drive(&agent, "run", TASK, &cx).await.unwrap().answer, "Done.");
     assert_eq!(world.counts()[2], 4);
+}
+
+/// Changes the records of a file, as something else could that knows its form.
+fn forge(file: &Path, change: impl Fn(&mut Value)) {
+    let text = fs::read_to_string(file).unwrap();
+    let (format, lines) = text.split_once('\n').unwrap();
+    let (mut forged, mut before) = (format!("{format}\n"), crc32fast::hash(format.as_bytes()));
+    for line in lines.lines() {
+        let json = line.splitn(3, ' ').nth(2).unwrap();
+        let mut record: Value = serde_json::from_str(json).unwrap();
+        change(&mut record["record"]);
+        let json = record.to_string();
+        let mut hasher = crc32fast::Hasher::new_with_initial(before);
+        hasher.update(json.as_bytes());
+        before = hasher.finalize();
+        forged.push_str(&format!("{before:08x} {} {json}\n", json.len()));
+    }
+    fs::write(file, forged).unwrap();
+}
+
+#[tokio::test]
+async fn a_question_that_is_not_about_the_call_that_would_be_made_is_damage() {
+    let identity = |arguments: &str| {
+        let call = ToolCall::new("a", "tidy", arguments);
+        let kind = PartKind::Decide { call, effect: Effect::Write, unknown: None };
+        json!(Part::new(Vec::new(), kind).identity())
+    };
+    let other = r#"{"what":"9"}"#;
+    let others: [(&str, Box<dyn Fn(&mut Value)>); 6] = [
+        (
+            "other arguments",
+            Box::new(|asked| asked["approval"]["call"]["arguments"] = json!(other)),
+        ),
+        ("other arguments", Box::new(|asked| asked["approval"]["call"]["name"] = json!("look"))),
+        (
+            "asked for another call",
+            Box::new(|asked| {
+                asked["approval"]["call"]["arguments"] = json!(other);
+                asked["identity"] = identity(other);
+            }),
+        ),
+        ("key", Box::new(|asked| asked["approval"]["call"]["id"] = json!("b"))),
+        ("key", Box::new(|asked| asked["approval"]["unknown"] = json!(true))),
+        ("key", Box::new(|asked| asked["approval"]["path"] = json!([{"tool": "tidy", "id": "z"}]))),
+    ];
+    for (reason, change) in &others {
+        let (world, cx, folder) = (World::default(), Context::default(), folder());
+        let journal = Journal::open(folder.path()).unwrap();
+        journal.drive(&agent(&world), "run", TASK, &cx).await.unwrap_err();
+        let waiting = journal.run("run").unwrap().waiting;
+        let first = |record: &mut Value| {
+            if record["waiting"]["key"] == json!(r#"["decide","a"]"#) {
+                change(&mut record["waiting"]);
+            }
+        };
+        let file = folder.path().join("run.journal");
+        let before = fs::read(&file).unwrap();
+        forge(&file, |_| {});
+        assert_eq!(fs::read(&file).unwrap(), before);
+        forge(&file, first);
+        let told = journal.run("run").unwrap_err();
+        assert!(matches!(told, JournalError::Question { .. }), "{told}");
+        assert!(told.to_string().contains(reason), "{reason}: {told}");
+        // One bad run does not hurt the list.
+        let runs = journal.runs().unwrap();
+        assert_eq!((runs.len(), runs[0].status), (1, RunStatus::Unreadable));
+        for asked in &waiting {
+            let told = journal.decide("run", asked, Decision::Approve).unwrap_err();
+            assert!(matches!(told, JournalError::Question { .. }), "{told}");
+        }
+        let told = journal.drive(&agent(&world), "run", TASK, &cx).await.unwrap_err();
+        assert_eq!(told.stage(), Stage::Journal, "{told:#}");
+
+        // Also if the question is changed after its decision.
+        fs::write(&file, before).unwrap();
+        for asked in &waiting {
+            journal.decide("run", asked, Decision::Approve).unwrap();
+        }
+        forge(&file, first);
+        let told = journal.drive(&agent(&world), "run", TASK, &cx).await.unwrap_err();
+        assert_eq!(told.stage(), Stage::Journal, "{told:#}");
+        assert_eq!(world.counts()[2], 0);
+    }
 }

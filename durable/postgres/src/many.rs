@@ -116,8 +116,17 @@ impl Runs {
             let Some(place) = places.get(&row.try_get::<_, i64>(0)?) else { continue };
             let run: &mut RunSummary = &mut runs[*place];
             if let Entry::Waiting(waiting) = entry(&run.id, row.try_get(1)?, row.try_get(2)?)? {
-                run.status = RunStatus::Waiting;
-                run.waiting.push(waiting.approval);
+                match home::check_question(&run.id, &waiting) {
+                    Ok(()) if run.status != RunStatus::Unreadable => {
+                        run.status = RunStatus::Waiting;
+                        run.waiting.push(waiting.approval);
+                    }
+                    Ok(()) => {}
+                    Err(error) => {
+                        (run.status, run.error) = (RunStatus::Unreadable, Some(error.to_string()));
+                        run.waiting.clear();
+                    }
+                }
             }
         }
         Ok(runs)
