@@ -89,6 +89,25 @@ const ESCAPED: usize = 2;
 /// The replacement of a key.
 const MASK: &str = "[secret]";
 
+/// Returns the text as a recording would keep it: keys of a known form, the values of secret
+/// environment variables and these secrets are replaced by `[secret]`.
+///
+/// Use it for logs, histories and error messages. It is not a proof that a text has no secret: a
+/// password is a word like any other.
+///
+/// ```
+/// use toolwright_module::testing::without_secrets;
+///
+/// let text = without_secrets("export KEY=sk-0123456789abcdef; login hunter2!", &["hunter2!"]);
+/// assert_eq!(text, "export KEY=[secret]; login [secret]");
+/// ```
+#[must_use]
+pub fn without_secrets(text: &str, secrets: &[&str]) -> String {
+    let mut text = text.to_owned();
+    Mask::from_env_and(secrets).text(&mut text);
+    text
+}
+
 /// Replaces keys of a known form, and the values of secret environment variables.
 ///
 /// Such a value may be any word. Therefore only text from outside is searched: the password
