@@ -86,6 +86,10 @@ pub struct AgentArgs {
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
 
+    /// Whether the calls of a replayed run are made without a question.
+    #[arg(skip)]
+    allows_replayed: bool,
+
     /// The recorded run to replay.
     #[arg(skip)]
     replay: Option<Arc<Recorded>>,
@@ -135,6 +139,8 @@ impl AgentArgs {
             let changed = |id: &str, change: &_| note(&format!("(run {id}: {change})"));
             journal.with_change_listener(changed)
         });
+        let asks_from = args.asks_from();
+        let replays = args.replay.is_some();
         let (args, chosen) = args.chosen(prompt).await?;
         note(&chosen.line);
 
@@ -154,7 +160,7 @@ impl AgentArgs {
             servers = args.mcp.connect(&mut tools, args.model.key_file()) => servers?,
             _ = tokio::signal::ctrl_c() => return Ok(None),
         };
-        let mut approval = ApprovalPolicy::from_effect(Effect::Irreversible);
+        let mut approval = ApprovalPolicy::from_effect(asks_from.unwrap_or(Effect::Irreversible));
         for theirs in &tools[ours..] {
             approval = approval.with_tool(theirs.name());
         }
@@ -175,7 +181,7 @@ impl AgentArgs {
         if let Some(output) = &output {
             agent = agent.with_output(Arc::clone(output))?;
         }
-        if args.approve {
+        if asks_from.is_some() {
             agent = agent.with_approval(approval)?;
         }
         Ok(Some(Assistant {
@@ -186,6 +192,7 @@ impl AgentArgs {
             limits,
             streams,
             approves: asks,
+            replays,
             json: args.json,
             journal,
             servers,
@@ -304,8 +311,20 @@ impl AgentArgs {
         (!places.is_empty()).then(|| hex.collect())
     }
 
-    /// Replays this run.
-    pub(crate) fn replaying(mut self, recorded: Recorded) -> Self {
+    /// Returns the effect from which on a call waits for a person, if any does.
+    ///
+    /// The calls of a recording come from a file, which may be from someone else. So each of them
+    /// that does more than read waits.
+    pub(crate) fn asks_from(&self) -> Option<Effect> {
+        match &self.replay {
+            Some(_) if !self.allows_replayed => Some(Effect::Idempotent),
+            _ => self.approve.then_some(Effect::Irreversible),
+        }
+    }
+
+    /// Replays this run. If `allowed`, its calls are made without a question.
+    pub(crate) fn replaying(mut self, recorded: Recorded, allowed: bool) -> Self {
+        self.allows_replayed = allowed;
         self.replay = Some(Arc::new(recorded));
         self
     }

@@ -1,11 +1,13 @@
 use std::io;
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
-use toolwright_module::Contract;
 use toolwright_module::approval::{Approval, Decision};
+use toolwright_module::{Contract, Effect};
 
 use crate::input::Input;
-use crate::show::{note, visible};
+use crate::lines::Lines;
+use crate::show::{note, noted, visible};
 
 /// Asks the user to decide on a call of the tool with this contract. Returns `None` if the user
 /// ends the run with Ctrl-C or Ctrl-D.
@@ -20,44 +22,56 @@ pub(crate) async fn decide(
     contract: &Contract,
     asked: &Approval,
 ) -> io::Result<Option<Decision>> {
-    let mut arguments = on_one_line(&asked.call.arguments);
-    note(&format!("{} {arguments} is {}", visible(&asked.call.name), effect(asked)));
+    // Calls of agents side by side may wait at the same time. Each question stands alone.
+    let _turn = input.turn().await;
     if asked.unknown {
-        return decide_again(input).await;
+        return decide_again(input, asked).await;
     }
+    let mut arguments = on_one_line(&asked.call.arguments);
     loop {
-        let Some(said) = input.ask("allow it? y(es) n(o) e(dit) ", String::new()).await? else {
+        let question = "allow it? y(es) n(o) e(dit) ";
+        let above = shown(asked, &arguments);
+        let Some(said) = input.ask(above, question, String::new()).await? else {
             return Ok(None);
         };
         match said.trim() {
             "y" | "yes" => return Ok(Some(Decision::Approve)),
             "n" | "no" => return Ok(Some(Decision::deny("The user denied this call."))),
             "e" | "edit" => {
-                let Some(edited) = input.ask("arguments: ", arguments.clone()).await? else {
-                    continue;
-                };
-                match contract.read::<Value>(&edited) {
-                    Ok(_) => return Ok(Some(Decision::edit(edited))),
-                    Err(fault) => note(&visible(&fault.to_string())),
+                let edited = input.ask(String::new(), "arguments: ", arguments.clone()).await?;
+                let Some(edited) = edited else { continue };
+                match read(contract, &edited) {
+                    Ok(()) => return Ok(Some(Decision::edit(edited))),
+                    Err(fault) => note(&format!("error: {fault}")),
                 }
-                arguments = visible(&edited);
+                arguments = on_one_line(&edited);
             }
             _ => {}
         }
     }
 }
 
+/// Checks arguments of a person. Nothing in them is repaired: what was typed is what is called.
+fn read(contract: &Contract, arguments: &str) -> Result<(), String> {
+    serde_json::from_str::<IgnoredAny>(arguments)
+        .map_err(|error| format!("the arguments are not JSON: {error}"))?;
+    contract.read::<Value>(arguments).map(drop).map_err(|fault| visible(&fault.to_string()))
+}
+
 /// Asks the user about a call that was under way when the program ended.
-async fn decide_again(input: &Input) -> io::Result<Option<Decision>> {
-    note("it was under way when the program ended, and may have taken effect");
+async fn decide_again(input: &Input, asked: &Approval) -> io::Result<Option<Decision>> {
     loop {
         let question = "make it again? y(es) n(o) h(appened) ";
-        let Some(said) = input.ask(question, String::new()).await? else { return Ok(None) };
+        let above = shown(asked, &on_one_line(&asked.call.arguments));
+        let Some(said) = input.ask(above, question, String::new()).await? else {
+            return Ok(None);
+        };
         match said.trim() {
             "y" | "yes" => return Ok(Some(Decision::CallAgain)),
             "n" | "no" => return Ok(Some(Decision::deny("The user did not allow it."))),
             "h" | "happened" => {
-                if let Some(result) = input.ask("its result: ", String::new()).await? {
+                let result = input.ask(String::new(), "its result: ", String::new()).await?;
+                if let Some(result) = result {
                     return Ok(Some(Decision::happened(result)));
                 }
             }
@@ -66,9 +80,26 @@ async fn decide_again(input: &Input) -> io::Result<Option<Decision>> {
     }
 }
 
-/// Returns the name of the call's effect, in lower case.
-fn effect(asked: &Approval) -> String {
-    format!("{:?}", asked.effect).to_lowercase()
+/// Returns the lines above a question: what the command says of the call, and the call.
+fn shown(asked: &Approval, arguments: &str) -> String {
+    let effect = match asked.effect {
+        Effect::Read => "it only reads",
+        Effect::Idempotent => "it changes something and can be repeated",
+        Effect::Irreversible => "it is irreversible",
+        _ => "it changes something",
+    };
+    let unknown = match asked.unknown {
+        true => "; it was under way when the program ended, and may have taken effect",
+        false => "",
+    };
+    let mut lines = Lines::on_stderr();
+    let mut text =
+        noted(&mut lines, &format!("a call waits for your decision ({effect}{unknown}):"));
+    let mut lines = Lines::on_stderr();
+    text.push_str(
+        &lines.theirs(&format!("{} {arguments}", visible(&asked.call.name))).end().take(),
+    );
+    text
 }
 
 /// Returns the arguments as one line that can be edited.

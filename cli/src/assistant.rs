@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::env;
 use std::error::Error;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,8 +27,11 @@ use crate::input::Input;
 use crate::model::Chosen;
 use crate::record::Options;
 use crate::runs;
-use crate::show::{Screen, note, of_few_lines, say, say_json, summary, tell};
+use crate::show::{
+    Screen, note, of_few_lines, quoted, say_json, say_theirs, summary, tell, visible,
+};
 use crate::signals::Interrupts;
+use crate::task_lock::TaskLock;
 
 /// The name of the metadata with the folder in which a run was started.
 const FOLDER: &str = "folder";
@@ -48,6 +52,8 @@ pub struct Assistant {
     pub(crate) limits: Limits,
     pub(crate) streams: bool,
     pub(crate) approves: bool,
+    /// Whether it replays a recording, whose calls wait unless the user allows them with `--yes`.
+    pub(crate) replays: bool,
     pub(crate) json: bool,
     pub(crate) journal: Option<Journal>,
     pub(crate) servers: Vec<McpClient>,
@@ -123,9 +129,13 @@ impl Assistant {
             let end = self.carry_out(Work::Run(&mut run), input).await?;
             return end.ok_or_else(|| "the run is locked".into());
         };
-        if !anew {
-            let asked = Task::from(Message::user(prompt.as_str()));
+        let held = match anew {
+            true => None,
+            false => Some(self.hold(journal, &prompt)?),
+        };
+        if held.is_some() {
             let here = folder();
+            let asked = Task::from(Message::user(prompt.as_str()));
             for run in runs::open_runs(journal)? {
                 // A journal of another program may not have this entry.
                 let is_here = run.metadata.get(FOLDER).is_none_or(|folder| *folder == here);
@@ -140,7 +150,7 @@ impl Assistant {
                     outside: self.options.outside.clone(),
                     ..options
                 });
-                let id = &run.id;
+                let id = quoted(&run.id);
                 if options.as_ref().is_some_and(|other| !other.has_same_places(&self.options)) {
                     note(&format!(
                         "(run {id} of this task used other servers, folders or files, so this is a \
@@ -155,16 +165,33 @@ impl Assistant {
                     ));
                     continue;
                 }
-                note(&format!("(run {} of this task goes on; --new begins another)", run.id));
+                let shown = quoted(&run.id);
+                note(&format!("(run {shown} of this task goes on; --new begins another)"));
                 let (id, task, metadata) = (&*run.id, asked.clone(), Vec::new());
                 let work = Work::Kept { journal, id, task, metadata, other_driver: Driver::Skip };
                 if let Some(end) = self.carry_out(work, input).await? {
                     return Ok(end);
                 }
-                note(&format!("(run {} is under way in another process)", run.id));
+                return Err(format!(
+                    "run {shown} of this task is under way in another process; wait for it, or \
+                     begin another with --new"
+                )
+                .into());
             }
         }
         self.begin(journal, "run", prompt, Vec::new(), input).await
+    }
+
+    /// Locks a task of this folder with these options, so that the same one is not paid twice.
+    fn hold(&self, journal: &Journal, prompt: &str) -> Result<TaskLock, Box<dyn Error>> {
+        // A limit is not part of the task.
+        let options = Options { max_model_calls: None, ..self.options.clone() };
+        let (here, options) = (folder(), serde_json::to_string(&options)?);
+        let held = TaskLock::take(journal.folder(), &[&here, prompt, &options]);
+        let held = held.map_err(|error| format!("{}: {error}", journal.folder().display()))?;
+        let under_way = "this task is under way in another process in this folder; wait for it, or \
+                         begin another with --new";
+        Ok(held.ok_or(under_way)?)
     }
 
     /// Goes on with a run of the journal.
@@ -175,7 +202,7 @@ impl Assistant {
     pub async fn resume(&self, id: &str, input: Option<&Input>) -> Result<End, Box<dyn Error>> {
         let journal = self.journal.as_ref().ok_or("there is no journal")?;
         let task = journal.task(id)?;
-        note(&format!("(run {id} goes on)"));
+        note(&format!("(run {} goes on)", quoted(id)));
         let (metadata, other_driver) = (Vec::new(), Driver::Error);
         let work = Work::Kept { journal, id, task, metadata, other_driver };
         let end = self.carry_out(work, input).await?;
@@ -210,7 +237,7 @@ impl Assistant {
         let task = journal.task(&last.id)?;
         let finished = journal.drive(&self.agent, &last.id, task, &Context::default()).await;
         let finished = finished.map_err(|error| format!("run {}: {error:#}", last.id))?;
-        note(&format!("(the conversation of run {} goes on)", last.id));
+        note(&format!("(the conversation of run {} goes on)", quoted(&last.id)));
         Ok(Some(End::Finished(Box::new(finished))))
     }
 
@@ -264,7 +291,18 @@ impl Assistant {
             note("(one task per line; Ctrl-C ends a task, Ctrl-D the conversation)");
         }
         let mut so_far: Option<Run> = None;
-        while let Some(task) = input.task(self.interrupts.next()).await? {
+        loop {
+            let task = match input.task(self.interrupts.next()).await {
+                Ok(Some(task)) => task,
+                Ok(None) => break,
+                // The lines after it can be read.
+                Err(error) if error.kind() == ErrorKind::InvalidData => {
+                    self.report(&error);
+                    code = ExitCode::FAILURE;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
             if task.trim().is_empty() {
                 continue;
             }
@@ -298,6 +336,14 @@ impl Assistant {
             }
         }
         Ok(code)
+    }
+
+    /// Reports a task that cannot be read.
+    fn report(&self, error: &std::io::Error) {
+        match self.json {
+            true => tell(&json!({"error": {"stage": "setup", "text": error.to_string()}})),
+            false => note(&format!("error: {error}; the conversation continues without this line")),
+        }
     }
 
     /// Continues a run with another task.
@@ -356,6 +402,7 @@ impl Assistant {
             }
         };
         screen.rest();
+        screen.end_line();
         if let (Driver::Skip, Err(error)) = (other_driver, &finished)
             && is_locked(error)
         {
@@ -372,7 +419,7 @@ impl Assistant {
                 Ok((output, finished)) => result(finished, output.as_ref()),
                 Err(error) => json!({"error": {
                     "stage": error.stage(),
-                    "text": text_of(error),
+                    "text": text_of(error, self.replays),
                     "spent": ledger.spent(),
                 }}),
             });
@@ -382,7 +429,7 @@ impl Assistant {
                 match output {
                     _ if self.json => {}
                     Some(output) => say_json(&output),
-                    None if !self.streams => say(&finished.answer),
+                    None if !self.streams => say_theirs(&finished.answer),
                     None => {}
                 }
                 if finished.ending != Ending::Answered {
@@ -397,25 +444,27 @@ impl Assistant {
                 End::Finished(Box::new(finished))
             }
             Err(error) if error.stage() == Stage::Cancelled => {
-                note(&format!("\ncancelled after {cost}"));
+                note(&format!("cancelled after {cost}"));
                 if let Some(id) = &kept {
+                    let id = quoted(id);
                     note(&format!("(run {id} stays open; the same task here goes on with it)"));
                 }
                 End::Cancelled
             }
             Err(error) => {
                 if !self.json {
-                    note(&of_few_lines(&format!("error: {}", text_of(&error))));
+                    note(&of_few_lines(&format!("error: {}", text_of(&error, self.replays))));
                 }
                 match &kept {
                     Some(id) if error.downcast_ref::<AwaitsApproval>().is_some() => {
+                        let id = quoted(id);
                         note(&format!(
                             "(run {id} waits; at a terminal, `toolwright runs resume {id}` asks for the decision)"
                         ));
                     }
                     // On a full disk, the journal may not even have the start of the run.
                     Some(id) if !is_locked(&error) && self.has(id) => {
-                        note(&format!("(run {id} is kept)"));
+                        note(&format!("(run {} is kept)", quoted(id)));
                     }
                     _ => {}
                 }
@@ -469,12 +518,12 @@ impl Assistant {
 }
 
 /// Returns the text of an error for the user of the command.
-fn text_of(error: &ModuleError) -> String {
+fn text_of(error: &ModuleError, replays: bool) -> String {
     // Its own text is for programs.
     let Some(awaits) = error.downcast_ref::<AwaitsApproval>() else { return format!("{error:#}") };
     let mut names: Vec<String> = Vec::new();
     for call in &awaits.calls {
-        let name = format!("`{}`", call.name);
+        let name = format!("`{}`", visible(&call.name));
         if !names.contains(&name) {
             names.push(name);
         }
@@ -483,10 +532,14 @@ fn text_of(error: &ModuleError) -> String {
         true => "it is not known whether the call took effect; ",
         false => "",
     };
+    let more = match replays {
+        true => "; --yes allows every call of the recording",
+        false => "",
+    };
     let waits = if names.len() == 1 { "waits" } else { "wait" };
     format!(
-        "{unknown}{} {waits} for a person's approval, and --approve asks only at a terminal, \
-         without --json",
+        "{unknown}{} {waits} for a person's approval, which the command asks for only at a \
+         terminal, without --json{more}",
         names.join(", ")
     )
 }

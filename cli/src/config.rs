@@ -1,7 +1,6 @@
 //! The configuration file: defaults for options.
 
 use std::error::Error;
-use std::fs;
 use std::io::ErrorKind;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -10,6 +9,8 @@ use clap::Args;
 use serde::Deserialize;
 
 use crate::folders;
+use crate::keys::check_own;
+use crate::texts::read_file;
 
 /// Arguments that name the configuration file.
 #[derive(Debug, Clone, Default, Args)]
@@ -85,12 +86,14 @@ impl ConfigArgs {
         let named = |error: &dyn std::fmt::Display| {
             format!("the configuration {}: {error}", path.display())
         };
-        let text = match fs::read_to_string(&path) {
+        let text = match read_file(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound && self.config.is_none() => {
                 return Ok(Config::default());
             }
             text => text.map_err(|error| named(&error))?,
         };
+        // It starts commands (`mcp`), names folders, and says where keys are sent.
+        check_own("the configuration", &path)?;
         Ok(toml::from_str(&text).map_err(|error| named(&without_values(&error, &text)))?)
     }
 }

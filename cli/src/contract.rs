@@ -9,7 +9,7 @@ mod sources;
 mod versions;
 
 use std::error::Error;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -20,7 +20,7 @@ use toolwright_signature::{Contract, Dialect};
 use self::report::Report;
 use self::sources::{Source, SourceArgs, Version};
 use self::versions::Comparison;
-use crate::show::{note, say, visible};
+use crate::show::{note, say_theirs, visible};
 
 /// Arguments of the command `contract`.
 #[derive(Args)]
@@ -136,7 +136,7 @@ fn show(version: &Version, json: bool) -> Result<(), Box<dyn Error>> {
         return print(&(serde_json::to_string_pretty(&version.contracts)? + "\n"));
     }
     for contract in &version.contracts {
-        say(&described::contract(contract));
+        say_theirs(&described::contract(contract));
     }
     Ok(())
 }
@@ -157,7 +157,9 @@ fn lower(
                 print_line(&json!({"name": name, "lowered": lowered, "losses": losses}))?;
             }
             (Ok((lowered, losses)), false) => {
-                losses.iter().for_each(|loss| note(&format!("{name}: {}", visible(&loss.text))));
+                losses.iter().for_each(|loss| {
+                    note(&format!("`{}`: {}", visible(name), visible(&loss.text)))
+                });
                 all.push(lowered);
             }
             (Err(error), true) => {
@@ -227,7 +229,7 @@ impl DiffArgs {
         let format = if self.json { Format::Json } else { self.format };
         let report = Report { old: &old, new: &new, comparison: &comparison };
         match format {
-            Format::Text => say(&report.text()),
+            Format::Text => say_theirs(&report.text()),
             Format::Json => print_line(&report.json())?,
             Format::Markdown => print(&report.markdown())?,
         }
@@ -243,8 +245,13 @@ fn print_line(value: &Value) -> Result<(), Box<dyn Error>> {
     print(&format!("{value}\n"))
 }
 
-/// Prints text for another program, without a change. A reader that closes the output is no error.
+/// Prints text for another program, without a change, or with marks at a terminal. A reader that
+/// closes the output is no error.
 fn print(text: &str) -> Result<(), Box<dyn Error>> {
+    if io::stdout().is_terminal() {
+        say_theirs(text.trim_end());
+        return Ok(());
+    }
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),

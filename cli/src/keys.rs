@@ -7,7 +7,10 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use toolwright_module::testing::without_secrets;
+
 use crate::folders;
+use crate::texts::read_file;
 
 /// The keys that a program may use. A variable of the environment wins over the file.
 ///
@@ -48,7 +51,7 @@ impl Keys {
                 format!("others can read the key file {path}; run: chmod 600 {path}").into()
             );
         }
-        let text = fs::read_to_string(&path).map_err(named)?;
+        let text = read_file(&path).map_err(named)?;
         // The error of the parser quotes the line, which may be a key.
         let file = toml::from_str(&text).map_err(|_| {
             let path = path.display();
@@ -83,47 +86,73 @@ impl Keys {
         self.get(name).filter(|_| !is_set)
     }
 
-    /// Returns whether the text contains a key: one of the file, or one of a variable whose name
-    /// has a word that those of keys have.
+    /// Returns whether the text contains something that a recording would mask.
     pub(crate) fn are_in(&self, text: &str) -> bool {
-        let secret = |name: &str| {
-            let is_word = |word: &str| ["KEY", "TOKEN", "SECRET", "PASSWORD"].contains(&word);
-            name.split('_').skip(1).any(is_word)
-        };
-        let environment = env::vars_os().filter_map(|(name, value)| {
-            let name = name.to_string_lossy().to_ascii_uppercase();
-            secret(&name).then(|| value.to_string_lossy().into_owned())
-        });
-        let known = environment.chain(self.values());
-        known.map(|key| key.trim().to_owned()).any(|key| key.len() >= 8 && text.contains(&key))
-            || text.split(|c| !is_of_key(c)).any(looks_like_key)
+        let keys = self.values();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        without_secrets(text, &keys) != text
     }
 }
 
-/// Returns the text without words that have the form of a key, for an error that quotes an argument.
+/// Returns the text without keys, as a recording would keep it. It is for every line that the
+/// command prints about itself, because such a line may quote an argument.
 #[must_use]
 pub fn without_keys(text: &str) -> String {
-    let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
-    while let Some(at) = rest.find(is_of_key) {
-        let (before, word) = rest.split_at(at);
-        let (word, after) = word.split_at(word.find(|c| !is_of_key(c)).unwrap_or(word.len()));
-        shown.push_str(before);
-        shown.push_str(if looks_like_key(word) { "[secret]" } else { word });
-        rest = after;
+    without_secrets(text, &[])
+}
+
+/// Returns the name of a variable for an error. Some users write the key itself where its variable
+/// is expected, so anything that is not like the name of a variable is left out.
+pub(crate) fn shown_variable(name: &str) -> String {
+    let is_of_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    match !name.is_empty() && name.chars().all(is_of_name) {
+        true => without_keys(name),
+        false => "[secret]".to_owned(),
     }
-    shown + rest
 }
 
-/// Returns whether a word has the form of the keys of well-known services.
-fn looks_like_key(word: &str) -> bool {
-    const PREFIXES: [&str; 10] =
-        ["sk-", "sk_", "gsk_", "xai-", "AIza", "ghp_", "gho_", "github_pat_", "hf_", "pplx-"];
-    let body = PREFIXES.iter().find_map(|prefix| word.strip_prefix(prefix));
-    body.is_some_and(|body| body.len() >= 16)
+/// Returns an error if other users can change a file, or replace it in its folder.
+///
+/// # Errors
+///
+/// Others can write the file or its folder, or their modes cannot be read.
+#[cfg(unix)]
+pub(crate) fn check_own(what: &str, path: &Path) -> Result<(), Box<dyn Error>> {
+    use std::os::unix::fs::MetadataExt;
+
+    let target =
+        fs::canonicalize(path).map_err(|error| format!("{what} {}: {error}", path.display()))?;
+    // A link can be replaced as a file can.
+    let folders = [path, &target].map(|file| match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    });
+    let own = rustix::process::geteuid().as_raw();
+    for place in std::iter::once(&target).chain(&folders) {
+        let found =
+            fs::metadata(place).map_err(|error| format!("{what} {}: {error}", place.display()))?;
+        let (shown, place) = (path.display(), place.display());
+        // In a folder with the sticky bit, such as /tmp, nobody replaces the file of another user.
+        if found.mode() & 0o022 != 0 && !(found.is_dir() && found.mode() & 0o1000 != 0) {
+            return Err(format!(
+                "others can change {what} {shown}, so it is not used; run: chmod go-w {place}"
+            )
+            .into());
+        }
+        if found.uid() != own && found.uid() != 0 {
+            return Err(format!(
+                "{what} {shown} is not used: {place} belongs to another user; make a file of your own"
+            )
+            .into());
+        }
+    }
+    Ok(())
 }
 
-fn is_of_key(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '-' | '_')
+/// Elsewhere, the access list of the user's folder protects the file.
+#[cfg(not(unix))]
+pub(crate) fn check_own(_what: &str, _path: &Path) -> Result<(), Box<dyn Error>> {
+    Ok(())
 }
 
 #[cfg(unix)]
@@ -152,6 +181,16 @@ mod tests {
         assert!(keys.are_in("\"ghp_0123456789abcdefghij\"") && keys.are_in("sk-0123456789abcdef."));
         assert_eq!(without_keys("`sk-0123456789abcdef` is no API"), "`[secret]` is no API");
         assert_eq!(without_keys("a-b; c é"), "a-b; c é");
+        for key in
+            ["AKIAIOSFODNN7EXAMPLE", "glpat-0123456789abcdefghij", "xoxb-0123456789abcdefghij"]
+        {
+            assert!(
+                keys.are_in(&format!("It is {key}.")) && !without_keys(key).contains(key),
+                "{key}"
+            );
+        }
+        assert_eq!(shown_variable("OPENAI_API_KEY"), "OPENAI_API_KEY");
+        assert_eq!(shown_variable("hunter2"), "[secret]");
         assert!(!keys.are_in("sk-short, task-0123456789abcdefghij, and made up"));
     }
 }

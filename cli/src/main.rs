@@ -1,9 +1,11 @@
 //! The command `toolwright`.
 
 use std::error::Error;
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use serde_json::json;
@@ -12,8 +14,8 @@ use tokio::sync::oneshot;
 use toolwright_cli::contract::ContractArgs;
 use toolwright_cli::runs::RunsArgs;
 use toolwright_cli::{
-    ChatArgs, McpCommandArgs, RecordArgs, ReplayArgs, RunArgs, ToolsArgs, note, tell, terminated,
-    without_keys,
+    ChatArgs, McpCommandArgs, NoModel, RecordArgs, ReplayArgs, RunArgs, ToolsArgs, advise, note,
+    tell, terminated, without_keys,
 };
 
 /// Agents, tools, contracts and runs at a terminal.
@@ -75,12 +77,9 @@ impl Command {
         }
     }
 
-    /// Returns whether Ctrl-C may end only a task, so that the command handles it.
+    /// Returns whether the command handles Ctrl-C: it may end only a task, or cancel a call.
     fn ends_tasks(&self) -> bool {
-        matches!(
-            self,
-            Self::Run(_) | Self::Chat(_) | Self::Record(_) | Self::Replay(_) | Self::Runs(_)
-        )
+        !matches!(self, Self::Contract(_) | Self::Completions { .. })
     }
 
     async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
@@ -103,6 +102,35 @@ impl Command {
     }
 }
 
+/// Maximum length of a value that the error of an argument quotes, in bytes.
+const LONGEST_SHOWN: usize = 6;
+
+/// Ends the program with the error of its arguments, or with the help that they ask for.
+///
+/// The error does not quote values: one of them may be a key that was given to the wrong option.
+fn wrong_usage(mut error: clap::Error) -> ! {
+    if !error.use_stderr() {
+        error.exit();
+    }
+    let mut quoted = Vec::new();
+    for kind in [ContextKind::InvalidValue, ContextKind::InvalidArg] {
+        let Some(ContextValue::String(value)) = error.get(kind) else { continue };
+        let is_name = kind == ContextKind::InvalidArg && value.starts_with(['-', '<', '[']);
+        // No key is so short, and most mistakes are.
+        if value.len() > LONGEST_SHOWN && !is_name {
+            quoted.push(value.clone());
+            error.insert(kind, ContextValue::String("…".to_owned()));
+        }
+    }
+    let mut text = error.render().ansi().to_string();
+    // The parser of the value may quote it too.
+    for value in &quoted {
+        text = text.replace(value, "…");
+    }
+    let _ = write!(anstream::stderr(), "{}", without_keys(&text));
+    std::process::exit(error.exit_code());
+}
+
 /// The exit code after SIGTERM and SIGHUP.
 const TERMINATED: u8 = 143;
 
@@ -113,14 +141,16 @@ const INTERRUPTED: u8 = 130;
 const DROP_TIME: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
-    let Args { command } = Args::parse();
+    let Args { command } = Args::try_parse().unwrap_or_else(|error| wrong_usage(error));
     let json = command.is_json();
-    let failed = |error: &dyn Error| {
-        let error = without_keys(&error.to_string());
+    let failed = |error: &(dyn Error + 'static)| {
+        let text = without_keys(&error.to_string());
         if json {
-            tell(&json!({"error": {"stage": "setup", "text": error}}));
+            tell(&json!({"error": {"stage": "setup", "text": text}}));
+        } else if error.is::<NoModel>() {
+            advise(&format!("error: {text}"));
         } else {
-            note(&format!("error: {error}"));
+            note(&format!("error: {text}"));
         }
         ExitCode::FAILURE
     };

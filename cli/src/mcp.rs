@@ -2,7 +2,6 @@
 
 use std::error::Error as StdError;
 use std::fmt::Display;
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,14 +9,15 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use tokio::net::TcpListener;
 use toolwright_mcp::{McpClient, McpClientBuilder, McpError, McpServer};
-use toolwright_module::{Cancellation, Error, Result};
+use toolwright_module::{Cancellation, Context, Error, Result};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::config::ConfigArgs;
 use crate::keys::Keys;
 use crate::servers::{self, note_left_out, token};
-use crate::show::{note, say, tell};
-use crate::signals::terminated;
+use crate::show::{note, say_theirs, tell};
+use crate::signals::{terminated, until_ctrl_c};
+use crate::texts::read_file;
 use crate::toolbox::ToolArgs;
 use crate::tools::{CallArgs, describe, ended};
 
@@ -138,32 +138,33 @@ impl McpCommandArgs {
             let Task::Serve(serve) = self.task else { return Ok(ExitCode::SUCCESS) };
             return serve.run().await;
         };
-        tokio::select! {
-            done = self.task.with(server) => ended(done),
-            _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(130)),
+        match until_ctrl_c(async |cx| self.task.with(server, cx).await).await {
+            Some(done) => ended(done),
+            None => Ok(ExitCode::from(130)),
         }
     }
 }
 
 impl Task {
-    async fn with(&self, server: &Server) -> Result<()> {
+    async fn with(&self, server: &Server, cx: &Context) -> Result<()> {
         // The annotations are only shown, and decide nothing, so they can be trusted.
         let client = match self {
             Self::List { .. } => server.client()?.with_trusted_annotations(),
             _ => server.client()?,
         };
-        let remote =
-            client.connect().await.map_err(|error| server.options().advice(error, "--"))?;
+        let connected =
+            async { client.connect().await.map_err(|error| server.options().advice(error, "--")) };
+        let remote = cx.until_cancelled(connected).await?;
         let done = match self {
             Self::Call { call, .. } => {
                 let tools = remote.tools();
                 if !tools.iter().any(|tool| tool.name() == call.name) {
                     note_left_out(&remote);
                 }
-                call.make(&tools).await
+                call.make(&tools, cx).await
             }
             Self::Lock { .. } => {
-                say(remote.lock().trim_end());
+                say_theirs(remote.lock().trim_end());
                 Ok(())
             }
             Self::List { json, .. } => {
@@ -183,7 +184,7 @@ impl Server {
         if let Some(file) = &self.lock {
             let named =
                 |error: &dyn Display| Error::other(format!("--lock {}: {error}", file.display()));
-            let lock = fs::read_to_string(file).map_err(|error| named(&error))?;
+            let lock = read_file(file).map_err(|error| named(&error))?;
             client = client
                 .with_lock(&lock)
                 .map_err(|_| named(&"this file was not written by `lock`"))?;

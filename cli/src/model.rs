@@ -18,8 +18,9 @@ use toolwright_module::testing::{Recorder, RecordingError, Replay};
 use toolwright_openai::{Api, OpenAi, Service};
 
 use crate::config::Config;
-use crate::keys::Keys;
+use crate::keys::{Keys, shown_variable};
 use crate::record::{Options, Recorded};
+use crate::show::visible;
 
 /// Model servers with their default ports.
 const LOCAL_SERVERS: [(&str, u16); 3] =
@@ -286,6 +287,7 @@ impl fmt::Display for NoModel {
                 let known = [("claude", "anthropic"), ("gemini", "gemini"), ("gpt", "openai")];
                 let provider = known.iter().find(|(start, _)| name.starts_with(start));
                 let provider = provider.map_or("PROVIDER", |(_, provider)| provider);
+                let name = visible(name);
                 return write!(
                     f,
                     "no server was found for the model `{name}`\n\
@@ -491,7 +493,9 @@ impl ServerArgs {
     ) -> Result<Option<String>, Box<dyn Error>> {
         if let Some(variable) = &self.key_env {
             let key = keys.get(variable);
-            return Ok(Some(key.ok_or(format!("--key-env: the variable {variable} is not set"))?));
+            return Ok(Some(key.ok_or_else(|| {
+                format!("--key-env: the variable {} is not set", shown_variable(variable))
+            })?));
         }
         let url = reqwest::Url::parse(base_url).map_err(|error| format!("--base-url: {error}"))?;
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);

@@ -9,7 +9,7 @@ use toolwright_module::Message;
 use toolwright_module::message::Part;
 use toolwright_module::testing::{Recording, RecordingError};
 
-use crate::show::shortened;
+use crate::show::{quoted, shortened};
 
 /// The recording that is replayed if there is no model.
 const FIRST: &str = include_str!("../recordings/first.json");
@@ -55,7 +55,12 @@ impl fmt::Display for Options {
         let tools: Vec<&str> = self.tools.iter().chain(&self.outside).map(String::as_str).collect();
         match tools.is_empty() {
             true => f.write_str("--tools none"),
-            false => write!(f, "--tools {}", tools.join(",")),
+            false => {
+                // As `--tools` reads it.
+                let tools: Vec<String> =
+                    tools.iter().map(|tool| tool.replace(',', r"\,")).collect();
+                write!(f, "--tools {}", quoted(&tools.join(",")))
+            }
         }?;
         if let Some(system) = &self.system {
             write!(f, " --system {:?}", shortened(system))?;

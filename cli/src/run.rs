@@ -12,6 +12,7 @@ use crate::agent::AgentArgs;
 use crate::input::Input;
 use crate::journal::JournalArgs;
 use crate::record::Recorded;
+use crate::texts::from_utf8;
 
 /// Maximum length of a task from standard input, in bytes.
 const LONGEST_TASK: u64 = 1 << 20;
@@ -64,10 +65,16 @@ pub struct RecordArgs {
 #[command(after_help = "\
 Examples:
   toolwright replay color.json
+  toolwright replay color.json --yes
   toolwright replay listing.json --tools files:.")]
 pub struct ReplayArgs {
     /// A file that `record` wrote
     file: PathBuf,
+
+    /// Make the recorded calls without a question. Default: at a terminal, ask before each call that
+    /// does more than read, because the file may be from someone else
+    #[arg(long, conflicts_with = "approve")]
+    yes: bool,
 
     #[command(flatten)]
     agent: AgentArgs,
@@ -132,7 +139,7 @@ impl ReplayArgs {
         if task.is_empty() {
             return Err(format!("{} has no recorded task", self.file.display()).into());
         }
-        carry_out(task, self.agent.replaying(recorded), &self.journal, true).await
+        carry_out(task, self.agent.replaying(recorded, self.yes), &self.journal, true).await
     }
 }
 
@@ -164,7 +171,7 @@ async fn carry_out(
     let journal = journal.folder(&agent.config.load()?)?;
     let agent = agent.configured()?;
     // A run in a journal may have calls whose end is not known: the user decides on them.
-    let asks = agent.approve || journal.is_some();
+    let asks = agent.asks_from().is_some() || journal.is_some();
     let approves = asks && io::stdin().is_terminal() && !agent.json;
     let input = approves.then(|| Input::terminal(None)).transpose()?;
     let assistant = agent.assistant(Some(&task), approves, journal.as_deref()).await?;
@@ -179,12 +186,13 @@ fn task(words: Vec<String>) -> Result<String, Box<dyn Error>> {
     if words != ["-"] {
         return Ok(words.join(" "));
     }
-    let mut text = String::new();
-    io::stdin().lock().take(LONGEST_TASK + 1).read_to_string(&mut text)?;
+    let mut bytes = Vec::new();
+    io::stdin().lock().take(LONGEST_TASK + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST_TASK {
+        return Err(format!("the task has more than {LONGEST_TASK} bytes").into());
+    }
+    let text = from_utf8(bytes, "the task of standard input")?;
     match text.trim() {
-        _ if text.len() as u64 > LONGEST_TASK => {
-            Err(format!("the task has more than {LONGEST_TASK} bytes").into())
-        }
         "" => Err("standard input has no task".into()),
         text => Ok(text.to_owned()),
     }

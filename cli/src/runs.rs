@@ -24,7 +24,7 @@ use crate::agent::AgentArgs;
 use crate::config::ConfigArgs;
 use crate::folders;
 use crate::input::Input;
-use crate::show::{note, put, say};
+use crate::show::{note, put, quoted, say};
 
 /// The name of the metadata with the first words of a run's task.
 pub const TASK: &str = "task";
@@ -42,7 +42,7 @@ Examples:
   toolwright runs list
   toolwright runs show latest
   toolwright runs resume 20261123-150102-4711-1 --model anthropic:claude-haiku-4-5
-  toolwright runs decide latest --deny 'The invoice was paid already.'
+  toolwright runs decide 20261123-150102-4711-1 --call 5f1c09a2b7de --approve
   toolwright runs page latest --output run.html")]
 pub struct RunsArgs {
     /// The folder of the journal. Default: toolwright/runs in $XDG_DATA_HOME or ~/.local/share
@@ -74,6 +74,9 @@ enum Does {
         agent: Box<AgentArgs>,
     },
     /// Decide on a call that the run waits for, without going on with the run
+    ///
+    /// `runs show` prints the command for each call that waits. A decision names its run and its call,
+    /// so that it holds for what you saw: latest may be another run by now, and can only deny.
     ///
     /// The program that started the run goes on when it drives it again. A run of `toolwright run` goes
     /// on with `toolwright runs resume`.
@@ -137,11 +140,12 @@ impl RunsArgs {
             }
             Does::Delete { id } => {
                 journal.delete(&id)?;
-                note(&format!("deleted {id}"));
+                note(&format!("deleted {}", quoted(&id)));
             }
             Does::Decide { id, decision } => {
+                let is_latest = id == LATEST;
                 let id = named(&journal, id)?;
-                decision.run(&journal, &id)?;
+                decision.run(&journal, &id, is_latest)?;
             }
             Does::Resume { id, agent } => {
                 let id = named(&journal, id)?;

@@ -1,11 +1,13 @@
 //! The form of an answer: JSON Schema, or the short form for fields.
 
-use std::fs;
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use toolwright_module::Contract;
+
+use crate::texts::read_file;
 
 /// The form of a structured answer.
 ///
@@ -51,7 +53,7 @@ impl FromStr for AnswerSchema {
         let schema = if text.starts_with('{') {
             json(text)?
         } else if text.ends_with(".json") {
-            json(&fs::read_to_string(text).map_err(|error| format!("{text}: {error}"))?)?
+            json(&read_file(Path::new(text)).map_err(|error| format!("{text}: {error}"))?)?
         } else {
             short(text)?
         };

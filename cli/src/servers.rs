@@ -9,7 +9,7 @@ use toolwright_mcp::{McpClient, McpClientBuilder, McpError};
 use toolwright_module::{Error, Result, Tool};
 
 use crate::config::Config;
-use crate::keys::Keys;
+use crate::keys::{Keys, shown_variable};
 use crate::show::note;
 
 /// Maximum number of characters of a server's instructions that the model gets.
@@ -308,7 +308,7 @@ impl<'a> Server<'a> {
             false => started_by(self.target)?,
         };
         for &name in &self.env {
-            let none = || Error::other(format!("{prefix}env: {name} is not set"));
+            let none = || Error::other(format!("{prefix}env: {} is not set", shown_variable(name)));
             client = client.with_env(name, variable(name, keys).ok_or_else(none)?);
         }
         if let Some(name) = self.token_env {
@@ -317,7 +317,9 @@ impl<'a> Server<'a> {
         for header in &self.headers {
             let form = || Error::other(format!("{prefix}header: write HEADER:VARIABLE"));
             let (header, name) = header.split_once(':').ok_or_else(form)?;
-            let none = || Error::other(format!("{prefix}header: {} is not set", name.trim()));
+            let none = || {
+                Error::other(format!("{prefix}header: {} is not set", shown_variable(name.trim())))
+            };
             let value = keys.get(name.trim()).ok_or_else(none)?;
             client = client.with_header(header.trim(), &value).map_err(failed)?;
         }
@@ -366,7 +368,7 @@ impl<'a> Server<'a> {
                 "{server} requires a token; name the variable with the token in {prefix}token-env"
             ),
             (McpError::Unauthorized { server }, Some(name)) => {
-                format!("{server} rejected the token in {name}")
+                format!("{server} rejected the token in {}", shown_variable(name))
             }
             (error, _) => {
                 let text = format!("{:#}", Error::from(error));
@@ -391,7 +393,8 @@ fn variable(name: &str, keys: &Keys) -> Option<OsString> {
 ///
 /// If there is none.
 pub(crate) fn token(name: &str, keys: &Keys) -> Result<String> {
-    keys.get(name).ok_or_else(|| Error::other(format!("{name} has no token; set it")))
+    keys.get(name)
+        .ok_or_else(|| Error::other(format!("{} has no token; set it", shown_variable(name))))
 }
 
 /// Returns the absolute path of a program, which the system finds in the variable PATH.

@@ -11,8 +11,14 @@ use serde_json::Value;
 use toolwright_module::budget::Spent;
 use toolwright_module::event::{Event, EventKind};
 
+use crate::keys::without_keys;
+use crate::lines::{Lines, escaped, is_steering};
+
 /// Maximum number of characters of a tool's result that are shown.
 const LONGEST: usize = 400;
+
+/// Maximum number of characters of a name beside the spinner, which has one line.
+const LONGEST_NAME: usize = 40;
 
 /// Maximum number of lines of an error that are shown.
 const MOST_LINES: usize = 40;
@@ -30,6 +36,8 @@ const NOTE: Style = Style::new().dimmed();
 pub struct Screen {
     /// Whether the last line on stdout has no line end yet.
     mid_line: AtomicBool,
+    /// The model's text at a terminal.
+    said: Mutex<Option<Lines>>,
     /// Number of tools that run.
     running: AtomicUsize,
     spinner: Option<ProgressBar>,
@@ -44,7 +52,8 @@ impl Screen {
             let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})");
             bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
         });
-        Self { spinner, ..Self::default() }
+        let said = Mutex::new(io::stdout().is_terminal().then(Lines::on_stdout));
+        Self { spinner, said, ..Self::default() }
     }
 
     /// Removes the spinner, until the next event.
@@ -77,34 +86,42 @@ impl Screen {
             EventKind::ModelReplied { .. } if self.is_mid_line() => self.write("\n"),
             EventKind::ToolStarted { call } => {
                 self.running.fetch_add(1, Ordering::Relaxed);
-                let (name, arguments) = (visible(&call.name), visible(&call.arguments));
-                writeln!(stderr(), "{CALL}-> {name}{CALL:#} {arguments}")
+                let mut lines = Lines::on_stderr();
+                lines
+                    .style(CALL)
+                    .own("-> ")
+                    .theirs(&visible(&call.name))
+                    .style(CALL.render_reset());
+                lines.own(" ").theirs(&visible(&call.arguments));
+                writeln!(stderr(), "{}", lines.take())
             }
             EventKind::ToolFinished { call, text, error, repairs, elapsed } => {
                 let less = |running: usize| Some(running.saturating_sub(1));
                 let _ = self.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+                let mut lines = Lines::on_stderr();
                 for repair in repairs {
-                    let repair = printable(&repair.to_string());
-                    let _ = writeln!(stderr(), "   repaired {}", shortened(&repair));
+                    lines.own("   repaired ").theirs(&shortened(&repair.to_string())).end();
                 }
-                let name = printable(&call.name);
-                let shown = shortened(&printable(error.as_ref().unwrap_or(text)));
-                let time = elapsed.as_secs_f64() * 1000.0;
-                let time = format!("{NOTE}({time:.1} ms){NOTE:#}");
-                match error {
-                    None => writeln!(stderr(), "{CALL}<- {name}{CALL:#} {shown} {time}"),
-                    Some(_) => writeln!(
-                        stderr(),
-                        "{CALL}<- {name}{CALL:#} {FAULT}failed:{FAULT:#} {shown} {time}"
-                    ),
+                lines
+                    .style(CALL)
+                    .own("<- ")
+                    .theirs(&visible(&call.name))
+                    .style(CALL.render_reset());
+                if error.is_some() {
+                    lines.own(" ").style(FAULT).own("failed:").style(FAULT.render_reset());
                 }
+                lines.own(" ").theirs(&shortened(error.as_ref().unwrap_or(text)));
+                let time = format!("({:.1} ms)", elapsed.as_secs_f64() * 1000.0);
+                lines.own(" ").style(NOTE).own(&time).style(NOTE.render_reset());
+                writeln!(stderr(), "{}", lines.take())
             }
             _ => Ok(()),
         };
         keep_error(written);
         match &event.kind {
             EventKind::ToolStarted { call } => {
-                self.wait_for(format!("running {}", visible(&call.name)));
+                let name: String = visible(&call.name).chars().take(LONGEST_NAME).collect();
+                self.wait_for(format!("running {name}"));
             }
             EventKind::ToolFinished { .. } if self.running.load(Ordering::Relaxed) > 0 => {
                 self.wait_for("running tools".to_owned());
@@ -116,10 +133,21 @@ impl Screen {
         }
     }
 
+    /// Ends the model's last line at a terminal, before the command says something.
+    pub fn end_line(&self) {
+        if self.is_mid_line() && io::stdout().is_terminal() {
+            keep_error(self.write("\n"));
+        }
+    }
+
     fn write(&self, text: &str) -> io::Result<()> {
-        let text = printable(text);
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let (text, is_mid_line) = match &mut *said {
+            Some(lines) => (lines.theirs(text).take(), lines.is_mid_line()),
+            None => (printable(text), !text.ends_with('\n')),
+        };
         if !text.is_empty() {
-            self.mid_line.store(!text.ends_with('\n'), Ordering::Relaxed);
+            self.mid_line.store(is_mid_line, Ordering::Relaxed);
         }
         let mut out = io::stdout().lock();
         write!(out, "{text}")?;
@@ -144,51 +172,97 @@ pub fn write_error() -> Option<io::Error> {
     WRITE_ERROR.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Prints a line on stdout.
+/// Prints lines on stdout, each of which begins with words of this program.
 ///
 /// Unlike `println!`, it does not panic if the output is closed.
 pub fn say(text: &str) {
-    let mut out = io::stdout().lock();
-    keep_error(writeln!(out, "{}", printable(text)).and_then(|()| out.flush()));
+    out(text, |lines, text| lines.own_lines(text).take());
 }
 
-/// Writes a text to stdout as it is.
+/// Prints text of a model, a tool, a server or a file on stdout. At a terminal, each line of it has
+/// a mark.
+pub(crate) fn say_theirs(text: &str) {
+    out(text, |lines, text| lines.theirs(text).take());
+}
+
+fn out(text: &str, composed: impl FnOnce(&mut Lines, &str) -> String) {
+    let text = match io::stdout().is_terminal() {
+        true => composed(&mut Lines::on_stdout(), text),
+        false => printable(text),
+    };
+    let mut out = io::stdout().lock();
+    keep_error(writeln!(out, "{text}").and_then(|()| out.flush()));
+}
+
+/// Writes a text of others to stdout as it is, or with marks at a terminal.
 pub(crate) fn put(text: &str) {
+    if io::stdout().is_terminal() {
+        return say_theirs(text.trim_end());
+    }
     let mut out = io::stdout().lock();
     keep_error(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
 }
 
-/// Prints a heading with the text below it on stdout.
+/// Prints a heading with the text below it on stdout, both from others.
 pub(crate) fn say_below(heading: &str, text: &str) {
-    let heading = printable(heading);
-    keep_error(writeln!(stdout(), "{CALL}{heading}{CALL:#}{}", printable(text)));
+    let (heading, text) = match io::stdout().is_terminal() {
+        true => {
+            let mut lines = Lines::on_stdout();
+            (lines.theirs(heading).take(), lines.theirs(text).take())
+        }
+        false => (printable(heading), printable(text)),
+    };
+    keep_error(writeln!(stdout(), "{CALL}{heading}{CALL:#}{text}"));
 }
 
 /// Prints JSON on stdout: on several lines at a terminal, otherwise on one.
 pub(crate) fn say_json(value: &Value) {
     match io::stdout().is_terminal() {
-        // Control characters in strings are escaped in JSON.
-        true => say(&format!("{value:#}")),
+        true => say_theirs(&format!("{value:#}")),
         false => tell(value),
     }
 }
 
 /// Prints a line of JSON on stdout, for another program. It does not panic if the output is closed.
 pub fn tell(value: &impl Serialize) {
-    if let Ok(mut line) = serde_json::to_vec(value) {
-        line.push(b'\n');
+    if let Ok(mut line) = serde_json::to_string(value) {
+        if io::stdout().is_terminal() {
+            // In JSON, an escape is the same character.
+            line = visible(&line);
+        }
+        line.push('\n');
         let mut out = io::stdout().lock();
-        keep_error(out.write_all(&line).and_then(|()| out.flush()));
+        keep_error(out.write_all(line.as_bytes()).and_then(|()| out.flush()));
     }
 }
 
-/// Prints a line on stderr. At a terminal, errors are red and the rest is dim.
+/// Prints a line on stderr, without keys. It begins with words of this program. Further lines have a
+/// mark, because they quote others. At a terminal, errors are red and the rest is dim.
 pub fn note(text: &str) {
-    let text = printable(text);
-    let _ = match text.strip_prefix("error:") {
-        Some(rest) => writeln!(stderr(), "{FAULT}error:{FAULT:#}{rest}"),
-        None => writeln!(stderr(), "{NOTE}{text}{NOTE:#}"),
-    };
+    let _ = write!(stderr(), "{}", noted(&mut Lines::on_stderr(), text));
+}
+
+/// Prints several lines on stderr, each of which begins with words of this program.
+pub fn advise(text: &str) {
+    let mut lines = Lines::on_stderr();
+    let text = lines.own_lines(&without_keys(text)).end().take();
+    let _ = write!(stderr(), "{}", in_red(&text));
+}
+
+/// Returns a note with its styles.
+pub(crate) fn noted(lines: &mut Lines, text: &str) -> String {
+    let text = lines.own(&without_keys(text)).take();
+    match text.starts_with("error:") {
+        true => in_red(&(text + "\n")),
+        false => format!("{NOTE}{text}{NOTE:#}\n"),
+    }
+}
+
+fn in_red(text: &str) -> String {
+    match text.strip_prefix("error:") {
+        Some(rest) => format!("{FAULT}error:{FAULT:#}{rest}"),
+        None => text.to_owned(),
+    }
 }
 
 /// Returns the cost of a run in one line.
@@ -224,10 +298,7 @@ pub fn visible(text: &str) -> String {
     let mut visible = String::with_capacity(text.len());
     for char in text.chars() {
         if is_hidden(char) {
-            let mut units = [0; 2];
-            for unit in char.encode_utf16(&mut units) {
-                visible.push_str(&format!("\\u{unit:04x}"));
-            }
+            visible.push_str(&escaped(char));
         } else {
             visible.push(char);
         }
@@ -235,10 +306,32 @@ pub fn visible(text: &str) -> String {
     visible
 }
 
+/// Returns an id as one word for a shell, in which everything is visible.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:@+,/".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    if !word.chars().any(is_hidden) {
+        return format!("'{}'", word.replace('\'', r"'\''"));
+    }
+    // The form of bash, zsh and ksh with escapes.
+    let mut quoted = "$'".to_owned();
+    for char in word.chars() {
+        match char {
+            '\'' | '\\' => quoted.extend(['\\', char]),
+            char if is_hidden(char) => quoted.push_str(&format!("\\U{:08x}", u32::from(char))),
+            char => quoted.push(char),
+        }
+    }
+    quoted + "'"
+}
+
 /// Returns whether a character is invisible: control and format characters, unusual spaces,
 /// fillers, variation selectors, tags.
 fn is_hidden(char: char) -> bool {
     char.is_control()
+        || is_steering(char)
         || (char.is_whitespace() && char != ' ')
         || matches!(char,
             '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}'

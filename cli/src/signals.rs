@@ -1,7 +1,9 @@
 use std::cell::Cell;
 use std::io;
+use std::time::Duration;
 
 use tokio::sync::watch;
+use toolwright_module::{Cancellation, Context};
 
 /// The presses of Ctrl-C. It listens from its creation on, so that no press is lost between two tasks.
 #[derive(Debug)]
@@ -52,6 +54,30 @@ fn presses() -> io::Result<tokio::signal::unix::Signal> {
 #[cfg(windows)]
 fn presses() -> io::Result<tokio::signal::windows::CtrlC> {
     tokio::signal::windows::ctrl_c()
+}
+
+/// Time that work has to end after Ctrl-C.
+const END_TIME: Duration = Duration::from_secs(1);
+
+/// Does work in a context that Ctrl-C cancels, and returns its result. After Ctrl-C the work has a
+/// moment, for example to cancel a call at its server and to close that server; a second press ends
+/// it at once. The result is `None` then.
+pub(crate) async fn until_ctrl_c<T>(work: impl AsyncFnOnce(&Context) -> T) -> Option<T> {
+    let cancellation = Cancellation::default();
+    let cx = Context::default().with_cancellation(cancellation.clone());
+    let mut work = std::pin::pin!(work(&cx));
+    let interrupts = Interrupts::listen();
+    tokio::select! {
+        done = &mut work => return Some(done),
+        () = interrupts.next() => {}
+    }
+    cancellation.cancel();
+    tokio::select! {
+        _ = &mut work => {}
+        () = interrupts.next() => {}
+        () = tokio::time::sleep(END_TIME) => {}
+    }
+    None
 }
 
 /// Waits for a signal that asks this program to end: SIGTERM, or SIGHUP when its terminal closes.

@@ -22,14 +22,10 @@ pub struct ToolArgs {
     /// - text: search, count, cut and sort text
     /// - github: read from GitHub with the token in GH_TOKEN or GITHUB_TOKEN, or only public data
     /// - files:FOLDER: read, write, list and delete the files of this folder
-    #[arg(
-        long,
-        help_heading = "Tools",
-        value_name = "NAME,…",
-        value_delimiter = ',',
-        verbatim_doc_comment
-    )]
-    tools: Vec<Toolset>,
+    ///
+    /// A comma in a path is written `\,`.
+    #[arg(long, help_heading = "Tools", value_name = "NAME,…", verbatim_doc_comment)]
+    tools: Vec<Toolsets>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +35,36 @@ enum Toolset {
     Github,
     Files(PathBuf),
     None,
+}
+
+/// Toolsets with commas between them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Toolsets(Vec<Toolset>);
+
+impl FromStr for Toolsets {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (mut toolsets, mut one) = (Vec::new(), String::new());
+        let mut chars = text.chars().peekable();
+        while let Some(char) = chars.next() {
+            match char {
+                // Elsewhere a backslash is part of a path.
+                '\\' if chars.next_if_eq(&',').is_some() => one.push(','),
+                ',' => toolsets.push(std::mem::take(&mut one).parse()?),
+                char => one.push(char),
+            }
+        }
+        // A name that is no toolset after a path may be the rest of the path.
+        let last = one.parse::<Toolset>().map_err(|error| match toolsets.last() {
+            Some(Toolset::Memory(Some(_)) | Toolset::Files(_)) => {
+                format!(r"{error}; write a comma in a path as `\,`")
+            }
+            _ => error,
+        });
+        toolsets.push(last?);
+        Ok(Self(toolsets))
+    }
 }
 
 impl FromStr for Toolset {
@@ -52,7 +78,7 @@ impl FromStr for Toolset {
         let path = |place: &str| folders::expanded(PathBuf::from(place));
         match (name, place) {
             ("memory" | "files", Some("")) => {
-                Err(format!("`{text}` names no path after the colon"))
+                Err(format!("`{name}:` names no path after the colon"))
             }
             ("memory", place) => Ok(Self::Memory(place.map(path))),
             ("files", Some(place)) => Ok(Self::Files(path(place))),
@@ -107,8 +133,11 @@ impl ToolArgs {
     pub(crate) fn or(mut self, toolsets: &[String]) -> Result<Self, String> {
         if self.tools.is_empty() {
             let parsed = toolsets.iter().map(|text| text.parse());
-            self.tools =
-                parsed.collect::<Result<_, String>>().map_err(|error| format!("tools: {error}"))?;
+            let parsed = parsed.collect::<Result<Vec<_>, String>>();
+            let parsed = parsed.map_err(|error| format!("tools: {error}"))?;
+            if !parsed.is_empty() {
+                self.tools = vec![Toolsets(parsed)];
+            }
         }
         Ok(self)
     }
@@ -146,7 +175,7 @@ impl ToolArgs {
     fn selected(&self) -> Vec<Toolset> {
         match self.tools.is_empty() {
             true => vec![Toolset::Memory(None)],
-            false => self.tools.clone(),
+            false => self.tools.iter().flat_map(|Toolsets(toolsets)| toolsets.clone()).collect(),
         }
     }
 
@@ -219,4 +248,21 @@ fn github(key_file: Option<&Path>) -> Result<GitHub> {
         Some(token) => github.with_token(token)?,
         None => github,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comma_of_a_path_is_written_with_a_backslash() {
+        let parsed = |text: &str| text.parse::<Toolsets>().map(|Toolsets(toolsets)| toolsets);
+        let files = |path: &str| Toolset::Files(path.into());
+        assert_eq!(parsed(r"files:/a\,b,text"), Ok(vec![files("/a,b"), Toolset::Text]));
+        assert_eq!(parsed(r"files:C:\a\b"), Ok(vec![files(r"C:\a\b")]));
+        assert_eq!(parsed("text,github"), Ok(vec![Toolset::Text, Toolset::Github]));
+        assert!(parsed("files:/a,b").unwrap_err().ends_with(r"write a comma in a path as `\,`"));
+        assert!(parsed("files:/a,b,text").unwrap_err().contains("such toolset"));
+        assert!(parsed("").is_err() && parsed("text,").is_err());
+    }
 }

@@ -13,7 +13,8 @@ use toolwright_module::{Context, Dialect, Effect, Error, Result, Tool};
 
 use crate::config::ConfigArgs;
 use crate::servers::McpArgs;
-use crate::show::{note, say, say_below, tell};
+use crate::show::{note, say_below, say_theirs, tell};
+use crate::signals::until_ctrl_c;
 use crate::toolbox::ToolArgs;
 
 /// Arguments of `tools`.
@@ -84,13 +85,19 @@ impl ToolsArgs {
     /// If a toolset or a server cannot be used, or the call fails.
     pub async fn run(self) -> Result<ExitCode, Box<dyn StdError>> {
         let (Task::List { from, .. } | Task::Call { from, .. }) = &self.task;
-        let (tools, servers) = from.tools().await?;
-        let done = match &self.task {
-            Task::List { json, .. } => list(&tools, *json),
-            Task::Call { call, .. } => call.make(&tools).await,
-        };
-        join_all(servers.into_iter().map(McpClient::close)).await;
-        ended(done)
+        let done = until_ctrl_c(async |cx| {
+            let (tools, servers) = from.tools().await?;
+            let done = match &self.task {
+                Task::List { json, .. } => list(&tools, *json),
+                Task::Call { call, .. } => call.make(&tools, cx).await,
+            };
+            join_all(servers.into_iter().map(McpClient::close)).await;
+            Ok::<_, Box<dyn StdError>>(done)
+        });
+        match done.await {
+            Some(done) => ended(done?),
+            None => Ok(ExitCode::from(130)),
+        }
     }
 }
 
@@ -126,7 +133,7 @@ fn list(tools: &[Tool], json: bool) -> Result<()> {
 
 impl CallArgs {
     /// Calls the tool, and prints its result.
-    pub(crate) async fn make(&self, tools: &[Tool]) -> Result<()> {
+    pub(crate) async fn make(&self, tools: &[Tool], cx: &Context) -> Result<()> {
         let Some(tool) = tools.iter().find(|tool| tool.name() == self.name) else {
             let there: Vec<&str> = tools.iter().map(Tool::name).collect();
             let there = there.join(", ");
@@ -136,14 +143,14 @@ impl CallArgs {
                 ToolArgs::advice(&self.name)
             )));
         };
-        let output = tool.call(&self.arguments, &Context::default()).await?;
+        let output = cx.until_cancelled(tool.call(&self.arguments, cx)).await?;
         if self.json {
             let (value, parts) = (output.value()?, output.parts());
             tell(&json!({"text": output.text(), "value": value, "parts": parts}));
             return Ok(());
         }
         if !output.text().is_empty() {
-            say(output.text());
+            say_theirs(output.text());
         }
         for source in output.parts().iter().filter_map(Part::source) {
             note(&match (source.media_type(), source.to_url()) {

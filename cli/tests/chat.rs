@@ -164,3 +164,27 @@ fn limits_hold_for_each_task_of_a_conversation() {
     let said = "(the run ended at a limit: LimitReached, model calls)";
     assert_eq!(ran.stderr.matches(said).count(), 2, "{}", ran.stderr);
 }
+
+#[test]
+fn a_line_that_is_not_utf8_is_an_error_and_the_others_are_tasks() {
+    let server = server(&[says("Hello.")]);
+    let bytes = |command: &mut Command| {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(b"One.\ncaf\xe9\nThree.\n").unwrap();
+        let output = child.wait_with_output().unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let (code, stdout, stderr) = bytes(&mut chat(&server));
+    assert_eq!((code, stdout.as_str()), (Some(1), "Hello.\nHello.\n"), "{stderr}");
+    let told = "error: line 2 of standard input is not UTF-8 text: byte 4 is 0xe9; convert it";
+    assert!(stderr.contains(told), "{stderr}");
+    assert_eq!(server.asked().len(), 2);
+    let (_, stdout, _) = bytes(chat(&server).arg("--json"));
+    let all = lines(&stdout);
+    assert!(all.iter().any(|line| line["error"]["stage"] == "setup"), "{stdout}");
+}

@@ -169,3 +169,53 @@ fn the_key_file_is_for_local_servers_and_github_too() {
     assert!(list("github").stderr.contains("chmod 600"));
     assert_eq!(list("memory").code, Some(0));
 }
+
+#[cfg(unix)]
+#[test]
+fn a_configuration_that_others_can_change_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = TempDir::new().unwrap();
+    let made = folder.path().join("made");
+    let command = format!("touch {}", made.display());
+    write(folder.path(), "config.toml", &format!("mcp = [\"{command}\"]\nno-journal = true\n"));
+    let inner = folder.path().join("toolwright");
+    let file = inner.join("config.toml");
+    let mode = |path: &Path, mode: u32| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let tools = |folder: &Path| {
+        let mut command = program("tools");
+        command.env("XDG_CONFIG_HOME", folder).arg("list");
+        run(&mut command)
+    };
+    for (path, wrong, right) in [
+        (&file, 0o664, 0o644),
+        (&file, 0o646, 0o600),
+        (&inner, 0o775, 0o755),
+        (&inner, 0o757, 0o700),
+    ] {
+        mode(path, wrong);
+        for ran in [tools(folder.path()), run(with(folder.path()).arg("Hi."))] {
+            assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
+            let said = "others can change the configuration ";
+            assert!(ran.stderr.contains(said), "{}", ran.stderr);
+            assert!(ran.stderr.contains("run: chmod go-w "), "{}", ran.stderr);
+        }
+        assert!(!made.exists());
+        mode(path, right);
+    }
+    // A link to a file of others is no way around.
+    let (other, mine) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let target = other.path().join("c.toml");
+    fs::write(&target, format!("mcp = [\"{command}\"]\n")).unwrap();
+    mode(&target, 0o666);
+    fs::create_dir(mine.path().join("toolwright")).unwrap();
+    std::os::unix::fs::symlink(&target, mine.path().join("toolwright/config.toml")).unwrap();
+    let ran = tools(mine.path());
+    assert!(ran.stderr.contains("others can change the configuration "), "{}", ran.stderr);
+    assert!(!made.exists());
+    // As its owner left it, it is used: the command is no server.
+    let ran = tools(folder.path());
+    assert!(made.exists() && ran.stderr.contains("--mcp touch"), "{}", ran.stderr);
+}

@@ -262,7 +262,7 @@ fn a_run_that_is_resumed_has_its_options_again() {
 }
 
 #[test]
-fn a_run_that_another_process_drives_is_left_alone() {
+fn a_task_that_another_process_carries_out_is_not_begun_again() {
     let folder = folder();
     let silent = server(&[String::new()]);
     let mut child = asking("run", &silent, folder.path())
@@ -274,12 +274,48 @@ fn a_run_that_another_process_drives_is_left_alone() {
         std::thread::sleep(Duration::from_millis(10));
     }
     let model = server(&[says("Hello.")]);
+    // The same task is not paid twice, unless the user says so. Another one is another run.
     let ran = run(asking("run", &model, folder.path()).arg("Wait."));
+    let others = [&["--new", "Wait."][..], &["--system", "Be brief.", "Wait."], &["Go."]];
+    let others = others.map(|task| run(asking("run", &model, folder.path()).args(task)));
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Hello.\n"), "{}", ran.stderr);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
     assert!(ran.stderr.contains("is under way in another process"), "{}", ran.stderr);
-    assert_eq!(journal(folder.path()).runs().unwrap().len(), 2);
+    assert!(ran.stderr.contains("--new"), "{}", ran.stderr);
+    for ran in others {
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Hello.\n"), "{}", ran.stderr);
+    }
+    assert_eq!(journal(folder.path()).runs().unwrap().len(), 4);
+    // Its process is gone, so it goes on.
+    let ran = run(asking("run", &model, folder.path()).arg("Wait."));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Hello.\n"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("of this task goes on"), "{}", ran.stderr);
+}
+
+#[test]
+fn the_same_task_started_twice_at_once_is_paid_once() {
+    let folder = folder();
+    let silent = server(&[String::new()]);
+    let start = || {
+        let mut command = asking("run", &silent, folder.path());
+        command.arg("Wait.").stderr(std::process::Stdio::null()).spawn().unwrap()
+    };
+    let mut children: Vec<_> = (0..4).map(|_| start()).collect();
+    // All but one end at once.
+    let mut ended = 0;
+    for _ in 0..1_000 {
+        ended = children.iter_mut().filter_map(|child| child.try_wait().unwrap()).count();
+        if ended == 3 && silent.asked().len() == 1 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for mut child in children {
+        let _ = child.kill();
+        child.wait().unwrap();
+    }
+    assert_eq!((ended, silent.asked().len()), (3, 1));
 }
 
 #[test]

@@ -143,12 +143,13 @@ fn a_lock_holds_the_server_to_what_it_was() {
 
     // Tools that are new, and a description that is another.
     let told = failed(held(&stdio(&["--tools", "memory,text"]), &["call", "memory_count"]));
-    assert!(told.contains("\n+      \"name\": \"text_grep\",\n"), "{told}");
+    // What a server says has a mark.
+    assert!(told.contains("\n| +      \"name\": \"text_grep\",\n"), "{told}");
     fs::write(&file, lock.replace("Remove all entries", "Show all entries")).unwrap();
     let told = failed(held(&served.url, &["list"]));
     let changed = ["Show", "Remove"].map(|word| {
         let sign = if word == "Show" { '-' } else { '+' };
-        format!("{sign}      \"description\": \"{word} all entries for good.\",\n")
+        format!("| {sign}      \"description\": \"{word} all entries for good.\",\n")
     });
     assert!(told.contains(&changed.concat()), "{told}");
 
@@ -495,4 +496,59 @@ async fn long_equal_names_are_no_reason_to_fail() {
     })
     .await
     .unwrap();
+}
+
+/// A server whose tool waits, and that writes down what it gets.
+#[cfg(unix)]
+const SLOW: &str = r#"
+import json, sys
+log = open(sys.argv[1], "a", buffering=1)
+for line in sys.stdin:
+    log.write(line)
+    message = json.loads(line)
+    method, number = message.get("method"), message.get("id")
+    result = None
+    if method == "initialize":
+        result = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "slow", "version": "1"}}
+    elif method == "tools/list":
+        result = {"tools": [{"name": "wait", "inputSchema": {"type": "object"}}]}
+    if result is not None:
+        print(json.dumps({"jsonrpc": "2.0", "id": number, "result": result}), flush=True)
+    elif number is not None and method != "tools/call":
+        print(json.dumps({"jsonrpc": "2.0", "id": number, "error": {"code": -32601, "message": "no"}}), flush=True)
+"#;
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_cancels_a_call_at_its_server() {
+    let folder = TempDir::new().unwrap();
+    let script = folder.path().join("slow.py");
+    fs::write(&script, SLOW).unwrap();
+    for (place, of_tools) in [false, true].into_iter().enumerate() {
+        let log = folder.path().join(format!("log{place}"));
+        let words = ["python3", script.to_str().unwrap(), log.to_str().unwrap()];
+        let server = shlex::try_join(words).unwrap();
+        let mut command = match of_tools {
+            false => client(&server, &["call", "wait"]),
+            true => {
+                let mut command = program("tools");
+                command.args(["call", "wait", "--tools", "none", "--mcp", &server]);
+                command
+            }
+        };
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let got = |part: &str| fs::read_to_string(&log).unwrap_or_default().contains(part);
+        for _ in 0..1_000 {
+            if got("tools/call") {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        assert!(got("tools/call"));
+        let number = child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &number]).status().unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(got("notifications/cancelled"), "{}", fs::read_to_string(&log).unwrap());
+    }
 }

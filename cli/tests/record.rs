@@ -34,8 +34,9 @@ fn a_recorded_run_is_replayed_with_live_tools_and_its_own_options() {
     assert!(ran.stderr.contains("recorded in "), "{}", ran.stderr);
     assert_eq!(model.asked()[0]["temperature"], 0.0);
 
-    let replay =
-        |arguments: &[&str]| run(program("replay").arg(&file).arg("--no-journal").args(arguments));
+    let replay = |arguments: &[&str]| {
+        run(program("replay").arg(&file).args(["--no-journal", "--yes"]).args(arguments))
+    };
     let ran = replay(&[]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "{\"stored\":true}\n"), "{}", ran.stderr);
     let how = "replaying a run recorded with small and the options --schema --system; the tools run live\n";
@@ -57,8 +58,9 @@ fn a_recording_chooses_no_folder_and_no_server() {
     let ran = run(record(&model, &file).args(["--tools", &tools, TASK]));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
 
-    let replay =
-        |arguments: &[&str]| run(program("replay").arg(&file).arg("--no-journal").args(arguments));
+    let replay = |arguments: &[&str]| {
+        run(program("replay").arg(&file).args(["--no-journal", "--yes"]).args(arguments))
+    };
     let ran = replay(&[]);
     assert_eq!(ran.code, Some(1));
     assert!(ran.stderr.contains("name them with --tools and --mcp"), "{}", ran.stderr);

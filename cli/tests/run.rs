@@ -543,3 +543,78 @@ fn an_error_shows_no_key() {
         assert!(!ran.stderr.contains(key) && ran.stderr.contains("[secret]"), "{}", ran.stderr);
     }
 }
+
+#[test]
+fn a_task_that_is_not_utf8_is_an_error() {
+    let model = server(&[says("Hello.")]);
+    let mut command = task(&model);
+    command.arg("-").stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"caf\xe9").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("is not UTF-8 text: byte 4 is 0xe9"), "{stderr}");
+    assert!(model.asked().is_empty());
+
+    let folder = TempDir::new().unwrap();
+    let schema = folder.path().join("s.json");
+    std::fs::write(&schema, b"{\"type\": \"caf\xe9\"}").unwrap();
+    let ran = run(task(&model).arg("--schema").arg(&schema).arg("Hi."));
+    assert!(ran.stderr.contains("is not UTF-8 text"), "{}", ran.stderr);
+}
+
+#[test]
+fn no_key_is_printed_that_was_given_to_the_wrong_option() {
+    // With and without a well-known form.
+    for key in ["sk-0123456789abcdefghij", "AKIAIOSFODNN7EXAMPLE", "correct-horse-battery"] {
+        for arguments in [
+            &["run", "--tools", key, "Hi."][..],
+            &["run", "--tools", &format!("text,{key}"), "Hi."],
+            &["run", "--api", key, "Hi."],
+            &["run", "--timeout", key, "Hi."],
+            &["run", "--temperature", key, "Hi."],
+            &["run", "--schema", &format!("{key}{{"), "Hi."],
+            &[
+                "run",
+                "--key-env",
+                key,
+                "--base-url",
+                "http://127.0.0.1:9/v1",
+                "--model",
+                "m",
+                "Hi.",
+            ],
+            &["chat", key],
+            &["contract", "lower", "--dialect", key],
+            &["contract", "diff", "a", "b", "--format", key],
+            &["mcp", "serve", "--http", key],
+            &["mcp", "list", "http://127.0.0.1:9/mcp", "--token-env", key],
+            &["completions", key],
+            &["runs", "list", key],
+        ] {
+            let ran = run(program(arguments[0]).args(&arguments[1..]).env("XDG_DATA_HOME", "/"));
+            assert_ne!(ran.code, Some(0), "{arguments:?}: {}", ran.stderr);
+            assert!(!(ran.stdout + &ran.stderr).contains(key), "{arguments:?}: {}", ran.stderr);
+            assert!(ran.stderr.contains("error:"), "{arguments:?}: {}", ran.stderr);
+        }
+    }
+    // Help and version are no errors, and a wrong name of an option is shown.
+    let ran = run(program("run").args(["--modle", "m", "Hi."]));
+    assert!(ran.stderr.contains("'--modle'") && ran.stderr.contains("--model"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_comma_can_be_part_of_a_path() {
+    let folder = TempDir::new().unwrap();
+    let inner = folder.path().join("a,b");
+    std::fs::create_dir(&inner).unwrap();
+    std::fs::write(inner.join("x.txt"), "X").unwrap();
+    let tools = format!("text,files:{}", inner.display());
+    let list = |tools: &str| run(program("tools").args(["call", "file_list", "--tools", tools]));
+    let ran = list(&tools);
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    assert!(ran.stderr.contains(r"write a comma in a path as `\,`"), "{}", ran.stderr);
+    let ran = list(&tools.replace("a,b", r"a\,b"));
+    assert!(ran.stdout.contains("x.txt"), "{}", ran.stderr);
+}

@@ -16,6 +16,7 @@ use toolwright_signature::Contract;
 use crate::keys::Keys;
 use crate::servers::{McpArgs, Server, shown_server};
 use crate::show::{note, visible};
+use crate::texts::from_utf8;
 use crate::toolbox::ToolArgs;
 
 /// Maximum number of bytes of a file.
@@ -99,12 +100,12 @@ impl Source {
 }
 
 fn text_of(from: impl Read) -> Result<String, Box<dyn Error>> {
-    let mut text = String::new();
-    let bytes = from.take(MAX_BYTES + 1).read_to_string(&mut text)?;
-    if bytes as u64 > MAX_BYTES {
+    let mut bytes = Vec::new();
+    from.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
         return Err(format!("it is larger than {MAX_BYTES} bytes").into());
     }
-    Ok(text)
+    Ok(from_utf8(bytes, "it")?)
 }
 
 /// Returns the lock file of a server's current tools, with the tools that cannot be used.

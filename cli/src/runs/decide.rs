@@ -4,16 +4,18 @@ use std::error::Error;
 
 use clap::Args;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use toolwright_journal::Journal;
 use toolwright_module::approval::{Approval, Decision};
 
-use crate::show::{note, shortened, visible};
+use crate::show::{note, quoted, shortened, visible};
 
 /// The decision, and the call that it is for.
 #[derive(Args)]
 pub(super) struct DecideArgs {
-    /// The id of the call, if the run waits for several
-    #[arg(long, value_name = "ID")]
+    /// The call: its short hash, or its id, as `runs show` prints them. Only --deny can do without, if
+    /// the run waits for one call
+    #[arg(long, value_name = "HASH|ID")]
     call: Option<String>,
 
     #[command(flatten)]
@@ -45,14 +47,33 @@ struct DecisionArgs {
 }
 
 impl DecideArgs {
-    /// Records the decision.
+    /// Records the decision. `is_latest` says that no run was named.
     ///
     /// # Errors
     ///
     /// The run does not wait for this call, the arguments do not fit the tool, or the file cannot be
     /// written.
-    pub(super) fn run(self, journal: &Journal, id: &str) -> Result<(), Box<dyn Error>> {
+    pub(super) fn run(
+        self,
+        journal: &Journal,
+        id: &str,
+        is_latest: bool,
+    ) -> Result<(), Box<dyn Error>> {
         let waiting = journal.run(id)?.waiting;
+        let makes_a_call = self.decision.deny.is_none();
+        if makes_a_call && is_latest {
+            return Err(format!(
+                "latest may be another run than the one that you saw; name the run {}, and the call \
+                 with --call:{}",
+                quoted(id),
+                list(&waiting)
+            )
+            .into());
+        }
+        if makes_a_call && self.call.is_none() && !waiting.is_empty() {
+            let list = list(&waiting);
+            return Err(format!("name the call that you decide on with --call:{list}").into());
+        }
         let asked = chosen(&waiting, self.call.as_deref())?;
         let decision = self.decision.into_decision();
         if let Decision::Edit { arguments } = &decision
@@ -68,7 +89,7 @@ impl DecideArgs {
         }
         note(&format!(
             "recorded. The run goes on when the program that started it drives it again, or with: toolwright runs resume {}",
-            visible(id)
+            quoted(id)
         ));
         Ok(())
     }
@@ -86,28 +107,64 @@ impl DecisionArgs {
     }
 }
 
-/// Returns the call with this id, or the only one.
+/// Returns the call with this hash or id, or the only one.
 fn chosen<'a>(waiting: &'a [Approval], call: Option<&str>) -> Result<&'a Approval, String> {
-    let fits = |asked: &&Approval| call.is_none_or(|call| call == asked.call.id);
-    let mut found = waiting.iter().filter(fits);
-    let list = || {
-        let calls = waiting.iter().map(|asked| {
-            let (id, name) = (visible(&asked.call.id), visible(&asked.call.name));
-            format!("\n  {id}: {name} {}", shortened(&visible(&asked.call.arguments)))
-        });
-        calls.collect::<String>()
+    let fits = |asked: &&Approval| {
+        call.is_none_or(|call| call == asked.call.id || call == short_hash(asked))
     };
+    let mut found = waiting.iter().filter(fits);
     match (found.next(), found.next(), call) {
         (Some(asked), None, _) => Ok(asked),
-        (None, _, None) => Err("the run does not wait for a decision".to_owned()),
-        (None, _, Some(call)) => Err(format!(
-            "the run does not wait for the call {}; it waits for:{}",
-            visible(call),
-            list()
-        )),
-        (Some(_), Some(_), _) => {
-            Err(format!("the run waits for several calls; choose one with --call:{}", list()))
+        (None, _, _) if waiting.is_empty() => {
+            Err("the run does not wait for a decision".to_owned())
         }
+        (None, _, call) => Err(format!(
+            "the run does not wait for the call {}; it waits for:{}",
+            visible(call.unwrap_or_default()),
+            list(waiting)
+        )),
+        (Some(_), Some(_), _) => Err(format!(
+            "the run waits for several calls; choose one with --call:{}",
+            list(waiting)
+        )),
+    }
+}
+
+/// Returns the calls that wait, each with its hash.
+fn list(waiting: &[Approval]) -> String {
+    let calls = waiting.iter().map(|asked| {
+        let (id, name) = (visible(&asked.call.id), visible(&asked.call.name));
+        let arguments = shortened(&visible(&asked.call.arguments));
+        format!("\n{} ({id}): {name} {arguments}", short_hash(asked))
+    });
+    calls.collect()
+}
+
+/// Number of hexadecimal digits of [`short_hash`].
+const SHORT: usize = 12;
+
+/// Returns a short hash of a call that waits: of the calls around it, its id, its tool, its arguments,
+/// and whether it may have been made already. A decision that names it holds for nothing else.
+pub(super) fn short_hash(asked: &Approval) -> String {
+    let around = asked.path.iter().flat_map(|call| [&*call.tool, &*call.id]);
+    let own = [&*asked.call.id, &*asked.call.name, &*asked.call.arguments];
+    let mut hash = Sha256::new();
+    for text in around.chain(own) {
+        hash.update((text.len() as u64).to_le_bytes());
+        hash.update(text);
+    }
+    hash.update([u8::from(asked.unknown)]);
+    let hash = hash.finalize();
+    hash[..SHORT / 2].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns the command that approves a call. A shell reads it as it is shown.
+pub(super) fn command(id: &str, asked: &Approval) -> String {
+    let hash = short_hash(asked);
+    match id.starts_with('-') {
+        // Otherwise the id would be read as an option.
+        true => format!("toolwright runs decide --call {hash} --approve -- {}", quoted(id)),
+        false => format!("toolwright runs decide {} --call {hash} --approve", quoted(id)),
     }
 }
 

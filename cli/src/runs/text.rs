@@ -12,17 +12,19 @@ use toolwright_orchestrator::Task;
 use toolwright_orchestrator::perform::{OutcomeKind, Record};
 
 use super::TASK;
+use super::decide::command;
 use crate::assistant::{OPTIONS, options_of};
-use crate::show::{shortened, summary, visible};
+use crate::lines::MARK;
+use crate::show::{quoted, shortened, summary, visible};
 
 /// Returns a list of runs, one in each line.
 #[must_use]
 pub fn list(runs: &[RunSummary]) -> String {
-    let longest = runs.iter().map(|run| run.id.chars().count()).max().unwrap_or(0);
+    let longest = runs.iter().map(|run| quoted(&run.id).chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for run in runs {
         let task = run.metadata.get(TASK).map_or("", String::as_str);
-        let id = visible(&run.id);
+        let id = quoted(&run.id);
         let status = status(run);
         let age = age(run.changed);
         let _ = writeln!(text, "{id:longest$}  {status:10}  {age:>8}  {}", visible(task));
@@ -33,11 +35,11 @@ pub fn list(runs: &[RunSummary]) -> String {
 /// Returns the whole run: its task, its steps with calls and results, what waits, and its cost.
 #[must_use]
 pub fn show(run: &RunSummary, task: &Task, records: &[Record]) -> String {
-    let mut text = format!("run     {}\n", visible(&run.id));
+    let mut text = format!("run     {}\n", quoted(&run.id));
     let _ = writeln!(text, "status  {}, changed {} ago", status(run), age(run.changed).trim());
     for (name, value) in &run.metadata {
         if name != TASK && name != OPTIONS {
-            let _ = writeln!(text, "{:7} {}", visible(name), visible(value));
+            let _ = writeln!(text, "{MARK}{:5} {}", visible(name), visible(value));
         }
     }
     if let Some(options) = options_of(run) {
@@ -84,6 +86,7 @@ pub fn show(run: &RunSummary, task: &Task, records: &[Record]) -> String {
         let (tool, arguments) = (visible(&asked.call.name), visible(&asked.call.arguments));
         let what = if asked.unknown { "was begun before; make it again?" } else { "allow it?" };
         let _ = writeln!(text, "waits   {above}{tool} {arguments}: {what}");
+        let _ = writeln!(text, "decide  {}", command(&run.id, asked));
     }
     if let Some(error) = &run.error {
         let _ = writeln!(text, "error   {}", lines(error));
@@ -141,7 +144,7 @@ impl Part {
                             let _ = writeln!(text, "{indent}-> {name} {arguments} ({id})");
                         }
                         ReplyPart::Text(said) if !said.trim().is_empty() => {
-                            let _ = writeln!(text, "{indent}   {}", lines(said));
+                            let _ = writeln!(text, "{indent}   {MARK}{}", lines(said));
                         }
                         _ => {}
                     }
@@ -199,8 +202,8 @@ pub(super) fn age(at: SystemTime) -> String {
     }
 }
 
-/// Returns the text with visible characters only. Further lines are indented.
+/// Returns the text with visible characters only. Further lines have a mark.
 fn lines(text: &str) -> String {
     let lines: Vec<String> = text.trim().lines().map(visible).collect();
-    lines.join("\n        ")
+    lines.join(&format!("\n   {MARK}"))
 }

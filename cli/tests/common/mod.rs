@@ -72,6 +72,13 @@ pub(crate) fn call(name: &str, arguments: &str) -> String {
     ]}))
 }
 
+/// A reply that calls two tools.
+pub(crate) fn call_two(first: (&str, &str), second: (&str, &str)) -> String {
+    let call = |id: &str, (name, arguments): (&str, &str)| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
+    let calls = [call("call_1", first), call("call_2", second)];
+    reply(json!({"role": "assistant", "content": null, "tool_calls": calls}))
+}
+
 /// A reply that says something.
 pub(crate) fn says(text: &str) -> String {
     reply(json!({"role": "assistant", "content": text}))
@@ -100,4 +107,23 @@ pub(crate) fn messages(asked: &Value) -> Vec<&Value> {
 
 pub(crate) fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+/// Changes the records in the file of a run, as something else could that knows its form.
+#[allow(dead_code, reason = "the tests at a terminal are for Unix")]
+pub(crate) fn forge(file: &std::path::Path, change: impl Fn(&mut Value)) {
+    let text = std::fs::read_to_string(file).unwrap();
+    let (format, lines) = text.split_once('\n').unwrap();
+    let (mut forged, mut before) = (format!("{format}\n"), crc32fast::hash(format.as_bytes()));
+    for line in lines.lines() {
+        let json = line.splitn(3, ' ').nth(2).unwrap();
+        let mut record: Value = serde_json::from_str(json).unwrap();
+        change(&mut record["record"]);
+        let json = record.to_string();
+        let mut hasher = crc32fast::Hasher::new_with_initial(before);
+        hasher.update(json.as_bytes());
+        before = hasher.finalize();
+        forged.push_str(&format!("{before:08x} {} {json}\n", json.len()));
+    }
+    std::fs::write(file, forged).unwrap();
 }

@@ -94,6 +94,7 @@ async fn runs_are_listed_shown_resumed_and_deleted() {
     <- memory_store Stored memory 'color' successfully
     -> memory_clear {} (call_clear)
     waits   memory_clear {}: allow it?
+    decide  toolwright runs decide clear --call 236bafedfe79 --approve
     "#);
 
     let asked = &journal.run("clear").unwrap().waiting[0];
@@ -144,7 +145,7 @@ async fn a_decision_is_recorded_for_the_program_that_drives_the_run() {
     let world = World::new(folder.path(), Duration::ZERO);
     world.waiting("pay").await;
     let decide = |arguments: &[&str]| {
-        let arguments = [&["decide", "latest"], arguments].concat();
+        let arguments = [&["decide", "pay"], arguments].concat();
         ran(command(folder.path(), &arguments).env("USER", "kate"))
     };
     let fails = |arguments: &[&str], code: i32, text: &str| {
@@ -154,17 +155,38 @@ async fn a_decision_is_recorded_for_the_program_that_drives_the_run() {
     };
     fails(&[], 2, "--approve|--edit <JSON>|--deny <REASON>");
     fails(&["--approve", "--deny", "No."], 2, "cannot be used with");
-    fails(&["--approve"], 1, "waits for several calls; choose one with --call:\n  c2: pay_back {");
-    fails(
-        &["--approve", "--call", "c9"],
-        1,
-        "does not wait for the call c9; it waits for:\n  c2: ",
-    );
+    // A decision names its call.
+    fails(&["--approve"], 1, "name the call that you decide on with --call:\n| ");
+    fails(&["--approve"], 1, " (c2): pay_back {");
+    fails(&["--deny", "No."], 1, "waits for several calls; choose one with --call:\n| ");
+    fails(&["--approve", "--call", "c9"], 1, "does not wait for the call c9; it waits for:\n| ");
+    // What was shown as latest may be another run by now.
+    for decision in
+        [&["--approve"][..], &["--edit", "{}"], &["--call-again"], &["--happened", "Yes."]]
+    {
+        let ran = runs(folder.path(), &[&["decide", "latest", "--call", "c2"], decision].concat());
+        assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+        assert!(ran.stderr.contains("latest may be another run"), "{}", ran.stderr);
+    }
     fails(&["--edit", r#"{"order": 1042}"#, "--call", "c2"], 1, "$.amount: this field is missing");
     let edit = r#"{"order":1042,"amount":20.0,"reason":"Two hinges broke."}"#;
-    let edited = decide(&["--edit", edit, "--call", "c2"]);
+    // The hash that was shown holds for this call only: its arguments are part of it.
+    let shown = runs(folder.path(), &["show", "pay"]).stdout;
+    let hashes: Vec<&str> = shown
+        .lines()
+        .filter_map(|line| line.strip_prefix("decide  toolwright runs decide pay --call "))
+        .map(|rest| rest.strip_suffix(" --approve").unwrap())
+        .collect();
+    assert!(hashes.len() == 2 && hashes[0] != hashes[1] && hashes[0].len() == 12, "{shown}");
+    let other = World::new(&folder.path().join("other"), Duration::ZERO);
+    other.waiting_for("pay", 25.0).await;
+    let wrong =
+        runs(&folder.path().join("other"), &["decide", "pay", "--approve", "--call", hashes[0]]);
+    assert_eq!(wrong.code, Some(1), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("does not wait for the call"), "{}", wrong.stderr);
+    let edited = decide(&["--edit", edit, "--call", hashes[0]]);
     assert_eq!(edited.code, Some(0), "{}", edited.stderr);
-    // One call is left, so it needs no name.
+    // A denial of the only call that is left needs no name.
     assert_eq!(decide(&["--deny", "Postage is not paid back."]).code, Some(0));
     fails(&["--approve"], 1, "does not wait for a decision");
     let shown = runs(folder.path(), &["show", "pay"]).stdout;
@@ -173,6 +195,36 @@ async fn a_decision_is_recorded_for_the_program_that_drives_the_run() {
     let page = toolwright_cli::runs::page(&world.journal, "pay", None).unwrap();
     assert!(page.contains("was approved with other arguments by <strong>kate</strong>"));
     assert!(page.contains("20.00 EUR paid back for order 1042"));
+}
+
+#[tokio::test]
+async fn an_id_is_one_word_of_the_commands_that_are_shown() {
+    for id in ["x; rm -rf ~ #", "it's", "-x", "allow it? y(es)", "a\u{202e}b\nc", "`id`$(id)"] {
+        let folder = tempfile::tempdir().unwrap();
+        let world = World::new(folder.path(), Duration::ZERO);
+        world.waiting(id).await;
+        let page = toolwright_cli::runs::page(&world.journal, id, None).unwrap();
+        let page = page
+            .replace("&lt;", "<")
+            .replace("&gt;", ">")
+            .replace("&quot;", "\"")
+            .replace("&amp;", "&");
+        let shown = runs(folder.path(), &["show", "latest"]).stdout;
+        let listed = runs(folder.path(), &["list"]).stdout;
+        assert_eq!(listed.lines().count(), 1, "{listed}");
+        assert!(!listed.starts_with("allow"), "{listed}");
+        let line = shown.lines().find_map(|line| line.strip_prefix("decide  toolwright ")).unwrap();
+        assert!(page.contains(&format!("toolwright {line}")), "{id}: {line}");
+        // A shell gives the command the id as it is, and the call is the one that was shown.
+        let script =
+            format!("exec \"$0\" --journal \"$1\" {}", line.strip_prefix("runs ").unwrap());
+        let script = script.replace("--journal", "runs --journal");
+        let mut shell = Command::new("bash");
+        shell.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_toolwright")).arg(folder.path());
+        let decided = ran(shell.env("LC_ALL", "C.UTF-8").stdin(Stdio::null()));
+        assert_eq!(decided.code, Some(0), "{id}: {}", decided.stderr);
+        assert_eq!(world.journal.run(id).unwrap().waiting.len(), 1);
+    }
 }
 
 #[test]
@@ -262,15 +314,18 @@ fn a_run_is_shown_with_agents_below_decisions_and_lost_calls() {
         serde_json::from_value(begun).unwrap(),
     ];
     let shown = show(&summary, &Task::new("Store\u{202e} it."), &records);
-    let lines: Vec<&str> =
-        shown.lines().skip(2).filter(|line| !line.starts_with("waits")).collect();
+    let lines: Vec<&str> = shown
+        .lines()
+        .skip(2)
+        .filter(|line| !line.starts_with("waits") && !line.starts_with("decide"))
+        .collect();
     insta::assert_snapshot!(lines[..lines.len() - 1].join("\n"), @r#"
     task    Store\u202e it.
 
     -> helper {"task":"Go."} (h)
     !! helper (h): approved
-         Two
-            lines.
+         | Two
+       | lines.
     <- helper Gone.
     <- helper failed: It failed.
     ?? call p was begun and has no result

@@ -123,7 +123,10 @@ async fn decisions_repairs_and_waiting_calls_are_shown() {
         waiting.contains("pay_back (call c2 ) waits for approval: it cannot be undone."),
         "{waiting}"
     );
-    assert!(waiting.contains("toolwright runs decide waiting --call ID --approve"), "{waiting}");
+    assert!(
+        waiting.contains("toolwright runs decide waiting --call e2d0498355f1 --approve"),
+        "{waiting}"
+    );
     world.decided().await;
     let decided = text(&page(&world.journal, "decided", None).unwrap());
     for line in [

@@ -301,6 +301,10 @@ impl World {
 
     /// Returns an agent that writes a letter and pays money back, both with a person's approval.
     pub(crate) fn careful(&self) -> ToolOrchestrator {
+        self.careful_with(24.0)
+    }
+
+    fn careful_with(&self, amount: f64) -> ToolOrchestrator {
         let letter = "Dear Ada Obi,\n\nwe are sorry that the hinges broke. You get 24.00 EUR back, and two new hinges are on their way.\n\nYour hardware shop";
         let below = vec![
             Reply::calls([call("w1", "send_letter", json!({"to": "Ada Obi", "text": letter}))]),
@@ -314,7 +318,7 @@ impl World {
                 call(
                     "c2",
                     "pay_back",
-                    json!({"order": 1042, "amount": 24.0, "reason": "Two hinges broke."}),
+                    json!({"order": 1042, "amount": amount, "reason": "Two hinges broke."}),
                 ),
                 call(
                     "c3",
@@ -334,8 +338,14 @@ impl World {
 
     /// A run with two calls that wait for a person.
     pub(crate) async fn waiting(&self, id: &str) -> Vec<Approval> {
+        self.waiting_for(id, 24.0).await
+    }
+
+    /// The same run with another amount.
+    pub(crate) async fn waiting_for(&self, id: &str, amount: f64) -> Vec<Approval> {
         let cx = self.cx().with_run(id, metadata(Self::CAREFUL));
-        self.journal.drive(&self.careful(), id, Self::CAREFUL, &cx).await.unwrap_err();
+        let agent = self.careful_with(amount);
+        self.journal.drive(&agent, id, Self::CAREFUL, &cx).await.unwrap_err();
         self.journal.run(id).unwrap().waiting
     }
 

@@ -16,6 +16,8 @@ use super::scale::{Scale, share};
 use super::tree::{Agent, Asked, Call, Step, Tree};
 use super::words::{self, shown};
 use crate::runs::TASK;
+use crate::runs::decide::command;
+use crate::show::quoted;
 
 /// Number of problems and of decisions that are shown at once.
 const LISTED: usize = 8;
@@ -129,7 +131,7 @@ impl<'a> View<'a> {
                 p.reason { (self.reason()) " Started " time { (words::time(self.run.started)) } "." }
                 @if let Some(error) = &self.run.error { (self.why(error)) }
                 @if self.run.status == RunStatus::Open && reload.is_none() {
-                    p.reason { "A resumed run continues from there: " code { "toolwright runs resume " (shown(&self.run.id)) } }
+                    p.reason { "A resumed run continues from there: " code { "toolwright runs resume " (quoted(&self.run.id)) } }
                 }
                 dl.facts { (self.facts()) }
             }
@@ -260,11 +262,13 @@ impl<'a> View<'a> {
                             }
                         }
                         (self.arguments(call))
+                        @if let Some((_, approval)) = &asked.asked {
+                            p { "Decide at a terminal: " code { (command(&self.run.id, approval)) } }
+                        }
                     }
                 }
                 p.muted {
-                    "Decide at a terminal: " code { "toolwright runs decide " (shown(&self.run.id)) @if several { " --call ID" } " --approve" }
-                    " or " code { "--deny REASON" } ", with " code { "--journal FOLDER" } " if the journal is not in the default folder. "
+                    "To deny a call, write " code { "--deny REASON" } " instead of " code { "--approve" } ". Add " code { "--journal FOLDER" } " if the journal is not in the default folder. "
                     "The run goes on when its program drives it again."
                 }
             }

@@ -1,0 +1,30 @@
+//! Texts from outside.
+
+use std::io;
+
+/// Returns bytes as text. A wrong letter is worse than an error, so nothing is replaced.
+///
+/// # Errors
+///
+/// The bytes are not UTF-8: [`io::ErrorKind::InvalidData`], with the place of the first wrong byte.
+pub(crate) fn from_utf8(bytes: Vec<u8>, what: &str) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let byte = error.as_bytes()[at];
+        let text = format!(
+            "{what} is not UTF-8 text: byte {} is 0x{byte:02x}; convert it, for example with \
+             `iconv -f LATIN1 -t UTF-8`",
+            at + 1
+        );
+        io::Error::new(io::ErrorKind::InvalidData, text)
+    })
+}
+
+/// Reads a file as text.
+///
+/// # Errors
+///
+/// The file cannot be read, or is not UTF-8.
+pub(crate) fn read_file(path: &std::path::Path) -> io::Result<String> {
+    from_utf8(std::fs::read(path)?, "the file")
+}
