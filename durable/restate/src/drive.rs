@@ -19,7 +19,7 @@ use toolwright_orchestrator::perform::{
 
 use crate::engine::{Engine, Step};
 use crate::performer::{Batch, Performer, Request};
-use crate::record::{Body, Chunk, Failed, Question, Stored, WAITING, chunk_key};
+use crate::record::{Answer, Body, Chunk, Failed, Question, Stored, WAITING, chunk_key};
 use crate::restate::Restate;
 
 /// The largest event, and the largest sum of the events of a step, in bytes of JSON.
@@ -209,8 +209,12 @@ impl<'a, E: Engine> Drive<'a, E> {
         };
         let mut refused: Option<String> = None;
         for attempt in 0_u64.. {
-            if let Some(approval) = &asks {
-                self.ask(approval, &format!("{key} {attempt}"), refused.take()).await?;
+            if let Some(approval) = &asks
+                && !self.ask(approval, &format!("{key} {attempt}"), refused.take()).await?
+            {
+                let text = "the decision was for another call than the one that waits";
+                refused = Some(text.to_owned());
+                continue;
             }
             let is_new = part.is_repeatable() || self.begin(key).await?;
             let made = Arc::new(AtomicBool::new(false));
@@ -252,19 +256,24 @@ impl<'a, E: Engine> Drive<'a, E> {
     }
 
     /// Waits for a decision from outside. It may come days later; Restate suspends the workflow.
+    /// Returns `false` if the person saw another call: the state can be changed from outside.
     async fn ask(
         &self,
         approval: &Approval,
         promise: &str,
         refused: Option<String>,
-    ) -> Result<(), TerminalError> {
-        let approval = approval.clone();
-        let question = Question { promise: promise.to_owned(), approval, refused };
+    ) -> Result<bool, TerminalError> {
+        let question =
+            Question { promise: promise.to_owned(), approval: approval.clone(), refused };
         self.engine.set(WAITING, vec![question]);
-        let decision = self.engine.decision(promise).await;
+        let answer = self.engine.decision(promise).await;
         self.engine.clear(WAITING);
-        *locked(&self.shared.decision) = Some(decision?);
-        Ok(())
+        let decision = match answer? {
+            Answer::For { approval: shown, .. } if shown != *approval => return Ok(false),
+            Answer::For { decision, .. } | Answer::Alone(decision) => decision,
+        };
+        *locked(&self.shared.decision) = Some(decision);
+        Ok(true)
     }
 
     /// Records that a call begins. Returns `false` if an earlier attempt has recorded it.

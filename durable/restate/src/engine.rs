@@ -3,9 +3,8 @@
 use futures_util::future::BoxFuture;
 use restate_sdk::prelude::*;
 use serde::Serialize;
-use toolwright_module::approval::Decision;
 
-use crate::record::Stored;
+use crate::record::{Answer, Stored};
 
 /// The work of a step. If it ends with an error, the attempt has ended and Restate tries again.
 pub(crate) type Step = BoxFuture<'static, HandlerResult<Stored>>;
@@ -21,7 +20,7 @@ pub(crate) trait Engine: Sync {
     ) -> impl Future<Output = Result<Stored, TerminalError>> + Send;
 
     /// Waits for a promise of this name.
-    fn decision(&self, name: &str) -> impl Future<Output = Result<Decision, TerminalError>> + Send;
+    fn decision(&self, name: &str) -> impl Future<Output = Result<Answer, TerminalError>> + Send;
 
     fn set(&self, key: &str, value: impl Serialize + Send + 'static);
 
@@ -38,9 +37,9 @@ impl Engine for Workflow<'_> {
         Ok(stored)
     }
 
-    async fn decision(&self, name: &str) -> Result<Decision, TerminalError> {
-        let Json(decision) = promise(self.0, name).await?;
-        Ok(decision)
+    async fn decision(&self, name: &str) -> Result<Answer, TerminalError> {
+        let Json(answer) = promise(self.0, name).await?;
+        Ok(answer)
     }
 
     fn set(&self, key: &str, value: impl Serialize + Send + 'static) {
@@ -56,6 +55,6 @@ impl Engine for Workflow<'_> {
 async fn promise<'a>(
     ctx: &'a WorkflowContext<'a>,
     name: &'a str,
-) -> Result<Json<Decision>, TerminalError> {
+) -> Result<Json<Answer>, TerminalError> {
     ctx.promise(name).await
 }

@@ -6,7 +6,7 @@ use toolwright_module::Effect;
 use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::event::Event;
 
-use crate::record::{CHUNKS, Chunk, Question, WAITING, chunk_key};
+use crate::record::{Answer, CHUNKS, Chunk, Question, WAITING, chunk_key};
 
 /// The most chunks that one call of [`events`] returns.
 const PAGE: usize = 64;
@@ -130,7 +130,7 @@ pub async fn decide(ctx: &SharedWorkflowContext<'_>, decide: Decide) -> HandlerR
         }
         _ => {}
     }
-    ctx.resolve_promise(&question.promise, Json(decision));
+    ctx.resolve_promise(&question.promise, Json(Answer::For { approval, decision }));
     Ok(())
 }
 
@@ -191,5 +191,5 @@ async fn is_decided<'a>(
     ctx: &'a SharedWorkflowContext<'a>,
     promise: &'a str,
 ) -> Result<bool, TerminalError> {
-    Ok(ctx.peek_promise::<Json<Decision>>(promise).await?.is_some())
+    Ok(ctx.peek_promise::<Json<Answer>>(promise).await?.is_some())
 }

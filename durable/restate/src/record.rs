@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolwright_module::Error;
-use toolwright_module::approval::Approval;
+use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::error::{Audience, Stage};
 use toolwright_orchestrator::perform::Outcome;
 
@@ -82,6 +82,16 @@ pub(crate) struct Question {
     pub(crate) approval: Approval,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) refused: Option<String>,
+}
+
+/// A person's decision, as the value of its promise.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Answer {
+    /// With the call that the person saw. It holds for no other one.
+    For { approval: Approval, decision: Decision },
+    /// As versions before this one wrote it.
+    Alone(Decision),
 }
 
 /// Events, in the state.

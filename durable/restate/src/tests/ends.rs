@@ -15,6 +15,7 @@ use toolwright_orchestrator::{ApprovalPolicy, ToolOrchestrator};
 
 use super::memory::{End, Fate, Workflow, workflow};
 use super::world::{Look, World, calls};
+use crate::record::Question;
 use crate::restate::Restate;
 
 const TASK: &str = "Tidy up.";
@@ -273,4 +274,22 @@ async fn a_run_whose_context_is_cancelled_asks_nobody_again() {
     cancellation.cancel();
     let end = attempt(&workflow, &asks(&world), &cx).await;
     assert!(format!("{end:?}").contains("Terminal"), "{end:?}");
+}
+
+#[tokio::test]
+async fn a_decision_holds_for_the_call_that_the_person_saw() {
+    let (world, workflow, cx) = (World::default(), workflow(), Context::default());
+    assert!(matches!(attempt(&workflow, &asks(&world), &cx).await, End::Suspended));
+    // Something else changed the state, so the person saw another call.
+    let other = |question: &mut Question| {
+        question.approval.call.arguments = r#"{"place": "the attic"}"#.to_owned();
+    };
+    workflow.decide_on(other, Decision::Approve);
+    assert!(matches!(attempt(&workflow, &asks(&world), &cx).await, End::Suspended));
+    let question = workflow.waiting().remove(0);
+    assert!(question.refused.unwrap().contains("another call"));
+    assert_eq!(world.count("tidy the hall"), 0);
+    workflow.decide(Decision::Approve);
+    assert_eq!(workflow.finished(&asks(&world), &cx).await.answer, "Done.");
+    assert_eq!(world.count("tidy the hall"), 1);
 }

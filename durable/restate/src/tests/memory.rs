@@ -15,7 +15,7 @@ use toolwright_orchestrator::{Finished, ToolOrchestrator};
 
 use crate::drive::Drive;
 use crate::engine::{Engine, Step};
-use crate::record::{Chunk, Question, Stored, WAITING, chunk_key};
+use crate::record::{Answer, Chunk, Question, Stored, WAITING, chunk_key};
 use crate::restate::Restate;
 
 /// What a workflow has.
@@ -23,7 +23,7 @@ use crate::restate::Restate;
 pub(crate) struct Workflow {
     pub(crate) entries: Mutex<Vec<Entry>>,
     pub(crate) state: Mutex<BTreeMap<String, Value>>,
-    pub(crate) promises: Mutex<BTreeMap<String, Decision>>,
+    pub(crate) promises: Mutex<BTreeMap<String, Answer>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -141,8 +141,16 @@ impl Workflow {
     }
 
     pub(crate) fn decide(&self, decision: Decision) {
-        let promise = self.waiting().remove(0).promise;
-        assert!(self.promises.lock().unwrap().insert(promise, decision).is_none());
+        self.decide_on(|_| {}, decision);
+    }
+
+    /// Decides on the question after a change of what the person sees.
+    pub(crate) fn decide_on(&self, change: impl FnOnce(&mut Question), decision: Decision) {
+        let mut question = self.waiting().remove(0);
+        change(&mut question);
+        let Question { promise, approval, .. } = question;
+        let answer = Answer::For { approval, decision };
+        assert!(self.promises.lock().unwrap().insert(promise, answer).is_none());
     }
 }
 
@@ -230,7 +238,7 @@ impl Engine for Attempt<'_> {
         Ok(serde_json::from_value(stored).unwrap())
     }
 
-    async fn decision(&self, name: &str) -> Result<Decision, TerminalError> {
+    async fn decision(&self, name: &str) -> Result<Answer, TerminalError> {
         let entry = Entry::Promise { name: name.to_owned() };
         let (at, found, _) = self.entry(entry.clone());
         assert_eq!(found, entry);
