@@ -214,3 +214,39 @@ async fn ended_runs_are_deleted_by_age() {
     let records = database.number("SELECT count(*) FROM toolwright_records").await;
     assert_eq!(usize::try_from(records).unwrap(), left[0].records);
 }
+
+#[tokio::test]
+async fn a_question_that_something_else_changed_is_not_shown_and_not_decided() {
+    let Some(database) = database().await else { return };
+    let (world, cx) = (World::default(), Context::default());
+    let agent = asks(&world, Effect::Write);
+    for change in [
+        // Only what the person sees.
+        "jsonb_set(record::jsonb, '{waiting,approval,call,arguments}', '\"{}\"')",
+        // The key of another call.
+        "jsonb_set(record::jsonb, '{waiting,key}', '\"[]\"')",
+    ] {
+        let runs = database.runs().await;
+        let id = format!("run {}", change.len());
+        runs.drive(&agent, &id, TASK, &cx).await.unwrap_err();
+        runs.drive(&agent, &format!("{id} b"), TASK, &cx).await.unwrap_err();
+        let waiting = runs.run(&id).await.unwrap().waiting;
+        let sql = format!(
+            "UPDATE toolwright_records SET record = ({change})::text WHERE asks IS NOT NULL
+                AND run = (SELECT number FROM toolwright_runs WHERE id = '{id}')"
+        );
+        database.execute(&sql).await;
+        let run = runs.run(&id).await.unwrap();
+        assert_eq!((run.status, run.waiting.len()), (RunStatus::Unreadable, 0));
+        assert!(run.error.unwrap().contains("is damaged"));
+        let error = runs.decide(&id, &waiting[0], Decision::Approve).await.unwrap_err();
+        let is_damaged = matches!(error, RunsError::Journal(JournalError::Question { .. }));
+        assert!(is_damaged, "{error}");
+        // Another run of the list is as it was.
+        let other = runs.run(&format!("{id} b")).await.unwrap();
+        assert_eq!((other.status, other.waiting.len()), (RunStatus::Waiting, 1));
+        runs.delete(&id).await.unwrap();
+        runs.delete(&other.id).await.unwrap();
+    }
+    assert_eq!(world.counts()[2], 0);
+}
