@@ -51,6 +51,7 @@ impl Keys {
                 format!("others can read the key file {path}; run: chmod 600 {path}").into()
             );
         }
+        check_own("the key file", &path)?;
         let text = read_file(&path).map_err(named)?;
         // The error of the parser quotes the line, which may be a key.
         let file = toml::from_str(&text).map_err(|_| {
