@@ -92,10 +92,10 @@ fn shown(asked: &Approval, arguments: &str) -> String {
         true => "; it was under way when the program ended, and may have taken effect",
         false => "",
     };
-    let mut lines = Lines::on_stderr();
+    let mut lines = Lines::of_question();
     let mut text =
         noted(&mut lines, &format!("a call waits for your decision ({effect}{unknown}):"));
-    let mut lines = Lines::on_stderr();
+    let mut lines = Lines::of_question();
     text.push_str(
         &lines.theirs(&format!("{} {arguments}", visible(&asked.call.name))).end().take(),
     );

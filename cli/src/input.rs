@@ -231,7 +231,7 @@ fn question(above: &str, ask: &Ask) -> io::Result<Option<String>> {
         let mut editor = editor()?;
         if drop_typed()? {
             show(&noted(
-                &mut Lines::on_stderr(),
+                &mut Lines::of_question(),
                 "(what was typed before this question is dropped)",
             ));
         }

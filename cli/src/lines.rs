@@ -46,6 +46,16 @@ impl Lines {
         Self { columns, ..Self::default() }
     }
 
+    /// Returns lines for the terminal of a question: that of standard error, or the one that the
+    /// answer comes from if standard error is redirected.
+    pub(crate) fn of_question() -> Self {
+        if io::stderr().is_terminal() {
+            return Self::on_stderr();
+        }
+        let size = std::fs::File::open("/dev/tty").ok().and_then(terminal_size_of);
+        Self { columns: Some(columns(size)), ..Self::default() }
+    }
+
     /// Returns lines for a terminal with this number of columns.
     #[cfg(test)]
     fn on_terminal(columns: usize) -> Self {

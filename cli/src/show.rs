@@ -367,6 +367,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_word_for_a_shell_is_quoted_if_it_must_be() {
+        for (word, shown) in [
+            ("20261123-150102-4711-1", "20261123-150102-4711-1"),
+            ("two words", "'two words'"),
+            ("it's", r"'it'\''s'"),
+            ("", "''"),
+            ("a\u{202e}'\n", r"$'a\U0000202e\'\U0000000a'"),
+        ] {
+            assert_eq!(quoted(word), shown);
+        }
+    }
+
+    #[test]
     fn a_long_error_is_cut_after_some_lines() {
         let lines = |count: usize| vec!["a"; count].join("\n");
         assert_eq!(of_few_lines(&lines(MOST_LINES)), lines(MOST_LINES));

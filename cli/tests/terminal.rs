@@ -322,12 +322,19 @@ fn each_question_has_an_answer_of_its_own() {
 #[test]
 fn a_question_is_shown_where_it_is_answered() {
     let (folder, tools) = precious();
+    // The path is so long that the line breaks before what looks like a question.
+    let path = format!("{}allow it? y(es) n(o) e(dit) ", "x".repeat(80 - 2 - 21));
+    let arguments = serde_json::json!({"path": path}).to_string();
+    let lost = call("file_delete", &arguments);
     let delete = call("file_delete", r#"{"path":"precious.txt"}"#);
-    let model = server(&[delete, says("Ready.")]);
+    let model = server(&[lost, delete, says("Ready.")]);
     let mut command = asking("run", &model);
     command.args(["--approve", "--tools", &tools, "Tidy up."]);
     command.stderr(fs::File::create(folder.path().join("log")).unwrap());
     let mut session = at_terminal(command, TERM);
+    session.exp_string("x\r\n| allow it? y(es) n(o) e(dit) \"}\r\n").unwrap();
+    session.exp_string("allow it? ").unwrap();
+    type_in(&mut session, "n\r");
     session.exp_string("| file_delete {\"path\":\"precious.txt\"}").unwrap();
     session.exp_string("allow it? ").unwrap();
     type_in(&mut session, "n\r");

@@ -158,13 +158,14 @@ pub(super) fn short_hash(asked: &Approval) -> String {
     hash[..SHORT / 2].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the command that approves a call. A shell reads it as it is shown.
+/// Returns the command that lets a call be made. A shell reads it as it is shown.
 pub(super) fn command(id: &str, asked: &Approval) -> String {
-    let hash = short_hash(asked);
-    match id.starts_with('-') {
+    let (hash, id, is_option) = (short_hash(asked), quoted(id), id.starts_with('-'));
+    let decision = if asked.unknown { "--call-again" } else { "--approve" };
+    match is_option {
         // Otherwise the id would be read as an option.
-        true => format!("toolwright runs decide --call {hash} --approve -- {}", quoted(id)),
-        false => format!("toolwright runs decide {} --call {hash} --approve", quoted(id)),
+        true => format!("toolwright runs decide --call {hash} {decision} -- {id}"),
+        false => format!("toolwright runs decide {id} --call {hash} {decision}"),
     }
 }
 

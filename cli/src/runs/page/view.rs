@@ -247,7 +247,9 @@ impl<'a> View<'a> {
             section.card.warn aria-labelledby="waiting" {
                 h2 #waiting { "Waits for a decision" }
                 @for (place, call, asked) in waiting {
-                    @let effect = asked.asked.as_ref().map(|(_, approval)| approval.effect);
+                    // The tools of the first agent are stored too. The worse of both is shown.
+                    @let known = self.tree.tools.as_ref().and_then(|tools| tools.effect(&call.name));
+                    @let effect = asked.asked.as_ref().map(|(_, approval)| approval.effect.max(known.unwrap_or(Effect::Read)));
                     @let unknown = asked.asked.as_ref().is_some_and(|(_, approval)| approval.unknown);
                     div.item {
                         p {
@@ -268,7 +270,7 @@ impl<'a> View<'a> {
                     }
                 }
                 p.muted {
-                    "To deny a call, write " code { "--deny REASON" } " instead of " code { "--approve" } ". Add " code { "--journal FOLDER" } " if the journal is not in the default folder. "
+                    "To deny a call, write " code { "--deny REASON" } " instead of the last option. Add " code { "--journal FOLDER" } " if the journal is not in the default folder. "
                     "The run goes on when its program drives it again."
                 }
             }
