@@ -139,8 +139,17 @@ impl Assistant {
             for run in runs::open_runs(journal)? {
                 // A journal of another program may not have this entry.
                 let is_here = run.metadata.get(FOLDER).is_none_or(|folder| *folder == here);
-                if !is_here || journal.task(&run.id)? != asked {
+                if !is_here {
                     continue;
+                }
+                match journal.task(&run.id) {
+                    Ok(task) if task == asked => {}
+                    Ok(_) => continue,
+                    // Another run is not hurt by it.
+                    Err(error) => {
+                        note(&format!("(run {} is left alone: {error})", visible(&run.id)));
+                        continue;
+                    }
                 }
                 // A run keeps the form of its answer, so this is another task for the user.
                 // A limit is not part of the task.

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::fs;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
@@ -9,6 +10,7 @@ use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 use tokio::sync::{Mutex, MutexGuard, oneshot};
+use toolwright_module::__files::{self, Link};
 
 use crate::keys::Keys;
 use crate::lines::Lines;
@@ -17,6 +19,9 @@ use crate::texts::from_utf8;
 
 /// Maximum length of a line from a pipe, in bytes.
 const LONGEST_LINE: u64 = 1 << 20;
+
+/// Maximum length of the file with the lines of conversations, in bytes.
+const MAX_HISTORY_BYTES: u64 = 1 << 26;
 
 /// The user's input, line by line: from a terminal with editing and a history, or from a pipe.
 ///
@@ -67,6 +72,7 @@ impl Input {
                 let text = format!("--history: {}: {error}", file.display());
                 io::Error::new(error.kind(), text)
             };
+            check_history(file).map_err(named)?;
             if file.exists() {
                 tasks.load_history(file).map_err(|error| named(into_io(error)))?;
             }
@@ -310,6 +316,19 @@ fn drop_typed() -> io::Result<bool> {
     Ok(false)
 }
 
+/// Checks that a history can be read: opening a pipe would wait, and a large file would fill the
+/// memory.
+fn check_history(file: &Path) -> io::Result<()> {
+    __files::check(file, Link::Follow)?;
+    match fs::metadata(file).map_or(0, |found| found.len()) {
+        bytes if bytes > MAX_HISTORY_BYTES => {
+            let text = format!("it has {bytes} bytes; the maximum is {MAX_HISTORY_BYTES}");
+            Err(io::Error::new(io::ErrorKind::FileTooLarge, text))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn into_io(error: ReadlineError) -> io::Error {
     match error {
         ReadlineError::Io(error) => error,
@@ -320,5 +339,27 @@ fn into_io(error: ReadlineError) -> io::Error {
 impl fmt::Debug for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Input").field("terminal", &self.terminal).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_history_is_a_file_of_a_bounded_length() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("history");
+        check_history(&file).unwrap();
+        fs::write(&file, "Hi.\n").unwrap();
+        check_history(&file).unwrap();
+        let long = fs::File::create(&file).unwrap();
+        long.set_len(1 << 40).unwrap();
+        assert!(check_history(&file).unwrap_err().to_string().contains("the maximum is"));
+        let error = check_history(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("it is a folder"), "{error}");
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert!(check_history(&pipe).unwrap_err().to_string().contains("a named pipe"));
     }
 }

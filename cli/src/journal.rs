@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::config::Config;
 use crate::folders;
+use crate::show::note;
 
 /// Arguments that name the journal.
 #[derive(Debug, Clone, Default, Args)]
@@ -31,13 +32,16 @@ impl JournalArgs {
             return Ok(None);
         }
         if let Some(folder) = &self.journal {
+            note_readers(folder);
             return Ok(Some(folder.clone()));
         }
         if config.no_journal {
             return Ok(None);
         }
         if let Some(folder) = &config.journal {
-            return Ok(Some(folders::expanded(folder.clone())));
+            let folder = folders::expanded(folder.clone());
+            note_readers(&folder);
+            return Ok(Some(folder));
         }
         let Some(folder) = folders::runs() else {
             return Err(
@@ -47,8 +51,30 @@ impl JournalArgs {
         create_private(&folder).map_err(|error| {
             format!("the journal {}: {error}; use --journal or --no-journal", folder.display())
         })?;
+        note_readers(&folder);
         Ok(Some(folder))
     }
+}
+
+/// Tells the user if others can read or change a journal. A folder that is not there yet will be for
+/// this user only.
+pub(crate) fn note_readers(folder: &Path) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+
+        let mode = folder.metadata().map_or(0, |found| found.permissions().mode());
+        let folder = folder.display();
+        if mode & 0o022 != 0 {
+            note(&format!(
+                "(others can write to the journal {folder}, and so decide for you; run: chmod 700 {folder})"
+            ));
+        } else if mode & 0o077 != 0 {
+            note(&format!("(others can look into the journal {folder}; run: chmod 700 {folder})"));
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = folder;
 }
 
 /// Creates a folder, and the missing ones above it, for this user only.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use toolwright_module::__files::{self, Link};
 
 use crate::agent::AgentArgs;
 use crate::input::Input;
@@ -153,9 +154,12 @@ fn check_writable(file: &Path, overwrites: bool) -> Result<(), Box<dyn Error>> {
     {
         return Err(format!("there is no folder {}", folder.display()).into());
     }
+    let named = |error: io::Error| format!("{}: {error}", file.display());
+    let mut options = OpenOptions::new();
     let is_new = !file.exists();
-    let opened = OpenOptions::new().append(true).create(true).open(file);
-    opened.map_err(|error| format!("{}: {error}", file.display()))?;
+    // A new file is not created through a link that leads to nothing.
+    options.append(true).create_new(is_new);
+    __files::open(&mut options, file, Link::Refuse).map_err(named)?;
     if is_new {
         fs::remove_file(file)?;
     }

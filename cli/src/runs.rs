@@ -24,6 +24,7 @@ use crate::agent::AgentArgs;
 use crate::config::ConfigArgs;
 use crate::folders;
 use crate::input::Input;
+use crate::journal::note_readers;
 use crate::show::{note, put, quoted, say};
 
 /// The name of the metadata with the first words of a run's task.
@@ -40,6 +41,7 @@ const LONGEST_TASK: usize = 60;
 #[command(after_help = "\
 Examples:
   toolwright runs list
+  toolwright runs list --status waiting --metadata tenant=acme
   toolwright runs show latest
   toolwright runs resume 20261123-150102-4711-1 --model anthropic:claude-haiku-4-5
   toolwright runs decide 20261123-150102-4711-1 --call 5f1c09a2b7de --approve
@@ -55,8 +57,17 @@ pub struct RunsArgs {
 
 #[derive(Subcommand)]
 enum Does {
-    /// List all runs: id, status, time since the last change, first words of the task
-    List,
+    /// List the runs: id, status, time since the last change, cost if prices are known, first words of
+    /// the task
+    List {
+        /// List only the runs with this status
+        #[arg(long, value_name = "STATUS", value_parser = text::STATUSES)]
+        status: Option<String>,
+
+        /// List only the runs with this metadata. It can be repeated
+        #[arg(long, value_name = "NAME=VALUE", value_parser = metadata_of)]
+        metadata: Vec<(String, String)>,
+    },
     /// Show a run: its steps with calls and results, what waits, and its cost
     Show {
         /// The id of the run, or latest: the one that changed last
@@ -125,10 +136,17 @@ impl RunsArgs {
         if !folder.is_dir() {
             return Err(format!("there is no folder {}", folder.display()).into());
         }
+        note_readers(&folder);
         let journal = Journal::open(&folder)?;
         match self.does {
-            Does::List => {
-                let list = list(&journal.runs()?);
+            Does::List { status, metadata } => {
+                let mut runs = journal.runs()?;
+                runs.retain(|run| {
+                    let has = |(name, value)| run.metadata.get(name) == Some(value);
+                    status.as_deref().is_none_or(|status| text::has_status(run, status))
+                        && metadata.iter().map(|(name, value)| (name, value)).all(has)
+                });
+                let list = list(&runs);
                 if !list.is_empty() {
                     say(list.trim_end_matches('\n'));
                 }
@@ -171,8 +189,16 @@ fn named(journal: &Journal, id: String) -> Result<String, Box<dyn Error>> {
     if id != LATEST {
         return Ok(id);
     }
-    let last = journal.runs()?.into_iter().max_by_key(|run| run.changed);
+    let is_run = |run: &RunSummary| run.status != RunStatus::Unreadable;
+    let last = journal.runs()?.into_iter().filter(is_run).max_by_key(|run| run.changed);
     Ok(last.ok_or("the journal has no runs")?.id)
+}
+
+/// Reads `NAME=VALUE`.
+fn metadata_of(text: &str) -> Result<(String, String), String> {
+    let split = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = split.ok_or("expected NAME=VALUE, such as tenant=acme")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 async fn resume(

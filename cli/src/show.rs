@@ -8,7 +8,7 @@ use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::Value;
-use toolwright_module::budget::Spent;
+use toolwright_module::budget::{Money, Spent};
 use toolwright_module::event::{Event, EventKind};
 
 use crate::keys::without_keys;
@@ -268,17 +268,24 @@ fn in_red(text: &str) -> String {
 /// Returns the cost of a run in one line.
 #[must_use]
 pub fn summary(spent: Spent, elapsed: Duration) -> String {
-    let Spent { usage, model_calls, .. } = spent;
+    let Spent { usage, model_calls, money, .. } = spent;
     let cached = match usage.cached_tokens {
         0 => String::new(),
         tokens => format!(" ({tokens} cached)"),
     };
     format!(
-        "{model_calls} model calls, {} tokens in{cached}, {} out, {:.1} s",
+        "{model_calls} model calls, {} tokens in{cached}, {} out{}, {:.1} s",
         usage.input_tokens,
         usage.output_tokens,
+        cost_of(money),
         elapsed.as_secs_f64(),
     )
+}
+
+/// Returns the cost in money for the end of a list, if there is one. Its currency is that of the
+/// prices.
+pub(crate) fn cost_of(money: Money) -> String {
+    if money.micros() == 0 { String::new() } else { format!(", cost {money}") }
 }
 
 /// Returns the text without control characters, so that text of a model or a tool cannot control

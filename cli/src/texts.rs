@@ -1,6 +1,12 @@
 //! Texts from outside.
 
 use std::io;
+use std::path::Path;
+
+use toolwright_module::__files::{self, Link};
+
+/// Maximum length of a file that is read as text, in bytes.
+const MAX_BYTES: u64 = 64 << 20;
 
 /// Returns bytes as text. A wrong letter is worse than an error, so nothing is replaced.
 ///
@@ -24,7 +30,7 @@ pub(crate) fn from_utf8(bytes: Vec<u8>, what: &str) -> io::Result<String> {
 ///
 /// # Errors
 ///
-/// The file cannot be read, or is not UTF-8.
-pub(crate) fn read_file(path: &std::path::Path) -> io::Result<String> {
-    from_utf8(std::fs::read(path)?, "the file")
+/// The file cannot be read, is not a regular file, is too large, or is not UTF-8.
+pub(crate) fn read_file(path: &Path) -> io::Result<String> {
+    from_utf8(__files::read(path, Link::Follow, MAX_BYTES)?, "the file")
 }

@@ -16,6 +16,8 @@ mod contract;
 mod help;
 mod journal;
 mod mcp;
+#[cfg(unix)]
+mod odd_files;
 mod record;
 mod run;
 #[cfg(unix)]

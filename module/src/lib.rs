@@ -36,6 +36,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[doc(hidden)]
+pub mod __files;
+#[doc(hidden)]
 pub mod __private;
 pub mod approval;
 mod arguments;

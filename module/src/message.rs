@@ -392,7 +392,8 @@ pub struct ToolResult {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
     /// The output as JSON, for programs. The model gets the text. It is `None` if the text is the
-    /// output itself, as JSON or as a plain string, or if the output was too long to keep. Images,
+    /// output itself, as JSON or as a plain string, or if the output was too long to keep or had more
+    /// than 64 levels. Images,
     /// documents and audio in it are complete, also where the text has `[image 1]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,

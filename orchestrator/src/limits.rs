@@ -200,7 +200,8 @@ impl Limits {
     }
 
     /// Cuts a result to [`max_result_bytes`](Self::max_result_bytes) and
-    /// [`max_part_bytes`](Self::max_part_bytes). A value for programs that is too long is dropped.
+    /// [`max_part_bytes`](Self::max_part_bytes). A value for programs that is too long is dropped, and
+    /// so is one with too many levels: the record of such a result could not be read back.
     pub(crate) fn bound(&self, result: &mut ToolResult) {
         if !result.parts.is_empty() {
             self.bound_parts(result);
@@ -209,7 +210,7 @@ impl Limits {
             result.text = cut;
         }
         let is_too_long = |value: &Value| value.to_string().len() > self.max_result_bytes;
-        result.value.take_if(|value| is_too_long(value));
+        result.value.take_if(|value| is_deeper(value, MAX_LEVELS) || is_too_long(value));
     }
 
     fn bound_parts(&self, result: &mut ToolResult) {
@@ -235,6 +236,20 @@ impl Limits {
         );
         let rest = cut(&result.text, self.max_result_bytes.saturating_sub(note.len()));
         result.text = format!("{rest}{note}");
+    }
+}
+
+/// Maximum number of lists and objects inside each other in a value for programs. `serde_json` reads
+/// 127, and a record puts the value into others.
+const MAX_LEVELS: usize = 64;
+
+/// Returns whether a value has more levels of lists and objects.
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    match value {
+        Value::Array(_) | Value::Object(_) if levels == 0 => true,
+        Value::Array(items) => items.iter().any(|item| is_deeper(item, levels - 1)),
+        Value::Object(fields) => fields.values().any(|item| is_deeper(item, levels - 1)),
+        _ => false,
     }
 }
 

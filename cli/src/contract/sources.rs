@@ -11,6 +11,7 @@ use std::str::FromStr;
 use clap::Args;
 use serde_json::{Map, Value};
 use toolwright_mcp::McpClient;
+use toolwright_module::__files::{self, Link};
 use toolwright_signature::Contract;
 
 use crate::keys::Keys;
@@ -78,7 +79,13 @@ impl Source {
     pub(super) async fn version(&self) -> Result<Version, Box<dyn Error>> {
         let shown = self.shown();
         let read = match self {
-            Self::File(file) => File::open(file).map_err(Into::into).and_then(text_of),
+            // A shell gives the output of another command such a name.
+            Self::File(file) if file.starts_with("/dev/fd") => {
+                File::open(file).map_err(Into::into).and_then(text_of)
+            }
+            Self::File(file) => {
+                __files::read_text(file, Link::Follow, MAX_BYTES).map_err(Into::into)
+            }
             Self::Stdin => text_of(io::stdin().lock()),
             Self::Server(server) => lock_of(server).await,
         };

@@ -1,13 +1,12 @@
 //! A page that follows its run.
 
 use std::error::Error;
-use std::fs;
-use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use toolwright_journal::Journal;
+use toolwright_module::__files;
 
 use super::page::page;
 use crate::show::note;
@@ -50,13 +49,6 @@ pub(super) async fn follow(
 
 /// Replaces a file at once, so that a browser never reads half of it.
 pub(super) fn replace(file: &Path, text: &str) -> Result<(), Box<dyn Error>> {
-    let named = |error: io::Error| format!("cannot write {}: {error}", file.display());
-    let mut name = file.file_name().ok_or("the file needs a name")?.to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    let new = file.with_file_name(name);
-    fs::write(&new, text).map_err(named)?;
-    fs::rename(&new, file).map_err(|error| {
-        let _ = fs::remove_file(&new);
-        named(error).into()
-    })
+    __files::replace(file, text.as_bytes())
+        .map_err(|error| format!("cannot write {}: {error}", file.display()).into())
 }

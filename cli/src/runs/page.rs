@@ -19,6 +19,7 @@ use toolwright_orchestrator::Task;
 
 use self::tree::Tree;
 use self::view::View;
+pub(super) use self::words::duration;
 
 const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");

@@ -6,33 +6,54 @@ use std::time::{Duration, SystemTime};
 
 use toolwright_journal::{RunStatus, RunSummary};
 use toolwright_module::approval::Decision;
-use toolwright_module::budget::Spent;
+use toolwright_module::budget::{Money, Spent};
 use toolwright_module::message::ReplyPart;
 use toolwright_orchestrator::Task;
-use toolwright_orchestrator::perform::{OutcomeKind, Record};
+use toolwright_orchestrator::perform::{Outcome, OutcomeKind, Record};
 
 use super::TASK;
 use super::decide::command;
+use super::page::duration;
 use crate::assistant::{OPTIONS, options_of};
 use crate::lines::MARK;
-use crate::show::{quoted, shortened, summary, visible};
+use crate::show::{cost_of, quoted, shortened, summary, visible};
 
-/// Returns a list of runs, one in each line.
+/// Maximum width of the column with the ids. A longer id moves the rest of its line.
+const WIDEST_ID: usize = 40;
+
+/// Maximum number of levels that indent a line.
+const MOST_INDENTED: usize = 16;
+
+/// Returns a list of runs, one in each line. If a run has a cost in money, there is a column for it.
 #[must_use]
 pub fn list(runs: &[RunSummary]) -> String {
-    let longest = runs.iter().map(|run| quoted(&run.id).chars().count()).max().unwrap_or(0);
+    let ids: Vec<String> = runs.iter().map(|run| shortened(&quoted(&run.id))).collect();
+    let longest = ids.iter().map(|id| id.chars().count()).max().unwrap_or(0).min(WIDEST_ID);
+    let money = |run: &RunSummary| run.spent.map_or(Money::default(), |spent| spent.money);
+    let costs = runs.iter().map(money).map(|money| match money.micros() == 0 {
+        true => String::new(),
+        false => money.to_string(),
+    });
+    let costs: Vec<String> = costs.collect();
+    let widest = costs.iter().map(String::len).max().unwrap_or(0);
     let mut text = String::new();
-    for run in runs {
-        let task = run.metadata.get(TASK).map_or("", String::as_str);
-        let id = quoted(&run.id);
-        let status = status(run);
-        let age = age(run.changed);
-        let _ = writeln!(text, "{id:longest$}  {status:10}  {age:>8}  {}", visible(task));
+    for ((run, id), cost) in runs.iter().zip(&ids).zip(&costs) {
+        let task = run.metadata.get(TASK).or(run.task.as_ref()).map_or("", String::as_str);
+        let task =
+            if run.status == RunStatus::Unreadable { run.error.as_deref() } else { Some(task) };
+        let task = shortened(&visible(task.unwrap_or_default()));
+        let (status, age) = (status(run), age(run.changed));
+        let _ = write!(text, "{id:longest$}  {status:10}  {age:>8}  ");
+        if widest > 0 {
+            let _ = write!(text, "{cost:>widest$}  ");
+        }
+        let _ = writeln!(text, "{task}");
     }
     text
 }
 
-/// Returns the whole run: its task, its steps with calls and results, what waits, and its cost.
+/// Returns the whole run: its task, its steps with calls, results, times and costs, what waits, and
+/// its whole cost.
 #[must_use]
 pub fn show(run: &RunSummary, task: &Task, records: &[Record]) -> String {
     let mut text = format!("run     {}\n", quoted(&run.id));
@@ -70,7 +91,7 @@ pub fn show(run: &RunSummary, task: &Task, records: &[Record]) -> String {
                     tools.extend(calls);
                 }
                 let tool = tools.get(part.id.as_str()).copied();
-                part.write(&mut text, &outcome.kind, tool);
+                part.write(&mut text, outcome, tool);
             }
             _ => {}
         }
@@ -121,7 +142,7 @@ impl Part {
     }
 
     fn indent(&self) -> String {
-        "  ".repeat(self.depth)
+        "  ".repeat(self.depth.min(MOST_INDENTED))
     }
 
     /// Names the call: its tool, if it is known, and its id.
@@ -132,10 +153,18 @@ impl Part {
         }
     }
 
-    fn write(&self, text: &mut String, outcome: &OutcomeKind, tool: Option<&str>) {
-        let indent = self.indent();
-        let _ = match outcome {
+    fn write(&self, text: &mut String, outcome: &Outcome, tool: Option<&str>) {
+        let (indent, time) = (self.indent(), duration(outcome.elapsed));
+        let _ = match &outcome.kind {
             OutcomeKind::Reply(reply) => {
+                let Spent { usage, money, .. } = outcome.spent;
+                let model = reply.model.as_deref().map_or("model".to_owned(), visible);
+                let (read, written) = (usage.input_tokens, usage.output_tokens);
+                let cost = cost_of(money);
+                let _ = writeln!(
+                    text,
+                    "{indent}== {model}: {time}, {read} tokens in, {written} out{cost}"
+                );
                 for part in &reply.parts {
                     match part {
                         ReplyPart::Call(call) => {
@@ -156,8 +185,9 @@ impl Part {
                     Some(error) => ("failed: ", error),
                     None => ("", &result.text),
                 };
-                let name = visible(&result.name);
-                writeln!(text, "{indent}<- {name} {mark}{}", shortened(&lines(said)))
+                let (name, said) = (visible(&result.name), shortened(&lines(said)));
+                let cost = cost_of(outcome.spent.money);
+                writeln!(text, "{indent}<- {name} {mark}{said} ({time}{cost})")
             }
             OutcomeKind::Decided(decision) => {
                 let decided = match decision {
@@ -183,6 +213,26 @@ impl Part {
             _ => Ok(()),
         };
     }
+}
+
+/// The words of [`status`], and `finished` for all runs with a result.
+pub(super) const STATUSES: [&str; 11] = [
+    "open",
+    "waiting",
+    "finished",
+    "failed",
+    "unreadable",
+    "answered",
+    "limitreached",
+    "cutoff",
+    "refused",
+    "stuck",
+    "unclear",
+];
+
+/// Returns whether a run has one of the statuses.
+pub(super) fn has_status(run: &RunSummary, word: &str) -> bool {
+    status(run) == word || (word == "finished" && run.status == RunStatus::Finished)
 }
 
 pub(super) fn status(run: &RunSummary) -> String {

@@ -52,6 +52,11 @@ fn ran(command: &mut Command) -> Ran {
     Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
+fn without_times(text: &str) -> String {
+    let time = regex_lite::Regex::new(r"\b\d[\d.]* (?:ms|s)\b").unwrap();
+    time.replace_all(text, "TIME").into_owned()
+}
+
 /// A run that stores something and then waits for a person.
 async fn waiting(folder: &TempDir) -> Journal {
     let journal = Journal::open(folder.path()).unwrap();
@@ -87,11 +92,13 @@ async fn runs_are_listed_shown_resumed_and_deleted() {
     assert!(lines.last().unwrap().ends_with(" s, 1 tool calls"), "{shown}");
     lines.pop();
     lines.drain(..2);
-    insta::assert_snapshot!(lines.join("\n"), @r#"
+    insta::assert_snapshot!(without_times(&lines.join("\n")), @r#"
     task    Clear everything in the memory, please, and tell me when all of it is gone.
 
+    == model: TIME, 50 tokens in, 10 out
     -> memory_store {"key":"color","value":"blue"} (call_store)
-    <- memory_store Stored memory 'color' successfully
+    <- memory_store Stored memory 'color' successfully (TIME)
+    == model: TIME, 50 tokens in, 10 out
     -> memory_clear {} (call_clear)
     waits   memory_clear {}: allow it?
     decide  toolwright runs decide clear --call 236bafedfe79 --approve
@@ -137,6 +144,53 @@ async fn runs_are_listed_shown_resumed_and_deleted() {
     let missing = runs(&folder.path().join("nothing"), &["list"]);
     assert_eq!(missing.code, Some(1));
     assert!(!folder.path().join("nothing").exists());
+}
+
+#[tokio::test]
+async fn a_list_has_the_task_and_the_cost_of_each_run_and_can_be_filtered() {
+    let folder = tempfile::tempdir().unwrap();
+    waiting(&folder).await;
+    World::new(folder.path(), Duration::ZERO).short().await;
+    let journal = Journal::open(folder.path()).unwrap();
+    // A program without metadata for this command.
+    let agent = ToolOrchestrator::new(Scripted::replies([Reply::text("Hello.")]), []).unwrap();
+    let cx = Context::default().with_run("foreign", [("tenant", "acme"), ("kind", "greeting")]);
+    journal.drive(&agent, "foreign", "Say\n\u{202e} hello.", &cx).await.unwrap();
+    let list = |arguments: &[&str]| {
+        let ran = runs(folder.path(), &[&["list"], arguments].concat());
+        (ran.code, ran.stdout.lines().map(str::to_owned).collect::<Vec<_>>(), ran.stderr)
+    };
+    let (code, lines, stderr) = list(&[]);
+    assert_eq!((code, lines.len()), (Some(0), 3), "{stderr}");
+    let line = |id: &str| lines.iter().find(|line| line.starts_with(id)).unwrap();
+    assert!(line("foreign").ends_with("Say \\u202e hello."), "{lines:?}");
+    // Only the run with prices has a cost.
+    let cost = regex_lite::Regex::new(r" s +\d\.\d+  ").unwrap();
+    let costs: Vec<bool> = lines.iter().map(|line| cost.is_match(line)).collect();
+    assert_eq!(costs.iter().filter(|has| **has).count(), 1, "{lines:?}");
+    assert!(cost.is_match(line("short")), "{lines:?}");
+    let money = journal.run("short").unwrap().spent.unwrap().money;
+    let shown = runs(folder.path(), &["show", "short"]).stdout;
+    assert!(shown.lines().last().unwrap().contains(&format!(", cost {money}, ")), "{shown}");
+    assert!(shown.contains("== acme-large-2: "), "{shown}");
+
+    let ids = |arguments: &[&str]| {
+        let (code, lines, stderr) = list(arguments);
+        assert_eq!(code, Some(0), "{stderr}");
+        let id = |line: String| line.split_whitespace().next().unwrap().to_owned();
+        lines.into_iter().map(id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&["--metadata", "tenant=acme"]), ["foreign"]);
+    assert_eq!(ids(&["--metadata", "tenant=acme", "--metadata", "kind=greeting"]), ["foreign"]);
+    assert!(ids(&["--metadata", "tenant=acme", "--metadata", "kind=other"]).is_empty());
+    assert_eq!(ids(&["--status", "waiting"]), ["clear"]);
+    assert_eq!(ids(&["--status", "finished"]), ["short", "foreign"]);
+    assert_eq!(ids(&["--status", "answered", "--metadata", "tenant=acme"]), ["foreign"]);
+    for wrong in [["--status", "done"], ["--metadata", "tenant"], ["--metadata", "=acme"]] {
+        let (code, _, stderr) = list(&wrong);
+        assert_eq!(code, Some(2), "{stderr}");
+    }
+    assert!(list(&["--status", "done"]).2.contains("waiting"));
 }
 
 #[tokio::test]
@@ -322,12 +376,14 @@ fn a_run_is_shown_with_agents_below_decisions_and_lost_calls() {
     insta::assert_snapshot!(lines[..lines.len() - 1].join("\n"), @r#"
     task    Store\u202e it.
 
+    == model: 0 ms, 0 tokens in, 0 out
     -> helper {"task":"Go."} (h)
     !! helper (h): approved
+      == model: 0 ms, 0 tokens in, 0 out
          | Two
        | lines.
-    <- helper Gone.
-    <- helper failed: It failed.
+    <- helper Gone. (0 ms)
+    <- helper failed: It failed. (0 ms)
     ?? call p was begun and has no result
     "#);
 }

@@ -205,6 +205,64 @@ async fn a_page_that_reloads_says_when_and_allows_only_its_own_script() {
     assert!(policy.is_match(&page));
 }
 
+/// Returns the CRC-32 of bytes, which continues one.
+fn crc(before: u32, bytes: &[u8]) -> u32 {
+    let mut crc = !before;
+    for byte in bytes {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
+        }
+    }
+    !crc
+}
+
+#[tokio::test]
+async fn a_run_of_5000_agents_below_each_other_has_a_page_and_a_text() {
+    let (folder, world) = quick();
+    world.short().await;
+    let path = folder.path().join("short.journal");
+    let mut text = std::fs::read_to_string(&path).unwrap();
+    // Without the end, and with a record of each level.
+    let end = text.trim_end().rfind('\n').unwrap();
+    text.truncate(end + 1);
+    for levels in [1, 16, 17, 100, 5_000] {
+        let mut names: Vec<String> =
+            (0..levels).flat_map(|level| ["helper".to_owned(), level.to_string()]).collect();
+        names.extend(["call", "x", "0"].map(str::to_owned));
+        let key = serde_json::to_string(&names).unwrap();
+        let begun = serde_json::json!({"begun": {"key": key, "identity": 1}});
+        let record = serde_json::json!({"at": u64::MAX, "record": {"part": begun}}).to_string();
+        let before = u32::from_str_radix(&text.lines().last().unwrap()[..8], 16).unwrap();
+        let checksum = crc(before, record.as_bytes());
+        text.push_str(&format!("{checksum:08x} {} {record}\n", record.len()));
+    }
+    std::fs::write(&path, text).unwrap();
+    let page = page(&world.journal, "short", None).unwrap();
+    assert_own_markup(&page);
+    assert!(page.contains("3 records of agents below more than 16 others are not shown here."));
+    let run = world.journal.run("short").unwrap();
+    let task = world.journal.task("short").unwrap();
+    let records = world.journal.records("short").unwrap();
+    let shown = toolwright_cli::runs::show(&run, &task, &records);
+    assert_eq!(shown.matches("was begun and has no result").count(), 5);
+    assert!(shown.len() < 20_000, "{}", shown.len());
+}
+
+#[tokio::test]
+async fn a_list_takes_an_id_of_any_length() {
+    let (_folder, world) = quick();
+    world.short().await;
+    let mut run = world.journal.run("short").unwrap();
+    let mut long = run.clone();
+    long.id = "x".repeat(70_000);
+    run.metadata.clear();
+    run.task = Some("y".repeat(1_000_000));
+    let list = toolwright_cli::runs::list(&[run, long]);
+    assert_eq!(list.lines().count(), 2);
+    assert!(list.len() < 2_000, "{}", list.len());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use toolwright_module::__files::NotRegular;
 use toolwright_module::Error;
 use toolwright_module::error::Stage;
 
@@ -54,6 +55,27 @@ pub enum JournalError {
         source: io::Error,
     },
 
+    /// Something else is where a file of the journal should be: a link, a named pipe, a device or a
+    /// folder. It is not opened.
+    #[error("{} is {kind}, and not a file of a journal; delete it, or move it out of the folder", path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+        /// What is there, such as `a named pipe`.
+        kind: &'static str,
+    },
+
+    /// A file is larger than this crate writes and reads.
+    #[error("{} has {bytes} bytes, and a file of a journal has at most {most}; if the run is yours, go on with it in a new run, and delete this one", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its length, or the length that it would get.
+        bytes: u64,
+        /// The maximum.
+        most: u64,
+    },
+
     /// Another error of the file system.
     #[error("{} failed: {source}", path.display())]
     Io {
@@ -73,6 +95,19 @@ pub enum JournalError {
         at: u64,
         /// What is wrong.
         reason: String,
+    },
+
+    /// A file has the run of another id: it was renamed or copied.
+    #[error("{} has another name than its run: it has the run `{found}`, and not `{id}`; rename it to `{name}`, or delete it", path.display())]
+    OtherName {
+        /// The file.
+        path: PathBuf,
+        /// The id that its name stands for.
+        id: String,
+        /// The id of the run in it.
+        found: String,
+        /// The name that the run's file has.
+        name: String,
     },
 
     /// Another version of this crate wrote the file.
@@ -189,6 +224,28 @@ pub enum JournalError {
     #[error("a run needs an id; it was empty")]
     NoId,
 
+    /// An id is too long.
+    #[error("the id of a run has at most {most} bytes; this one has {bytes}")]
+    LongId {
+        /// The length of the id.
+        bytes: usize,
+        /// The maximum.
+        most: usize,
+    },
+
+    /// A record has more levels of JSON than can be read back, so it was not written.
+    #[error(
+        "a record of the run `{id}` has {levels} levels of JSON, and at most {most} can be read back; return a value with fewer levels, or as text"
+    )]
+    TooDeep {
+        /// The id of the run.
+        id: String,
+        /// The levels of the record.
+        levels: usize,
+        /// The maximum.
+        most: usize,
+    },
+
     /// A value of the program cannot be written as JSON or read back.
     #[error("a record of the run `{id}` cannot be converted: {source}")]
     Json {
@@ -219,6 +276,10 @@ impl JournalError {
     /// Returns the error of an operation on a file or a folder.
     pub(crate) fn io(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
+        let inner = source.get_ref().and_then(|inner| inner.downcast_ref());
+        if let Some(&NotRegular { kind }) = inner {
+            return Self::NotAFile { path, kind };
+        }
         match source.kind() {
             io::ErrorKind::StorageFull
             | io::ErrorKind::QuotaExceeded

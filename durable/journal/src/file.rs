@@ -9,21 +9,35 @@
 //!
 //! It has a checksum, the length of the JSON, and the JSON. The checksum is the CRC-32 of the JSON,
 //! which continues that of the line before: a line that is missing or at another place is noticed.
+//!
+//! A file whose lines name [parts](crate::parts) has the format 2, so that an older program does not
+//! take a reference for a text. The number is changed in its place before the first such line.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::borrow::Cow;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crc32fast::Hasher;
 use serde::Serialize;
+use toolwright_module::__files::{self, Link};
 
 use crate::error::{JournalError, Result};
+use crate::parts;
 use crate::record::{self, Line};
 
 /// The first line, without its end.
 pub(crate) const FORMAT: &str = "toolwright-journal 1";
+/// The first line of a file whose lines name parts.
+const FORMAT_WITH_PARTS: &str = "toolwright-journal 2";
 const FAMILY: &str = "toolwright-journal ";
+
+/// Maximum length of a file, in bytes. A file is read as a whole.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Maximum number of levels of a record, which is that of `serde_json`.
+const MAX_LEVELS: usize = 127;
 
 /// Length of a checksum in hexadecimal digits, and the longest start of a line: with two spaces and
 /// a length of 20 digits.
@@ -43,7 +57,27 @@ pub(crate) struct Contents<'a> {
     pub(crate) end: u64,
     /// The bytes after it, of a record that was not written to its end.
     pub(crate) torn: u64,
+    /// Whether the format is the one with parts.
+    has_parts: bool,
     checksum: u32,
+}
+
+/// Reads a file of the journal. Returns `None` if there is none.
+pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
+    match __files::open(OpenOptions::new().read(true), path, Link::Refuse) {
+        Ok(file) => read_all(path, &file).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(JournalError::io(path, error)),
+    }
+}
+
+fn read_all(path: &Path, file: &File) -> Result<Vec<u8>> {
+    let failed = |error| JournalError::io(path, error);
+    let bytes = file.metadata().map_err(failed)?.len();
+    if bytes > MAX_BYTES {
+        return Err(JournalError::TooLarge { path: path.to_owned(), bytes, most: MAX_BYTES });
+    }
+    __files::read_all(file, MAX_BYTES).map_err(failed)
 }
 
 /// Reads the records. A record that was not written to its end is cut off, because nothing followed
@@ -51,31 +85,34 @@ pub(crate) struct Contents<'a> {
 pub(crate) fn parse<'a>(path: &Path, bytes: &'a [u8]) -> Result<Contents<'a>> {
     let length = |bytes: &[u8]| bytes.len() as u64;
     let head = FORMAT.len() + 1;
-    let nothing = |torn| Contents {
+    let nothing = |torn, has_parts| Contents {
         lines: Vec::new(),
         end: 0,
         torn,
+        has_parts,
         checksum: crc32fast::hash(FORMAT.as_bytes()),
     };
     let Some(first_end) = bytes.iter().position(|byte| *byte == b'\n') else {
-        if FORMAT.as_bytes().starts_with(bytes) {
-            return Ok(nothing(length(bytes)));
+        if [FORMAT, FORMAT_WITH_PARTS].iter().any(|format| format.as_bytes().starts_with(bytes)) {
+            return Ok(nothing(length(bytes), false));
         }
         return Err(JournalError::damaged(path, 0, "it is not a journal"));
     };
-    if &bytes[..first_end] != FORMAT.as_bytes() {
+    let first = &bytes[..first_end];
+    let has_parts = first == FORMAT_WITH_PARTS.as_bytes();
+    if first != FORMAT.as_bytes() && !has_parts {
         let found = String::from_utf8_lossy(&bytes[..first_end.min(64)]);
         return Err(if found.starts_with(FAMILY) {
             JournalError::Version {
                 path: path.to_owned(),
                 found: found.into_owned(),
-                known: FORMAT,
+                known: FORMAT_WITH_PARTS,
             }
         } else {
             JournalError::damaged(path, 0, "it is not a journal")
         });
     }
-    let mut contents = nothing(0);
+    let mut contents = nothing(0, has_parts);
     contents.end = head as u64;
     let mut rest = &bytes[head..];
     while !rest.is_empty() {
@@ -156,53 +193,101 @@ pub(crate) struct RunFile {
     end: u64,
     /// The checksum at the end.
     checksum: u32,
+    /// Whether the format is the one with parts.
+    has_parts: bool,
+    /// The parts beside the records. Only runs have them.
+    parts: Option<parts::Writer>,
 }
 
 impl RunFile {
-    /// Opens and locks a file. Returns its bytes too. A new file is empty.
+    /// Opens and locks the file of a run. Returns its bytes too. A new file is empty.
     pub(crate) fn open(path: &Path, id: &str, create: bool) -> Result<(Self, Vec<u8>)> {
-        let failed = |error| JournalError::io(path, error);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(create);
-        let mut file = options.open(path).map_err(failed)?;
+        let file = __files::open(&mut options, path, Link::Refuse);
+        let file = file.map_err(|error| JournalError::io(path, error))?;
         lock(&file, path, id)?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(failed)?;
-        let checksum = crc32fast::hash(FORMAT.as_bytes());
-        Ok((Self { path: path.to_owned(), file, end: 0, checksum }, bytes))
+        let bytes = read_all(path, &file)?;
+        Ok((Self::at_start(path, file, Some(parts::Writer::new(path))), bytes))
     }
 
-    /// Opens a file for other records than it may have.
-    pub(crate) fn create(path: &Path, id: &str) -> Result<Self> {
-        let (mut file, _) = Self::open(path, id, true)?;
-        file.cut()?;
-        Ok(file)
+    /// Creates a file. One of this name is removed before, because it may be a link to another file.
+    pub(crate) fn create(path: &Path) -> Result<Self> {
+        let failed = |error| JournalError::io(path, error);
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+        let mut options = OpenOptions::new();
+        let file = __files::open(options.write(true).create_new(true), path, Link::Refuse);
+        Ok(Self::at_start(path, file.map_err(failed)?, None))
+    }
+
+    fn at_start(path: &Path, file: File, parts: Option<parts::Writer>) -> Self {
+        let checksum = crc32fast::hash(FORMAT.as_bytes());
+        Self { path: path.to_owned(), file, end: 0, checksum, has_parts: false, parts }
     }
 
     /// Goes on after the complete records, and cuts off the rest.
     pub(crate) fn continue_after(&mut self, contents: &Contents<'_>) -> Result<()> {
         (self.end, self.checksum) = (contents.end, contents.checksum);
+        self.has_parts = contents.has_parts;
+        if let Some(parts) = &mut self.parts {
+            for (at, line) in &contents.lines {
+                let named = parts::named(line);
+                let damaged = |error| JournalError::damaged(&self.path, *at, error);
+                parts.add(named.map_err(|error| damaged(error.to_string()))?);
+            }
+        }
         if contents.torn > 0 {
             self.cut()?;
         }
         Ok(())
     }
 
+    /// Cuts off parts that no record names.
+    pub(crate) fn cut_parts(&self) -> Result<()> {
+        self.parts.as_ref().map_or(Ok(()), parts::Writer::cut)
+    }
+
     /// Writes lines, and returns when they are on disk. After an error, none of them is in the file.
     pub(crate) fn write(&mut self, jsons: &[Vec<u8>]) -> Result<()> {
-        let mut bytes = Vec::with_capacity(jsons.iter().map(|json| json.len() + 32).sum());
+        let (mut lines, mut added) = (Vec::with_capacity(jsons.len()), Vec::new());
+        for json in jsons {
+            let without = match &mut self.parts {
+                Some(parts) => parts.take_out(json, &mut added),
+                None => None,
+            };
+            lines.push(without.map_or(Cow::Borrowed(json), Cow::Owned));
+        }
+        let mut bytes = Vec::with_capacity(lines.iter().map(|json| json.len() + 32).sum());
+        let with_parts = lines.iter().any(|line| matches!(line, Cow::Owned(_)));
         if self.end == 0 {
-            bytes.extend_from_slice(FORMAT.as_bytes());
+            let format = if with_parts { FORMAT_WITH_PARTS } else { FORMAT };
+            bytes.extend_from_slice(format.as_bytes());
             bytes.push(b'\n');
         }
         let mut checksum = self.checksum;
-        for json in jsons {
-            checksum = continued(checksum, json);
+        for json in lines {
+            checksum = continued(checksum, &json);
             bytes.extend_from_slice(format!("{checksum:08x} {} ", json.len()).as_bytes());
-            bytes.extend_from_slice(json);
+            bytes.extend_from_slice(&json);
             bytes.push(b'\n');
         }
-        let place = self.file.seek(SeekFrom::Start(self.end));
+        let length = self.end + bytes.len() as u64;
+        if length > MAX_BYTES {
+            let path = self.path.clone();
+            return Err(JournalError::TooLarge { path, bytes: length, most: MAX_BYTES });
+        }
+        // The content of a part is on disk before a line names it.
+        if let (Some(parts), false) = (&mut self.parts, added.is_empty()) {
+            parts.append(&added)?;
+        }
+        let change = |file: &mut File| match with_parts && !self.has_parts && self.end > 0 {
+            true => change_format(file),
+            false => Ok(()),
+        };
+        let place = change(&mut self.file).and_then(|()| self.file.seek(SeekFrom::Start(self.end)));
         let written = place.and_then(|_| self.file.write_all(&bytes));
         let written = written.and_then(|()| self.file.sync_data());
         if let Err(error) = written {
@@ -211,8 +296,9 @@ impl RunFile {
             let _ = self.cut();
             return Err(JournalError::io(&self.path, error));
         }
-        self.end += bytes.len() as u64;
+        self.end = length;
         self.checksum = checksum;
+        self.has_parts |= with_parts;
         let (records, bytes) = (jsons.len(), bytes.len());
         tracing::debug!(path = %self.path.display(), records, bytes, "wrote to the journal");
         Ok(())
@@ -224,10 +310,43 @@ impl RunFile {
     }
 }
 
+/// Changes the number of the format in the first line to that with parts.
+fn change_format(file: &mut File) -> io::Result<()> {
+    let number = FORMAT_WITH_PARTS.len() - 1;
+    file.seek(SeekFrom::Start(number as u64))?;
+    file.write_all(&FORMAT_WITH_PARTS.as_bytes()[number..])?;
+    file.sync_data()
+}
+
 /// Returns the JSON of a record for a line.
 pub(crate) fn json<K: Serialize>(record: K, id: &str) -> Result<Vec<u8>> {
     let line = Line { at: record::now(), record };
-    serde_json::to_vec(&line).map_err(|source| JournalError::Json { id: id.to_owned(), source })
+    let json = serde_json::to_vec(&line)
+        .map_err(|source| JournalError::Json { id: id.to_owned(), source })?;
+    let levels = levels(&json);
+    if levels > MAX_LEVELS {
+        return Err(JournalError::TooDeep { id: id.to_owned(), levels, most: MAX_LEVELS });
+    }
+    Ok(json)
+}
+
+/// Returns the number of objects and lists inside each other.
+fn levels(json: &[u8]) -> usize {
+    let (mut level, mut most, mut is_text, mut is_escaped) = (0_usize, 0, false, false);
+    for byte in json {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_text,
+            b'"' => is_text = !is_text,
+            b'{' | b'[' if !is_text => {
+                level += 1;
+                most = most.max(level);
+            }
+            b'}' | b']' if !is_text => level = level.saturating_sub(1),
+            _ => {}
+        }
+    }
+    most
 }
 
 fn lock(file: &File, path: &Path, id: &str) -> Result<()> {
@@ -272,6 +391,18 @@ mod tests {
         let contents = parse(Path::new("run.journal"), bytes).ok()?;
         assert_eq!(contents.end + contents.torn, bytes.len() as u64);
         Some(contents.lines.into_iter().map(|(_, json)| json.to_owned()).collect())
+    }
+
+    #[test]
+    fn a_record_that_is_written_has_levels_that_can_be_read() {
+        for levels in 100..140 {
+            let texts = serde_json::json!(["[{[{", "\\\"[[["]);
+            let value = (0..levels).fold(texts, |inside, _| serde_json::json!([inside]));
+            let read = |json: Vec<u8>| serde_json::from_slice::<Line<serde_json::Value>>(&json);
+            let line = serde_json::to_vec(&Line { at: 1, record: &value }).unwrap();
+            assert_eq!(json(&value, "run").is_ok(), read(line).is_ok(), "{levels}");
+        }
+        assert!(json("[", "run").is_ok());
     }
 
     proptest! {

@@ -27,8 +27,12 @@ use crate::performer::Recorder;
 pub use crate::record::{Ended, Entry, Failed, Started, Waiting};
 use crate::summary::{self, Decisions};
 
-/// The largest result of a call by default, in bytes of JSON.
+/// The largest result of a call by default, in bytes of JSON, without its images, documents and
+/// sounds.
 pub const MAX_RESULT_BYTES: u64 = 1 << 20;
+
+/// The longest id of a run, in bytes.
+pub const MAX_ID_BYTES: usize = 4_096;
 
 /// Gets each difference between the agent that began a run and the one that drives it, with the id
 /// of the run.
@@ -84,10 +88,13 @@ impl Fresh {
     ///
     /// # Errors
     ///
-    /// The id is empty, or the run cannot be written as JSON.
+    /// The id is empty or too long, or the run cannot be written as JSON.
     pub fn started(&self, id: &str, metadata: BTreeMap<String, String>) -> Result<Started> {
         if id.is_empty() {
             return Err(JournalError::NoId);
+        }
+        if id.len() > MAX_ID_BYTES {
+            return Err(JournalError::LongId { bytes: id.len(), most: MAX_ID_BYTES });
         }
         let json = |source| JournalError::Json { id: id.to_owned(), source };
         let run = serde_json::to_value(&self.run).map_err(json)?;

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
+use toolwright_module::__files::{self, Link};
 use toolwright_module::{Context, Signature};
 use toolwright_orchestrator::perform::Record;
 use toolwright_orchestrator::{Change, Finished, ReAct, RunState, Task, ToolOrchestrator, ToolSet};
@@ -16,14 +18,23 @@ use crate::error::{JournalError, Result};
 use crate::file::{self, RunFile};
 use crate::home::{ChangeListener, Drive, Entry, Fresh, MAX_RESULT_BYTES, Stored};
 use crate::name;
+use crate::parts;
 use crate::record::Line;
 use crate::writer::{Listener, Writer, run_blocking};
 
 /// The file whose lock keeps a file from being opened while it is deleted.
 const LOCK: &str = "lock";
 
+/// How often and with which pauses the lock of the folder is tried. It is held while one file is
+/// opened or deleted.
+const FOLDER_LOCK_TRIES: u32 = 2_000;
+const FOLDER_LOCK_PAUSE: Duration = Duration::from_millis(5);
+
 /// The extension of the files with the tools of runs.
 const TOOLS: &str = "tools";
+
+/// The extension of a file that gets another name when it is complete.
+pub(crate) const TEMPORARY: &str = "new";
 
 /// A folder with the runs of a program. Each run is a file, and each part of the run is on disk
 /// before the run goes on.
@@ -92,7 +103,9 @@ impl Journal {
 
     /// Sets the maximum length of the result of a call, in bytes of JSON. Default: 1 MiB.
     ///
-    /// A longer result is not recorded. The model gets an error that says so.
+    /// A longer result is not recorded. The model gets an error that says so. Images, documents and
+    /// sounds do not count. They are stored beside the records, and their limit is that of the run,
+    /// [`Limits::max_part_bytes`](toolwright_orchestrator::Limits::max_part_bytes).
     ///
     /// ```
     /// # use toolwright_journal::Journal;
@@ -181,7 +194,7 @@ impl Journal {
     /// [`Context::with_run`](toolwright_module::Context::with_run) of the first drive. The run keeps
     /// the instructions and the approval policy of its first drive. The limits are those of `agent`.
     ///
-    /// The id may be any text. If the returned future is dropped, the run stays where it is.
+    /// The id may be any text of up to 4,096 bytes. If the returned future is dropped, the run stays where it is.
     ///
     /// # Errors
     ///
@@ -303,14 +316,20 @@ impl Journal {
             RunFile::open(&path, id, true)?
         };
         let contents = file::parse(&path, &bytes)?;
-        file.continue_after(&contents)?;
-        let torn = contents.torn;
         let mut stored = Stored::default();
+        let mut parts = parts::Reader::new(&path);
         for &(at, line) in &contents.lines {
-            let line: Line<Entry<'_>> = serde_json::from_str(line)
+            let line = parts.whole(&path, at, line)?;
+            let line: Line<Entry<'_>> = serde_json::from_str(&line)
                 .map_err(|error| JournalError::damaged(&path, at, error.to_string()))?;
             stored.add(line.record);
         }
+        if let Some(other) = stored.started().filter(|started| started.id != id) {
+            return Err(name::other(&path, id, &other.id));
+        }
+        file.continue_after(&contents)?;
+        file.cut_parts()?;
+        let torn = contents.torn;
         if stored.started().is_none() {
             self.keep_tools(fresh.tools(), &path)?;
             let started = Entry::Started(fresh.started(id, metadata)?);
@@ -319,10 +338,6 @@ impl Journal {
         }
         // Also for a file that was there: the program that made it may have been killed before this.
         file::sync_folder(&self.folder).map_err(|error| JournalError::io(&self.folder, error))?;
-        if let Some(other) = stored.started().filter(|started| started.id != id) {
-            let reason = format!("it has the run `{}`, and not `{id}`", other.id);
-            return Err(JournalError::damaged(&path, 0, reason));
-        }
         let state = stored.take_state(id, fresh.signature())?;
         let mut state = state.ok_or_else(|| self.no_such_run(id))?;
         fresh.check_task(id, &state)?;
@@ -347,40 +362,63 @@ impl Journal {
 
     /// Returns a shared lock of the folder, which ends with the file.
     pub(crate) fn folder_lock(&self) -> Result<File> {
-        let file = self.lock_file()?;
-        let locked = file.lock_shared();
-        locked.map_err(|error| JournalError::io(&self.folder.join(LOCK), error))?;
-        Ok(file)
+        self.locked(File::try_lock_shared)
     }
 
-    /// Returns the file with the lock of the folder.
-    pub(crate) fn lock_file(&self) -> Result<File> {
+    /// Returns the lock of the folder for this process alone.
+    pub(crate) fn folder_lock_alone(&self) -> Result<File> {
+        self.locked(File::try_lock)
+    }
+
+    fn locked(&self, lock: fn(&File) -> Result<(), TryLockError>) -> Result<File> {
         let path = self.folder.join(LOCK);
-        let created = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+        let failed = |error| JournalError::io(&path, error);
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false);
+        let file = __files::open(&mut options, &path, Link::Refuse);
         // The runs of a folder that must not be written can still be listed.
-        created.or_else(|error| File::open(&path).map_err(|_| JournalError::io(&path, error)))
+        let read_only = || __files::open(OpenOptions::new().read(true), &path, Link::Refuse);
+        let file = file.or_else(|error| read_only().map_err(|_| failed(error)))?;
+        for _ in 0..FOLDER_LOCK_TRIES {
+            match lock(&file) {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(FOLDER_LOCK_PAUSE),
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+            }
+        }
+        let text = "another process has locked it for ten seconds; end that process";
+        Err(failed(io::Error::new(io::ErrorKind::TimedOut, text)))
     }
 
     /// Keeps the tools of a run, once for all runs that have them. The caller has the lock of the
     /// run.
     fn keep_tools(&self, tools: &ToolSet, run: &Path) -> Result<()> {
         let path = self.tools_path(tools.hash());
-        if path.exists() {
+        // A link or a pipe of this name is replaced.
+        if fs::symlink_metadata(&path).is_ok_and(|found| found.is_file()) {
             return Ok(());
         }
-        let failed = |error| JournalError::io(&path, error);
         let json = file::json(tools, tools.hash())?;
         // Drives of other runs may do the same, each with a file of its own.
-        let temporary = run.with_extension("new");
-        RunFile::create(&temporary, tools.hash())?.write(&[json])?;
-        fs::rename(&temporary, &path).map_err(failed)
+        let temporary = run.with_extension(TEMPORARY);
+        RunFile::create(&temporary)?.write(&[json])?;
+        match fs::rename(&temporary, &path) {
+            Ok(()) => Ok(()),
+            // The run goes on without a comparison.
+            Err(error) if path.is_dir() => {
+                let path = path.display();
+                tracing::warn!(%path, %error, "a folder is where the tools of runs should be; delete it");
+                fs::remove_file(&temporary).map_err(|error| JournalError::io(&temporary, error))
+            }
+            Err(error) => Err(JournalError::io(&path, error)),
+        }
     }
 
     /// Returns the tools with a hash. If they cannot be read, the run goes on without a comparison.
     pub(crate) fn stored_tools(&self, hash: &str) -> Option<ToolSet> {
         let path = self.tools_path(hash);
         let read = || -> Result<ToolSet, Box<dyn std::error::Error>> {
-            let bytes = fs::read(&path)?;
+            let bytes = file::read(&path)?.ok_or("there is no such file")?;
             let contents = file::parse(&path, &bytes)?;
             let (_, json) = contents.lines.first().ok_or("the file is empty")?;
             Ok(serde_json::from_str::<Line<ToolSet>>(json)?.record)
@@ -422,14 +460,5 @@ struct Closes(Arc<Writer>);
 impl Drop for Closes {
     fn drop(&mut self) {
         self.0.close();
-    }
-}
-
-/// Reads a file of the journal.
-pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(JournalError::io(path, error)),
     }
 }

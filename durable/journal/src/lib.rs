@@ -33,8 +33,11 @@
 //! A run is the file `ID.journal`. Its first line specifies the format. Each further line is a
 //! record: a checksum, the length of the JSON, and the JSON. The checksum includes that of the
 //! previous line, so a missing line is detected. The next drive removes an incomplete last line,
-//! and `tracing` gets a warning. Any other damage is an error. `HASH.tools` contains the tools of
-//! runs, to report the changes of a deploy.
+//! and `tracing` gets a warning. Any other damage is an error. `ID.parts` contains the images,
+//! documents and sounds of a run, from 1 KiB on: a line of the run has their places and hashes.
+//! `HASH.tools` contains the tools of runs, to report the changes of a deploy.
+//!
+//! All files are for their user only. A link, a pipe or a device is never opened as one of them.
 //!
 //! The file of a run is locked while the run is driven. The operating system releases the lock when
 //! the process ends. A drive needs one open file, and the locks need a local file system. If a
@@ -51,6 +54,7 @@
 //! | `performer.rs` | the parts of a run: which are recorded, which must be done, and which are rejected |
 //! | `writer.rs` | appending from async code; records that arrive at the same time share a write |
 //! | `file.rs`, `record.rs`, `name.rs` | the format of a file, its records, its name |
+//! | `parts.rs` | the images, documents and sounds beside the records |
 //! | `error.rs` | [`JournalError`] |
 
 mod deploys;
@@ -60,6 +64,7 @@ pub mod home;
 mod journal;
 mod many;
 mod name;
+mod parts;
 mod performer;
 mod record;
 mod summary;

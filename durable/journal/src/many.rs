@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -12,9 +13,10 @@ use toolwright_orchestrator::{RunState, Task, ToolSet};
 use crate::error::{JournalError, Result};
 use crate::file::{self, RunFile};
 use crate::home;
-use crate::journal::{Journal, read};
+use crate::journal::{Journal, TEMPORARY};
 use crate::name;
-use crate::record::{self, Entry, Line, Started};
+use crate::parts;
+use crate::record::{self, Entry, Line, Outline, Started};
 use crate::summary::{self, Decisions, RunSummary};
 
 /// The functions for many runs block their thread while they read files. In async code, call them in
@@ -158,14 +160,18 @@ impl Journal {
     /// The errors of [`run`](Self::run).
     pub fn entries(&self, id: &str) -> Result<Vec<(SystemTime, Entry<'static>)>> {
         let path = self.path(id)?;
-        let bytes = read(&path)?.ok_or_else(|| self.no_such_run(id))?;
+        let bytes = file::read(&path)?.ok_or_else(|| self.no_such_run(id))?;
         let contents = file::parse(&path, &bytes)?;
-        let entries = contents.lines.iter().map(|&(at, line)| {
-            let line: Line<Entry<'static>> = serde_json::from_str(line)
+        let mut parts = parts::Reader::new(&path);
+        let mut entries = Vec::with_capacity(contents.lines.len());
+        for &(at, line) in &contents.lines {
+            let line = parts.whole(&path, at, line)?;
+            let line: Line<Entry<'static>> = serde_json::from_str(&line)
                 .map_err(|error| JournalError::damaged(&path, at, error.to_string()))?;
-            Ok((record::time(line.at), line.record))
-        });
-        entries.collect()
+            check_name(&path, id, &line.record)?;
+            entries.push((record::time(line.at), line.record));
+        }
+        Ok(entries)
     }
 
     /// Returns the tools that the agent of a run had when the run was started. It is `None` if they
@@ -228,12 +234,14 @@ impl Journal {
     /// Returns the first record of a run.
     fn started(&self, id: &str) -> Result<Started> {
         let path = self.path(id)?;
-        let bytes = read(&path)?.ok_or_else(|| self.no_such_run(id))?;
+        let bytes = file::read(&path)?.ok_or_else(|| self.no_such_run(id))?;
         let contents = file::parse(&path, &bytes)?;
         let &(at, first) = contents.lines.first().ok_or_else(|| self.no_such_run(id))?;
         let damaged = |error: String| JournalError::damaged(&path, at, error);
+        let first = parts::Reader::new(&path).whole(&path, at, first)?;
         let line: Line<Entry<'_>> =
-            serde_json::from_str(first).map_err(|error| damaged(error.to_string()))?;
+            serde_json::from_str(&first).map_err(|error| damaged(error.to_string()))?;
+        check_name(&path, id, &line.record)?;
         match line.record {
             Entry::Started(started) => Ok(started),
             _ => Err(damaged("the first record does not start a run".to_owned())),
@@ -334,7 +342,13 @@ impl Journal {
         let contents = file::parse(&path, &bytes)?;
         let mut decisions = Decisions::default();
         for line in summary::outlines(&path, &contents) {
-            decisions.add(line?.record);
+            let record = line?.record;
+            if let Outline::Started(started) = &record
+                && started.id != id
+            {
+                return Err(name::other(&path, id, &started.id));
+            }
+            decisions.add(record);
         }
         summary::check_questions(id, &decisions, summary::entries(&path, &contents))?;
         let Some(found) = summary::find_waiting(decisions, waiting) else {
@@ -412,9 +426,17 @@ impl Journal {
     }
 
     fn delete_file(&self, path: &Path, id: &str) -> Result<()> {
-        let lock = self.lock_file()?;
-        lock.lock().map_err(|error| JournalError::io(self.folder(), error))?;
+        let _lock = self.folder_lock_alone()?;
         let _file = self.open_existing(path, id)?;
+        // The run itself is last, so that nothing without a run is left if the program is killed.
+        for beside in [path.with_extension(TEMPORARY), parts::path_of(path)] {
+            match fs::remove_file(&beside) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(JournalError::io(&beside, error));
+                }
+                _ => {}
+            }
+        }
         fs::remove_file(path).map_err(|error| JournalError::io(path, error))
     }
 
@@ -447,8 +469,16 @@ impl Journal {
     }
 }
 
+/// Checks that the first record of a file is that of the run with this id.
+fn check_name(path: &Path, id: &str, entry: &Entry<'_>) -> Result<()> {
+    match entry {
+        Entry::Started(started) if started.id != id => Err(name::other(path, id, &started.id)),
+        _ => Ok(()),
+    }
+}
+
 fn summary_of(path: &Path) -> Result<Option<RunSummary>> {
-    match read(path)? {
+    match file::read(path)? {
         Some(bytes) => summary::of_file(path, &bytes),
         None => Ok(None),
     }

@@ -1,8 +1,11 @@
 //! The names of the files: each id has one, on every file system.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use toolwright_module::driver::stable_hash;
+
+use crate::error::JournalError;
 
 /// The extension of the file of a run.
 pub(crate) const EXTENSION: &str = "journal";
@@ -40,6 +43,24 @@ pub(crate) fn of_run(id: &str) -> String {
         let _ = write!(name, "%%{:032x}", stable_hash([id]));
     }
     format!("{name}.{EXTENSION}")
+}
+
+/// Returns the error of a file that has another run than its name says.
+pub(crate) fn other(path: &Path, id: &str, found: &str) -> JournalError {
+    JournalError::OtherName {
+        path: path.to_owned(),
+        id: id.to_owned(),
+        found: shortened(found),
+        name: of_run(found),
+    }
+}
+
+/// Returns the start of an id for an error.
+fn shortened(id: &str) -> String {
+    match id.char_indices().nth(LONGEST) {
+        None => id.to_owned(),
+        Some((end, _)) => format!("{}…", &id[..end]),
+    }
 }
 
 fn is_reserved(id: &str) -> bool {

@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolwright_module::Message;
 use toolwright_module::approval::{Approval, Decision};
+use toolwright_module::budget::Spent;
 use toolwright_module::event::Ending;
-use toolwright_module::message::ReplyPart;
+use toolwright_module::message::{Part as MessagePart, ReplyPart};
 use toolwright_orchestrator::perform::{Outcome, OutcomeKind, Part, PartKind, Record};
 use toolwright_orchestrator::{RunState, Task};
 
@@ -69,6 +70,33 @@ impl Started {
         said.retain(|message| !matches!(**message, Message::System { .. }));
         Ok(said.into())
     }
+}
+
+/// Maximum number of characters of a task in a list.
+const LONGEST_TASK: usize = 200;
+
+/// Returns the first words of a task on one line.
+pub(crate) fn first_words(task: &Task) -> String {
+    let mut texts = vec![task.task.as_str()];
+    if let Some(Message::User { parts }) = task.history().last().map(|message| &**message) {
+        texts.extend(parts.iter().filter_map(|part| match part {
+            MessagePart::Text(text) => Some(text.as_str()),
+            _ => None,
+        }));
+    }
+    let mut words = String::new();
+    for word in texts.into_iter().flat_map(str::split_whitespace) {
+        if !words.is_empty() {
+            words.push(' ');
+        }
+        words.push_str(word);
+        if let Some((end, _)) = words.char_indices().nth(LONGEST_TASK) {
+            words.truncate(end);
+            words.push('…');
+            break;
+        }
+    }
+    words
 }
 
 /// A call that waits for a decision.
@@ -212,6 +240,14 @@ pub(crate) enum PartOutline {
 #[derive(Deserialize)]
 pub(crate) struct KeyOutline {
     pub(crate) key: String,
+    #[serde(default)]
+    pub(crate) outcome: CostOutline,
+}
+
+#[derive(Default, Deserialize)]
+pub(crate) struct CostOutline {
+    #[serde(default)]
+    pub(crate) spent: Spent,
 }
 
 #[derive(Deserialize)]

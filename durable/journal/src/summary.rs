@@ -1,16 +1,19 @@
 //! What a journal says about a run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use toolwright_module::approval::Approval;
+use toolwright_module::budget::Spent;
 use toolwright_module::event::Ending;
 
 use crate::error::{JournalError, Result};
 use crate::file::{self, Contents};
 use crate::record::{self, Entry, Line, Outline, PartOutline, Waiting};
+use crate::{name, parts};
 
 /// The id, the state and the metadata of a run, without its conversation.
 ///
@@ -24,6 +27,12 @@ pub struct RunSummary {
     pub status: RunStatus,
     /// The metadata of the first drive.
     pub metadata: BTreeMap<String, String>,
+    /// First words of the task, on one line. It is `None` in a database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// Cost of all parts so far. It is `None` in a database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<Spent>,
     /// The time of the first record.
     pub started: SystemTime,
     /// The time of the last record.
@@ -42,7 +51,7 @@ pub struct RunSummary {
     pub error: Option<String>,
     /// Number of records.
     pub records: usize,
-    /// Length of the file, or of the records in a database.
+    /// Length of the file with its file of parts, or of the records in a database.
     pub bytes: u64,
 }
 
@@ -54,6 +63,8 @@ impl RunSummary {
             id: id.into(),
             status,
             metadata: BTreeMap::new(),
+            task: None,
+            spent: None,
             started: SystemTime::UNIX_EPOCH,
             changed: SystemTime::UNIX_EPOCH,
             worker: None,
@@ -160,9 +171,9 @@ pub(crate) fn check_questions<'a>(
 pub(crate) fn entries<'a>(
     path: &'a Path,
     contents: &'a Contents<'_>,
-) -> impl Iterator<Item = Result<Entry<'a>>> + 'a {
+) -> impl Iterator<Item = Result<Entry<'static>>> + 'a {
     contents.lines.iter().map(move |(at, json)| {
-        let line = serde_json::from_str::<Line<Entry<'_>>>(json);
+        let line = serde_json::from_str::<Line<Entry<'_>>>(&parts::without(json));
         line.map(|line| line.record)
             .map_err(|error| JournalError::damaged(path, *at, error.to_string()))
     })
@@ -174,7 +185,7 @@ pub(crate) fn outlines<'a>(
     contents: &'a Contents<'_>,
 ) -> impl Iterator<Item = Result<Line<Outline>>> + 'a {
     contents.lines.iter().map(move |(at, json)| {
-        serde_json::from_str(json)
+        serde_json::from_str(&parts::without(json))
             .map_err(|error| JournalError::damaged(path, *at, error.to_string()))
     })
 }
@@ -184,6 +195,8 @@ pub(crate) fn outlines<'a>(
 pub(crate) fn of_file(path: &Path, bytes: &[u8]) -> Result<Option<RunSummary>> {
     let contents = file::parse(path, bytes)?;
     let (mut summary, mut decisions) = (None::<RunSummary>, Decisions::default());
+    // By key, because a record may be there twice.
+    let mut costs = HashMap::new();
     for line in outlines(path, &contents) {
         let Line { at, record } = line?;
         let time = record::time(at);
@@ -200,26 +213,50 @@ pub(crate) fn of_file(path: &Path, bytes: &[u8]) -> Result<Option<RunSummary>> {
         }
         match record {
             Outline::Started(started) => {
+                let name = name::of_run(&started.id);
+                if path.file_name().is_some_and(|found| *found != *name) {
+                    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+                    return Err(name::other(path, &name::id_of(&stem), &started.id));
+                }
                 summary = Some(RunSummary {
+                    task: started.task().ok().map(|task| record::first_words(&task)),
                     metadata: started.metadata,
                     started: time,
                     changed: time,
                     records: contents.lines.len(),
-                    bytes: bytes.len() as u64,
+                    bytes: bytes.len() as u64 + parts::length(path),
                     ..RunSummary::new(started.id, RunStatus::Open)
                 });
             }
-            record => decisions.add(record),
+            record => {
+                if let Outline::Part(PartOutline::Ended(part)) = &record
+                    && part.outcome.spent != Spent::default()
+                    && !is_run(&part.key)
+                {
+                    costs.insert(part.key.clone(), part.outcome.spent);
+                }
+                decisions.add(record);
+            }
         }
     }
     if let Some(summary) = &mut summary {
         check_questions(&summary.id, &decisions, entries(path, &contents))?;
+        let mut spent = Spent::default();
+        costs.into_values().for_each(|cost| spent += cost);
+        summary.spent = Some(spent);
         summary.waiting = decisions.waiting.into_values().map(|waiting| waiting.approval).collect();
         if !summary.waiting.is_empty() && summary.status == RunStatus::Open {
             summary.status = RunStatus::Waiting;
         }
     }
     Ok(summary)
+}
+
+/// Returns whether a key is that of an agent's call. Its cost is that of its parts.
+fn is_run(key: &str) -> bool {
+    let names: Vec<Cow<'_, str>> = serde_json::from_str(key).unwrap_or_default();
+    let own = 2 + names.len() % 2;
+    names.len().checked_sub(own).is_some_and(|kind| names[kind] == "run")
 }
 
 /// Returns the summary of a file that cannot be read.

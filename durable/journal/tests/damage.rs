@@ -139,12 +139,12 @@ async fn files_of_another_version_and_of_something_else_are_refused() {
     let path = folder.path().join("run.journal");
     let text = String::from_utf8(bytes).unwrap();
 
-    fs::write(&path, text.replacen("toolwright-journal 1", "toolwright-journal 2", 1)).unwrap();
+    fs::write(&path, text.replacen("toolwright-journal 1", "toolwright-journal 3", 1)).unwrap();
     let error = drive(&journal, World::small).await.0.unwrap_err();
     assert_eq!(
         journals(&error).to_string(),
         format!(
-            "{} has the format `toolwright-journal 2`, and this program reads `toolwright-journal 1`; use the program that wrote it",
+            "{} has the format `toolwright-journal 3`, and this program reads `toolwright-journal 2`; use the program that wrote it",
             journal.folder().join("run.journal").display(),
         ),
     );

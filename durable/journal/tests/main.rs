@@ -15,3 +15,6 @@ mod driving;
 mod folder;
 #[cfg(target_os = "linux")]
 mod full;
+#[cfg(unix)]
+mod odd_files;
+mod parts;

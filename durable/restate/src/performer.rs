@@ -8,8 +8,15 @@ use std::sync::Arc;
 
 use futures_util::future::{Either, join_all, select};
 use tokio::sync::{Notify, mpsc, oneshot};
+use toolwright_module::message::{Part as MessagePart, Source};
 use toolwright_module::model::BoxFuture;
-use toolwright_orchestrator::perform::{Open, Part, PartKind, Perform, Performed, Work};
+use toolwright_orchestrator::perform::{
+    Open, Outcome, OutcomeKind, Part, PartKind, Perform, Performed, Work,
+};
+
+/// Maximum size of the images, documents and audio of a result, in bytes. Restate refuses messages of
+/// more than 32 MiB by default, and in a message the bytes are in base64, which is a third longer.
+const MAX_PART_BYTES: usize = 16 << 20;
 
 /// A part that waits for its step.
 pub(crate) struct Request {
@@ -76,7 +83,9 @@ impl Performer {
         let outcome = work.await?;
         match &part.kind {
             PartKind::Call { call, .. } => {
-                Ok(outcome.with_most_bytes(call, self.max_result_bytes)?)
+                let mut outcome = outcome.with_most_bytes(call, self.max_result_bytes)?;
+                bound_parts(&mut outcome);
+                Ok(outcome)
             }
             _ => Ok(outcome),
         }
@@ -84,6 +93,28 @@ impl Performer {
 
     fn send(&self, requests: Vec<Request>, most: usize) -> Result<(), Open> {
         self.batches.send(Batch { requests, most }).map_err(|_| Ended.into())
+    }
+}
+
+/// Leaves out the images, documents and audio that are too large for a message. The text says so.
+fn bound_parts(outcome: &mut Outcome) {
+    let OutcomeKind::Called { result, .. } = &mut outcome.kind else { return };
+    let (all, mut room) = (result.parts.len(), MAX_PART_BYTES);
+    result.parts.retain(|part| {
+        let size = match part {
+            MessagePart::Text(text) => text.len(),
+            part => part.source().map_or(0, Source::size),
+        };
+        let fits = size <= room;
+        // The numbers in the text, such as `[image 2]`, count from the first one.
+        room = if fits { room - size } else { 0 };
+        fits
+    });
+    let missing = all - result.parts.len();
+    if missing > 0 {
+        result.text.push_str(&format!(
+            "\n[{missing} of {all} images or files are left out: this run keeps at most {MAX_PART_BYTES} bytes of them; ask for smaller ones]"
+        ));
     }
 }
 

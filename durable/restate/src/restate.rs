@@ -88,8 +88,10 @@ impl Default for Restate {
 impl Restate {
     /// Sets the maximum length of the result of a call, in bytes of JSON. Default: 1 MiB.
     ///
-    /// A longer result is not recorded. The model gets an error that says so. Restate refuses
-    /// messages of more than 32 MiB by default.
+    /// A longer result is not recorded. The model gets an error that says so. Images, documents and
+    /// audio do not count. Their limit is that of the run,
+    /// [`Limits::max_part_bytes`](toolwright_orchestrator::Limits::max_part_bytes), and at most
+    /// 16 MiB: Restate refuses messages of more than 32 MiB by default.
     ///
     /// ```
     /// use toolwright_restate::Restate;

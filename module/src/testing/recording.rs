@@ -1,11 +1,8 @@
 //! Recordings of a model's replies: the recorder, the file format and the replay.
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::{fmt, process};
+use std::{fmt, io};
 
 use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
@@ -17,6 +14,7 @@ use similar::{ChangeTag, TextDiff};
 use toolwright_signature::Dialect;
 
 use super::mask::Mask;
+use crate::__files::{self, Link};
 use crate::error::{Error, Result, Stage};
 use crate::message::Message;
 use crate::model::{Capabilities, Delta, LanguageModel, Reply, Request};
@@ -24,6 +22,9 @@ use crate::testing::words::words;
 
 /// Version of the format that is written. Earlier versions can be read.
 const VERSION: u32 = 1;
+
+/// Maximum length of a file, in bytes.
+const MAX_BYTES: u64 = 1 << 30;
 
 /// Number of unchanged lines around a change in a diff.
 const CONTEXT_LINES: usize = 2;
@@ -77,7 +78,7 @@ pub struct Exchange {
 #[non_exhaustive]
 pub enum RecordingError {
     /// The file cannot be read.
-    #[error("cannot read the recording {} ({}); record the run first, or name another file", path.display(), source.kind())]
+    #[error("cannot read the recording {} ({}); record the run first, or name another file", path.display(), reason(source))]
     Read {
         /// Path of the file.
         path: PathBuf,
@@ -85,7 +86,7 @@ pub enum RecordingError {
         source: io::Error,
     },
     /// The file cannot be written.
-    #[error("cannot write the recording {} ({}); name a file in a folder that you may write to", path.display(), source.kind())]
+    #[error("cannot write the recording {} ({}); name a file in a folder that you may write to", path.display(), reason(source))]
     Write {
         /// Path of the file.
         path: PathBuf,
@@ -146,6 +147,11 @@ pub enum ExchangeFault {
     TwoRequests,
 }
 
+/// Returns the cause in the words of this crate, or else its kind: the words of a system differ.
+fn reason(error: &io::Error) -> String {
+    error.get_ref().map_or_else(|| error.kind().to_string(), ToString::to_string)
+}
+
 fn fault(error: &serde_json::Error) -> &'static str {
     match error.classify() {
         Category::Io => "was interrupted",
@@ -163,7 +169,7 @@ impl Recording {
     /// The file cannot be read, is not a recording, or has a later version.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, RecordingError> {
         let path = path.as_ref();
-        let text = fs::read_to_string(path)
+        let text = __files::read_text(path, Link::Follow, MAX_BYTES)
             .map_err(|source| RecordingError::Read { path: path.to_owned(), source })?;
         Self::parse(&text, path)
     }
@@ -229,13 +235,13 @@ impl Recording {
         secrets: &[&str],
     ) -> Result<(), RecordingError> {
         let path = path.as_ref();
-        if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+        if __files::check(path, Link::Refuse).is_err() {
             return Err(RecordingError::NotAFile { path: path.to_owned() });
         }
         let text = self
             .masked(path, secrets)
             .map_err(|source| RecordingError::OneWay { path: path.to_owned(), source })?;
-        replace(path, &text)
+        __files::replace(path, text.as_bytes())
             .map_err(|source| RecordingError::Write { path: path.to_owned(), source })
     }
 
@@ -250,44 +256,6 @@ impl Recording {
         let text = format!("{value:#}\n");
         Self::parse(&text, path)?;
         Ok(text)
-    }
-}
-
-/// Replaces the file at `path` atomically.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let (temporary, mut file) = temporary_beside(path)?;
-    let written = keep_mode(path, &file)
-        .and_then(|()| file.write_all(text.as_bytes()))
-        .and_then(|()| file.sync_all());
-    drop(file);
-    let replaced = written.and_then(|()| fs::rename(&temporary, path));
-    if replaced.is_err() {
-        // The first error is more useful than one of the clean-up.
-        let _ = fs::remove_file(&temporary);
-    }
-    replaced
-}
-
-/// Copies the permissions of the old file, so that the new one has the same readers.
-fn keep_mode(path: &Path, file: &File) -> io::Result<()> {
-    match fs::metadata(path) {
-        // On other systems permissions are only a read-only flag.
-        Ok(replaced) if cfg!(unix) => file.set_permissions(replaced.permissions()),
-        _ => Ok(()),
-    }
-}
-
-/// Creates a file in the folder of `path`. A rename is atomic only within a file system.
-fn temporary_beside(path: &Path) -> io::Result<(PathBuf, File)> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    loop {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let temporary = path.with_file_name(format!(".recording-{}-{number}", process::id()));
-        match File::create_new(&temporary) {
-            // An earlier process with the same id left it.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            created => return Ok((temporary, created?)),
-        }
     }
 }
 

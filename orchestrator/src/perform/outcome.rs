@@ -75,8 +75,11 @@ impl Outcome {
 
     /// Returns the outcome of a call, for a performer that keeps at most `most` bytes of one.
     ///
-    /// A larger result is replaced by a failure that tells the model so, before anything is
-    /// recorded. Other outcomes are returned unchanged.
+    /// Images, documents and audio do not count: their limit is
+    /// [`Limits::max_part_bytes`](crate::Limits::max_part_bytes), and the text is never lost because
+    /// of them. If the result is too large with its value for programs, the value is dropped. A
+    /// result that is still too large is replaced by a failure that tells the model so, before
+    /// anything is recorded. Other outcomes are returned unchanged.
     ///
     /// # Errors
     ///
@@ -98,12 +101,13 @@ impl Outcome {
     /// # Ok::<(), serde_json::Error>(())
     /// ```
     pub fn with_most_bytes(mut self, call: &ToolCall, most: u64) -> serde_json::Result<Self> {
-        if !matches!(self.kind, OutcomeKind::Called { .. }) {
-            return Ok(self);
+        let mut size = self.size_without_parts()?;
+        if size > most
+            && let OutcomeKind::Called { result, .. } = &mut self.kind
+            && result.value.take().is_some()
+        {
+            size = self.size_without_parts()?;
         }
-        let mut size = Size(0);
-        serde_json::to_writer(&mut size, &self.kind)?;
-        let Size(size) = size;
         if size > most {
             let text = format!(
                 "The call was made, but its result of {size} bytes was dropped: this run keeps at most {most} bytes of a result. Do not repeat a call that changes something. Ask for less, for example for a part of it."
@@ -112,6 +116,19 @@ impl Outcome {
             self.kind = OutcomeKind::Called { result, error: Some(text) };
         }
         Ok(self)
+    }
+
+    /// Returns the length of the result of a call as JSON, without its images, documents and audio.
+    /// It is 0 for another outcome.
+    fn size_without_parts(&mut self) -> serde_json::Result<u64> {
+        let OutcomeKind::Called { result, .. } = &mut self.kind else { return Ok(0) };
+        let parts = std::mem::take(&mut result.parts);
+        let mut size = Size(0);
+        let written = serde_json::to_writer(&mut size, &self.kind);
+        if let OutcomeKind::Called { result, .. } = &mut self.kind {
+            result.parts = parts;
+        }
+        written.map(|()| size.0)
     }
 }
 

@@ -167,7 +167,8 @@ impl McpServer {
 
     /// Sets the maximum size of a result in bytes, texts and images together. Default: 4 MiB.
     ///
-    /// If a result is larger, the client gets an error that asks to request less.
+    /// Images and files that have no room beside the texts are left out, and a text says so. If the
+    /// texts are larger, the client gets an error that asks to request less.
     #[must_use]
     pub fn with_max_result_bytes(mut self, bytes: usize) -> Self {
         self.limits.max_result_bytes = bytes;

@@ -14,7 +14,7 @@ use super::parts::{
 };
 use super::problems::{self, Place};
 use super::scale::{share, tokens};
-use super::tree::{Call, Step};
+use super::tree::{Call, MOST_LEVELS, Step};
 use super::view::View;
 use super::words::{self, shown};
 
@@ -35,6 +35,9 @@ impl View<'_> {
                         button #all type="button" { "Open all" }
                         output #count aria-live="polite" {}
                     }
+                }
+                @if self.tree.too_deep > 0 {
+                    p.note { (words::count(self.tree.too_deep, "record")) " of agents below more than " (MOST_LEVELS) " others are not shown here. " code { "toolwright runs show" } " lists them." }
                 }
                 @if steps.is_empty() { p.muted { "The model has not answered yet." } }
                 @else {

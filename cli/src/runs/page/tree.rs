@@ -14,6 +14,10 @@ use toolwright_orchestrator::perform::{Outcome, OutcomeKind, Record};
 use toolwright_orchestrator::{RepairedCall, RunState, ToolSet};
 use toolwright_signature::Contract;
 
+/// Maximum number of agents inside each other that a page shows. The page of a deeper run would need
+/// more memory for calls inside each other than a thread has.
+pub(super) const MOST_LEVELS: usize = 16;
+
 /// A run as its journal has it.
 #[derive(Default)]
 pub(super) struct Tree {
@@ -30,6 +34,8 @@ pub(super) struct Tree {
     pub(super) spent: Spent,
     /// The tools of the first agent.
     pub(super) tools: Option<ToolSet>,
+    /// Number of records of agents that are too deep to be shown.
+    pub(super) too_deep: usize,
 }
 
 /// An error that ended a drive of the run.
@@ -125,8 +131,7 @@ impl Tree {
                 Entry::Part(record) => tree.add(at, record.into_owned()),
                 Entry::Waiting(waiting) => {
                     let key = waiting.key.clone();
-                    if let Some((call, _)) = tree.call_of(&key, &waiting.approval.call.name) {
-                        let call = &mut *call;
+                    if let Some(call) = tree.call_of(&key, &waiting.approval.call.name) {
                         if call.arguments.is_none() {
                             call.arguments = Some(waiting.approval.call.arguments.clone());
                         }
@@ -180,13 +185,13 @@ impl Tree {
     fn add(&mut self, at: SystemTime, record: Record) {
         let (key, outcome) = match record {
             Record::Begun { key, .. } => {
-                if let Some((call, _)) = self.call_of(&key, "") {
+                if let Some(call) = self.call_of(&key, "") {
                     call.attempt(&key).begun = Some(at);
                 }
                 return;
             }
             Record::Failed { key, .. } => {
-                if let Some((call, _)) = self.call_of(&key, "") {
+                if let Some(call) = self.call_of(&key, "") {
                     call.attempt(&key).failed = Some(at);
                 }
                 return;
@@ -198,6 +203,10 @@ impl Tree {
         if part.kind != "run" {
             // The cost and the time of an agent's call are those of its parts.
             self.spent += outcome.spent;
+        }
+        if part.path.len() > MOST_LEVELS {
+            self.too_deep += 1;
+            return;
         }
         let by = outcome.by;
         match (part.kind.as_str(), outcome.kind) {
@@ -221,7 +230,7 @@ impl Tree {
                 self.root.below(&part.path).values.push((part.id, value));
             }
             (_, OutcomeKind::Decided(decision)) => {
-                if let Some((call, _)) = self.call_of(&key, "") {
+                if let Some(call) = self.call_of(&key, "") {
                     let asked = call.asked(&key);
                     (asked.decided, asked.by) = (Some((at, decision)), by);
                 }
@@ -231,7 +240,7 @@ impl Tree {
                     OutcomeKind::Called { result, .. } => result.name.clone(),
                     _ => String::new(),
                 };
-                if let Some((call, _)) = self.call_of(&key, &name) {
+                if let Some(call) = self.call_of(&key, &name) {
                     let (spent, elapsed) = (outcome.spent, outcome.elapsed);
                     let mut outcome = Outcome::new(kind);
                     (outcome.spent, outcome.elapsed) = (spent, elapsed);
@@ -241,11 +250,14 @@ impl Tree {
         }
     }
 
-    /// Returns the call of a part.
-    fn call_of(&mut self, key: &str, name: &str) -> Option<(&mut Call, PartKey)> {
+    /// Returns the call of a part, unless it is too deep.
+    fn call_of(&mut self, key: &str, name: &str) -> Option<&mut Call> {
         let part = PartKey::of(key)?;
-        let call = self.root.below(&part.path).call(&part.id, name);
-        Some((call, part))
+        if part.path.len() > MOST_LEVELS {
+            self.too_deep += 1;
+            return None;
+        }
+        Some(self.root.below(&part.path).call(&part.id, name))
     }
 
     /// Gives the calls that no tool got the results that the run gave them.

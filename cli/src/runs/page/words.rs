@@ -69,7 +69,7 @@ pub(super) fn count(count: usize, what: &str) -> String {
 }
 
 /// Returns a duration with the two largest units.
-pub(super) fn duration(time: Duration) -> String {
+pub(in crate::runs) fn duration(time: Duration) -> String {
     let (seconds, millis) = (time.as_secs(), time.as_secs_f64() * 1e3);
     match seconds {
         0 if millis < 0.05 => "0 ms".to_owned(),

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use toolwright_module::approval::Decision;
 use toolwright_module::error::Stage;
+use toolwright_module::message::Image;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
     Cancellation, Context, Effect, Error, Message, Reply, Request, Tool, ToolCall, from_fn,
 };
 use toolwright_orchestrator::perform::Record;
-use toolwright_orchestrator::{ApprovalPolicy, ToolOrchestrator};
+use toolwright_orchestrator::{ApprovalPolicy, Limits, ToolOrchestrator};
 
 use super::memory::{End, Fate, Workflow, workflow};
 use super::world::{Look, World, calls};
@@ -164,6 +165,41 @@ async fn a_result_that_is_too_large_is_not_recorded_and_the_model_gets_the_reaso
     assert!(told.contains("its result of 65"), "{told}");
     let journal = format!("{:?}", workflow.entries.lock().unwrap());
     assert!(journal.len() < 50_000, "{}", journal.len());
+}
+
+/// Pictures of a place.
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+struct Photograph {
+    place: String,
+}
+
+impl toolwright_module::Signature for Photograph {
+    type Output = Vec<Image>;
+}
+
+#[tokio::test]
+async fn a_picture_does_not_count_for_the_limit_of_a_text_and_too_many_are_left_out() {
+    let workflow = workflow();
+    let tool = from_fn(async |_: Photograph| {
+        Ok([1 << 20, 10 << 20, 10 << 20]
+            .map(|size| Image::bytes("image/png", vec![1; size]))
+            .to_vec())
+    });
+    let tool = Tool::new(tool.with_effect(Effect::Read)).unwrap().named("look").unwrap();
+    let said = [calls([("a", "look", "1")]), Reply::text("Done.")];
+    let agent = ToolOrchestrator::new(World::default().model("house", said), [tool]).unwrap();
+    let agent = agent.with_limits(Limits::default().with_max_part_bytes(1 << 30));
+    let restate = Restate::default().with_max_result_bytes(50_000);
+    let end = workflow.attempt(&restate, &agent, TASK, &Context::default(), Fate::default()).await;
+    let End::Finished(finished) = end else { panic!("not finished") };
+    let result = finished.history.iter().find_map(|message| match &**message {
+        Message::Tool(result) => Some(result),
+        _ => None,
+    });
+    let result = result.unwrap();
+    assert_eq!((result.failed, result.parts.len()), (false, 2));
+    assert!(result.text.contains("[image 1]"), "{}", result.text);
+    assert!(result.text.contains("1 of 3 images or files are left out"), "{}", result.text);
 }
 
 #[tokio::test]

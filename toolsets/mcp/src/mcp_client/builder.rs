@@ -248,8 +248,9 @@ impl McpClientBuilder {
     /// Sets the maximum size of a result in bytes: texts, images and the value together.
     /// Default: 4 MiB.
     ///
-    /// If a result is larger, the call fails and the model is asked to request less. A message
-    /// of more than four times this size and 1 MiB closes the connection.
+    /// Images and files that have no room beside the texts are left out, and the text says so. If
+    /// the texts and the value are larger, the call fails and the model is asked to request less. A
+    /// message of more than four times this size and 1 MiB closes the connection.
     #[must_use]
     pub fn with_max_result_bytes(mut self, bytes: usize) -> Self {
         self.max_result_bytes = bytes;

@@ -17,7 +17,8 @@ pub(crate) struct CallResult {
 impl CallResult {
     /// Converts the server's result.
     ///
-    /// Fails if it has more than `max_bytes`, or if the server marked it as an error.
+    /// Fails if its texts and its value have more than `max_bytes`, or if the server marked it as an
+    /// error. Images and files that have no room beside them are left out, and the text says so.
     pub(crate) fn new(result: CallToolResult, max_bytes: usize) -> Result<Self> {
         let mut texts = Vec::new();
         let mut parts = Vec::new();
@@ -27,9 +28,8 @@ impl CallResult {
                 part => parts.push(part),
             }
         }
-        let text = texts.join("\n");
+        let mut text = texts.join("\n");
         let bytes = text.len()
-            + parts.iter().filter_map(Part::source).map(Source::size).sum::<usize>()
             + result.structured_content.as_ref().map_or(0, |value| value.to_string().len());
         if bytes > max_bytes {
             let text = format!(
@@ -42,6 +42,22 @@ impl CallResult {
             let value = result.structured_content.filter(|_| text.is_empty());
             let text = value.map_or(text, |value| value.to_string());
             return Err(tool_error(text));
+        }
+        let all = parts.len();
+        let mut room = max_bytes - bytes;
+        parts.retain(|part| {
+            let size = part.source().map_or(0, Source::size);
+            let fits = size <= room;
+            // The numbers in the text, such as `[image 2]`, count from the first one.
+            room = if fits { room - size } else { 0 };
+            fits
+        });
+        let missing = all - parts.len();
+        if missing > 0 {
+            text.push_str(&format!(
+                "\n[{missing} of {all} images or files are left out: the maximum of a result is \
+                 {max_bytes} bytes. Request smaller ones.]"
+            ));
         }
         Ok(Self { text, parts, value: result.structured_content })
     }
@@ -121,5 +137,25 @@ fn file_of(media_type: &str, base64: &str) -> Part {
             "[a file of type {media_type}, {} bytes of base64, is not shown]",
             base64.len()
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_that_is_too_large_is_left_out_and_the_text_stays() {
+        // 600 bytes each.
+        let image = || ContentBlock::image("A".repeat(800), "image/png");
+        let content = vec![ContentBlock::text("The text."), image(), image()];
+        let both = CallResult::new(CallToolResult::success(content.clone()), 1_209).unwrap();
+        assert_eq!((both.text.as_str(), both.parts.len()), ("The text.", 2));
+        let one = CallResult::new(CallToolResult::success(content), 1_208).unwrap();
+        assert_eq!(one.parts.len(), 1);
+        assert!(one.text.starts_with("The text.\n[1 of 2 images or files are left out"));
+        // A text alone that is too long is an error.
+        let long = CallToolResult::success(vec![ContentBlock::text("x".repeat(20)), image()]);
+        assert!(CallResult::new(long, 19).is_err());
     }
 }

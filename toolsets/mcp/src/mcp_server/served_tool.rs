@@ -53,7 +53,8 @@ impl ServedTool {
 
     /// Converts an output to a call's result.
     ///
-    /// Fails if the output does not match the schema, or has more than `max_bytes`.
+    /// Fails if the output does not match the schema, or if its texts have more than `max_bytes`.
+    /// Images and files that have no room beside them are left out, and a text says so.
     pub(crate) fn result(&self, output: ToolOutput, max_bytes: usize) -> Result<CallToolResult> {
         // Hosts send structured values to models as JSON, so media are in content blocks only.
         let value = output.value_beside_parts()?;
@@ -61,13 +62,30 @@ impl ServedTool {
         let (structured, json) = self.structured(value, &text)?;
         let attached = parts.iter().enumerate().map(|(index, part)| attachment(index, part));
         let texts = [Some(text), json].into_iter().flatten().filter(|text| !text.is_empty());
-        let content: Vec<_> = texts.map(ContentBlock::text).chain(attached).collect();
+        let mut content: Vec<_> = texts.map(ContentBlock::text).collect();
         let bytes = content.iter().map(size).sum::<usize>();
         if bytes > max_bytes {
             let text = format!(
                 "The result has {bytes} bytes and the maximum is {max_bytes}. Request less."
             );
             return Err(Error::retry(text).at(Stage::Limit));
+        }
+        let mut room = max_bytes - bytes;
+        let fitting = attached.filter(|block| {
+            let size = size(block);
+            let fits = size <= room;
+            // The numbers in the text, such as `[image 2]`, count from the first one.
+            room = if fits { room - size } else { 0 };
+            fits
+        });
+        let fitting: Vec<_> = fitting.collect();
+        let (all, missing) = (parts.len(), parts.len() - fitting.len());
+        content.extend(fitting);
+        if missing > 0 {
+            content.push(ContentBlock::text(format!(
+                "[{missing} of {all} images or files are left out: the maximum of a result is \
+                 {max_bytes} bytes. Request smaller ones.]"
+            )));
         }
         let mut result = CallToolResult::success(content);
         result.structured_content = structured;

@@ -12,6 +12,7 @@ use rusqlite::{
     params,
 };
 use tokio::sync::Mutex;
+use toolwright_module::__files::{self, Link};
 use toolwright_module::error::Stage;
 use toolwright_module::model::BoxFuture;
 use toolwright_module::{Error, Result};
@@ -303,6 +304,10 @@ fn setup(path: &Path, reason: &dyn std::fmt::Display) -> Error {
 }
 
 fn prepare(path: &Path) -> Result<Connection> {
+    // SQLite would write to a pipe or a device. It has an error of its own for a folder.
+    if !path.is_dir() {
+        __files::check(path, Link::Follow).map_err(|error| setup(path, &error))?;
+    }
     let begun = Instant::now();
     loop {
         match make(path) {
