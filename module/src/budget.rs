@@ -195,6 +195,11 @@ impl Spent {
         Self { usage: Usage::default(), money: Money::default(), ..self }
     }
 
+    /// Returns the tokens and the money, without numbers of calls.
+    pub(crate) fn costs(self) -> Self {
+        Self { model_calls: 0, tool_calls: 0, ..self }
+    }
+
     /// Returns the amounts since `earlier`, an earlier reading of the same counter.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {

@@ -19,12 +19,13 @@ use toolwright_signature::Policy;
 use tracing::{Instrument, Span};
 
 use crate::approval::{Approval, Decision};
+use crate::budget::Spent;
 use crate::error::{Error, Result, Stage};
 use crate::event::{Event, EventKind};
 use crate::hook::chain::{self, Piece};
 use crate::hook::{AnyHook, Hook};
 use crate::in_call::InCall;
-use crate::ledger::{Exhausted, Ledger, Reservation};
+use crate::ledger::{Exhausted, Holder, Ledger, Refused, Reservation};
 use crate::message::ToolCall;
 use crate::model::{Delta, LanguageModel, Reply, Request};
 use crate::panic_text;
@@ -72,6 +73,8 @@ struct Inner {
     values: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
     /// The outermost one first.
     hooks: Vec<AnyHook>,
+    /// The numbers of the streams around the call that the program reads. The outermost one first.
+    streams: Vec<u64>,
 }
 
 /// The tool calls around a context: the innermost one and a link to those around it. Contexts below
@@ -130,6 +133,17 @@ impl Context {
             return Err(Error::stop(text).at(Stage::Limit));
         }
         Ok(self.clone().change(|inner| inner.depth = depth + 1))
+    }
+
+    /// Returns the context of a stream that the program reads. Its calls go on only while it is
+    /// read, which the [`Ledger`] has to know.
+    #[must_use]
+    pub(crate) fn in_stream(self) -> Self {
+        self.change(|inner| inner.streams.push(Holder::new_number()))
+    }
+
+    fn streams(&self) -> &[u64] {
+        self.inner.as_ref().map_or(&[], |inner| &inner.streams)
     }
 
     /// Adds a value of the program, such as a database or the user of the request. Every module
@@ -507,6 +521,13 @@ impl Context {
     /// the call is cancelled. The reply is streamed if `stream` is set and there is a listener. If
     /// the actual cost is unknown, the [`Ledger`] keeps the reservation.
     ///
+    /// A call that does not fit beside other calls in progress waits for them, until the context's
+    /// deadline: they may cost less than they have reserved. Calls that wait are served in order. A
+    /// call that would not fit even if all others released their reservations is refused at once.
+    /// So is a call beyond the number of calls, because a number is never released. A reservation of
+    /// the program ([`Ledger::reserve`]) and one of a stream that is not read may never be
+    /// released; a call waits for these only about a minute.
+    ///
     /// # Errors
     ///
     /// - The model's own error.
@@ -515,6 +536,7 @@ impl Context {
     /// - [`Stage::Decoding`]: a stream ended without its reply.
     /// - [`Stage::Limit`] with [`Exhausted`] as its cause: a ledger has too little left. The
     ///   request was not sent, and the whole run ends.
+    /// - [`Stage::Limit`] without it: the deadline passed while the call waited.
     /// - The error of a [`Hook`].
     pub fn ask<'a>(
         &'a self,
@@ -538,7 +560,11 @@ impl Context {
     ) -> impl Future<Output = Result<Reply>> + Send + 'a {
         async move {
             let stream = pieces.are_wanted(self);
-            let mut call = ModelCall::new(self, model, &request, stream)?;
+            let holder = match pieces.are_read_by_the_program() {
+                true => Holder::PROGRAM,
+                false => Holder::in_streams(self.streams()),
+            };
+            let mut call = ModelCall::new(self, model, &request, stream, holder).await?;
             let span = call.span.clone();
             let replied = if stream {
                 // Boxed, because most replies are not streamed.
@@ -568,11 +594,19 @@ impl Context {
         if !self.hooks().is_empty() {
             return chain::deltas(self, self.hooks(), model, request);
         }
-        let call = match ModelCall::new(self, model, &request, true) {
-            Ok(call) => call,
-            Err(error) => return stream::iter([Err(error)]).boxed(),
+        // The program reads this stream, and may stop at any time.
+        let begins = async move {
+            match ModelCall::new(self, model, &request, true, Holder::PROGRAM).await {
+                Ok(call) => self.pieces(call, request),
+                Err(error) => stream::iter([Err(error)]).boxed(),
+            }
         };
-        let deltas = stream_of(model, request);
+        stream::once(begins).flatten().boxed()
+    }
+
+    /// Returns the pieces of the reply to a call that has its reservation.
+    fn pieces<'a>(&'a self, call: ModelCall<'a>, request: Request) -> BoxStream<'a, Result<Piece>> {
+        let deltas = stream_of(call.model, request);
         stream::unfold(Some((deltas, call, 0)), move |state| async move {
             let (mut deltas, mut call, mut pieces) = state?;
             yield_now_and_then(&mut pieces).await;
@@ -612,6 +646,19 @@ impl Context {
         }
     }
 
+    /// Reserves the largest cost of a model call. It waits if the call fits only after others.
+    async fn reserve(&self, ledger: &Ledger, most: Spent, holder: Holder) -> Result<Reservation> {
+        let reserves = ledger.reserve_or_wait(most, self.streams(), holder, self.deadline());
+        let reserves = self.until_cancelled(async { Ok(reserves.await) });
+        reserves.await?.map_err(|refused| match refused {
+            Refused::Exhausted(exhausted) => self.exhausted(exhausted),
+            Refused::Late => {
+                let text = "the deadline of this call passed while it waited for other calls, whose largest cost takes the rest of the budget; allow more time, or more in the budget";
+                Error::stop(text).at(Stage::Limit)
+            }
+        })
+    }
+
     /// Emits a piece of a reply.
     pub(crate) fn emit_delta(&self, delta: Delta) {
         match delta {
@@ -643,6 +690,8 @@ fn stream_of(model: &dyn LanguageModel, request: Request) -> BoxStream<'_, Resul
 /// The receiver of the pieces of a reply.
 pub(crate) trait Pieces: Copy + Send + Sync {
     fn are_wanted(self, cx: &Context) -> bool;
+    /// Returns whether the call goes on only while the program reads the pieces.
+    fn are_read_by_the_program(self) -> bool;
     fn take(self, delta: Delta, cx: &Context);
 }
 
@@ -653,6 +702,10 @@ pub(crate) struct Emit(pub(crate) bool);
 impl Pieces for Emit {
     fn are_wanted(self, cx: &Context) -> bool {
         self.0 && cx.has_events()
+    }
+
+    fn are_read_by_the_program(self) -> bool {
+        false
     }
 
     fn take(self, delta: Delta, cx: &Context) {
@@ -673,11 +726,12 @@ struct ModelCall<'a> {
 }
 
 impl<'a> ModelCall<'a> {
-    fn new(
+    async fn new(
         cx: &'a Context,
         model: &'a dyn LanguageModel,
         request: &Request,
         stream: bool,
+        holder: Holder,
     ) -> Result<Self> {
         // A call that is cancelled before it starts reserves nothing.
         if cx.is_cancelled() {
@@ -689,7 +743,7 @@ impl<'a> ModelCall<'a> {
                 let most = ledger
                     .most(model, request)
                     .map_err(|no_price| Error::stop(no_price).at(Stage::Setup))?;
-                Some(ledger.reserve(most).map_err(|exhausted| cx.exhausted(exhausted))?)
+                Some(cx.reserve(ledger, most, holder).await?)
             }
         };
         let span = telemetry::chat(cx, model, request, stream);

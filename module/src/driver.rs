@@ -24,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::hook::AnyHook;
 use crate::hook::chain;
 pub use crate::hook::chain::Innermost;
+pub use crate::ledger::LastCall;
 use crate::ledger::{Exhausted, Ledger};
 use crate::message::{Message, Part, ToolCall};
 use crate::model::{LanguageModel, Reply, Request};
@@ -149,6 +150,13 @@ pub fn nested(cx: &Context) -> Result<Context> {
     cx.nested()
 }
 
+/// Returns the context of a stream that the program reads, such as the progress of a run. Its calls
+/// go on only while it is read, so calls outside of it wait for their reservations only for a minute.
+#[must_use]
+pub fn in_stream(cx: Context) -> Context {
+    cx.in_stream()
+}
+
 /// Returns the context of a tool call inside `cx`. Its events carry the call's path.
 #[must_use]
 pub fn in_call(cx: &Context, call: &ToolCall) -> Context {
@@ -203,6 +211,18 @@ pub fn exhausted(cx: &Context, exhausted: Exhausted) -> Error {
 #[must_use]
 pub fn ledger(above: Option<&Ledger>, owner: &str, budget: Budget, spent: Spent) -> Ledger {
     Ledger::of_run(above, owner, budget, spent)
+}
+
+/// Keeps one model call of this ledger's own budget for the run itself, until the value is dropped.
+/// The tools of a run and the agents below it then leave the call for its answer.
+pub fn keep_last_call(ledger: &Ledger) -> LastCall {
+    ledger.keep_last_call()
+}
+
+/// Returns whether tokio's timer is available, which deadlines and time limits need.
+#[must_use]
+pub fn has_timer() -> bool {
+    crate::ledger::has_timer()
 }
 
 /// Adds the cost of a part of a run that was performed before, in this ledger and those above up to

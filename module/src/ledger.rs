@@ -1,4 +1,6 @@
 //! The ledger: it reserves the largest possible cost of a call, and counts the actual cost.
+mod waiting;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,6 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use self::waiting::{Ahead, Queue};
+pub(crate) use self::waiting::{Holder, Refused, has_timer};
 use crate::budget::{Budget, LimitKind, Money, Price, Spent};
 use crate::model::{LanguageModel, Request};
 use crate::usage::Usage;
@@ -16,6 +20,10 @@ use crate::usage::Usage;
 /// by the bytes of the request, output tokens by its maximum. After the call the
 /// difference is released. A budget therefore holds in advance, also for calls that run
 /// concurrently.
+///
+/// A model call that does not fit because of other calls in progress waits until these release
+/// their reservations; see [`Context::ask`](crate::Context::ask). [`reserve`](Self::reserve) itself
+/// never waits.
 ///
 /// The reservation stays when the cost is unknown: the call was dropped or cancelled, its error
 /// reports no usage, or its server did not report it ([`Usage::incomplete`]). Unknown is not zero.
@@ -55,13 +63,21 @@ struct Account {
     prices: BTreeMap<String, Price>,
     above: Option<Ledger>,
     book: Mutex<Book>,
+    /// The calls that wait for room here or in a ledger below. Only the topmost ledger has any.
+    queue: Mutex<Queue>,
 }
 
 #[derive(Default)]
 struct Book {
     spent: Spent,
-    /// The reservations: what calls in progress may still cost.
+    /// The reservations of calls in progress.
     held: Spent,
+    /// The parts of `held` that belong to the holder of one number; see [`Holder`].
+    numbered: Vec<(u64, Spent)>,
+    /// The reservations of calls whose cost is unknown. They are never released.
+    kept: Spent,
+    /// Number of model calls that the calls below have to leave.
+    last_calls: u64,
 }
 
 /// The identity of a ledger. It is not the address, which a later ledger could reuse.
@@ -104,6 +120,7 @@ impl Ledger {
             prices: prices.into_iter().map(|(name, price)| (name.into(), price)).collect(),
             above: self.0.above.clone(),
             book: Mutex::default(),
+            queue: Mutex::default(),
         }))
     }
 
@@ -122,34 +139,47 @@ impl Ledger {
             owner: Some(owner.into()),
             budget,
             above: above.cloned(),
-            book: Mutex::new(Book { spent, held: Spent::default() }),
+            book: Mutex::new(Book { spent, ..Book::default() }),
             ..Account::default()
         }))
     }
 
     /// Reserves the largest possible cost of a call, here and in every ledger above.
     ///
+    /// It does not wait, and passes the calls that wait. Model calls wait for this reservation, but
+    /// only for a minute: its holder may itself wait for such a call. So settle it before you call
+    /// a model or an agent under the same ledger.
+    ///
     /// # Errors
     ///
     /// One of the ledgers has too little left. Nothing is reserved then.
     pub fn reserve(&self, most: Spent) -> Result<Reservation, Exhausted> {
-        self.hold(most)?;
-        Ok(Reservation { ledger: self.clone(), most: Some(most) })
+        self.hold(most, Holder::PROGRAM, &Ahead::default())?;
+        Ok(Reservation { ledger: self.clone(), most: Some(most), holder: Holder::PROGRAM })
     }
 
-    /// Reserves in this ledger and those above. The lock is held meanwhile, so that a concurrent
-    /// call is not rejected because of a reservation that is about to be undone. Locks are always
-    /// taken from the bottom up.
-    fn hold(&self, most: Spent) -> Result<(), Exhausted> {
+    /// Reserves in this ledger and those above, beside the amounts of the calls that wait `ahead`.
+    /// The lock is held meanwhile, so that a concurrent call is not rejected because of a
+    /// reservation that is about to be undone. Locks are always taken from the bottom up.
+    fn hold(&self, most: Spent, holder: Holder, ahead: &Ahead) -> Result<(), Exhausted> {
         let mut book = self.book();
         if self.0.budget != Budget::default() {
-            self.check(book.spent + book.held, most)?;
+            let taken = book.spent + book.kept + book.held + ahead.of(self.0.id);
+            self.check(book.with_last_calls(taken), most)?;
         }
         if let Some(above) = &self.0.above {
-            above.hold(most)?;
+            above.hold(most, holder, ahead)?;
         }
-        book.held += most;
+        book.hold(most, holder);
         Ok(())
+    }
+
+    /// Keeps one model call of this ledger's own budget for the run itself, while its tools are
+    /// called. Agents below could otherwise use up all calls, and the run would have no answer.
+    #[must_use]
+    pub(crate) fn keep_last_call(&self) -> LastCall {
+        self.book().last_calls += 1;
+        LastCall(self.clone())
     }
 
     /// Checks that the budget allows `most` after what is taken.
@@ -197,7 +227,7 @@ impl Ledger {
     #[must_use]
     pub fn committed(&self) -> Spent {
         let book = self.book();
-        book.spent + book.held
+        book.spent + book.held + book.kept
     }
 
     /// Returns the ledger's own budget.
@@ -262,8 +292,42 @@ impl Ledger {
 }
 
 impl Book {
-    fn release(&mut self, most: Spent) {
+    fn hold(&mut self, most: Spent, holder: Holder) {
+        self.held += most;
+        let Some(number) = holder.number() else { return };
+        match self.numbered.iter_mut().find(|(other, _)| *other == number) {
+            Some((_, held)) => *held += most,
+            None => self.numbered.push((number, most)),
+        }
+    }
+
+    fn release(&mut self, most: Spent, holder: Holder) {
         self.held = self.held.since(most);
+        let Some(number) = holder.number() else { return };
+        if let Some(place) = self.numbered.iter().position(|(other, _)| *other == number)
+            && let Some((_, held)) = self.numbered.get_mut(place)
+        {
+            *held = held.since(most);
+            if *held == Spent::default() {
+                self.numbered.swap_remove(place);
+            }
+        }
+    }
+
+    /// Returns `taken` and the model calls that calls below have to leave.
+    fn with_last_calls(&self, taken: Spent) -> Spent {
+        Spent { model_calls: taken.model_calls.saturating_add(self.last_calls), ..taken }
+    }
+}
+
+/// A model call that is kept for a run itself. The drop ends that.
+#[must_use]
+pub struct LastCall(Ledger);
+
+impl Drop for LastCall {
+    fn drop(&mut self) {
+        let mut book = self.0.book();
+        book.last_calls = book.last_calls.saturating_sub(1);
     }
 }
 
@@ -284,6 +348,7 @@ impl fmt::Debug for Ledger {
 pub struct Reservation {
     ledger: Ledger,
     most: Option<Spent>,
+    holder: Holder,
 }
 
 impl Reservation {
@@ -306,17 +371,13 @@ impl Reservation {
     /// ```
     pub fn settle(mut self, spent: Spent) -> Option<Overshoot> {
         let most = self.most.take()?;
-        let (released, entered) = if spent.usage.incomplete {
+        let (kept, entered) = if spent.usage.incomplete {
             let Spent { model_calls, tool_calls, .. } = spent;
-            (most.calls(), Spent { model_calls, tool_calls, ..spent.since(most) })
+            (most.costs(), Spent { model_calls, tool_calls, ..spent.since(most) })
         } else {
-            (most, spent)
+            (Spent::default(), spent)
         };
-        for ledger in self.ledger.chain() {
-            let mut book = ledger.book();
-            book.release(released);
-            book.spent += entered;
-        }
+        self.end(most, kept, entered);
         [LimitKind::InputTokens, LimitKind::OutputTokens, LimitKind::Money].into_iter().find_map(
             |limit| {
                 let (reserved, spent) = (limit.of(most), limit.of(spent));
@@ -326,14 +387,31 @@ impl Reservation {
     }
 }
 
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        let Some(most) = self.most.take() else { return };
-        let calls = most.calls();
+impl Reservation {
+    /// Releases all of it. The call was not made.
+    fn cancel(mut self) {
+        if let Some(most) = self.most.take() {
+            self.end(most, Spent::default(), Spent::default());
+        }
+    }
+
+    /// Releases the reservation, of which `kept` stays reserved, and enters the cost. Calls that
+    /// wait are then tried again.
+    fn end(&self, most: Spent, kept: Spent, entered: Spent) {
         for ledger in self.ledger.chain() {
             let mut book = ledger.book();
-            book.release(calls);
-            book.spent += calls;
+            book.release(most, self.holder);
+            book.kept += kept;
+            book.spent += entered;
+        }
+        self.ledger.serve();
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if let Some(most) = self.most.take() {
+            self.end(most, most.costs(), most.calls());
         }
     }
 }

@@ -23,3 +23,4 @@ mod secrets;
 mod tools;
 mod toolsets;
 mod validators;
+mod waiting;

@@ -9,12 +9,13 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::FutureExt;
 use futures_util::stream::{self, StreamExt};
 use tokio::time::Instant;
-use toolwright_module::budget::{Ledger, Spent};
+use toolwright_module::budget::{Ledger, LimitKind, Spent};
 use toolwright_module::driver;
 use toolwright_module::error::Stage;
 use toolwright_module::event::{Ending, EventKind};
@@ -22,7 +23,7 @@ use toolwright_module::message::ToolResult;
 use toolwright_module::model::BoxFuture;
 use toolwright_module::{Context, Error, Message, Repaired, Result, ToolCall};
 
-use self::caller::{Caller, is_interruption, lower_json};
+use self::caller::{Caller, is_interruption, lower_json, not_begun};
 use self::waiting::{ONE_YEAR, before_context_deadline, before_deadlines, kept};
 
 use crate::error;
@@ -115,7 +116,7 @@ impl<'a, 's> Driver<'a, 's> {
     ) -> Result<Option<RunResult>> {
         let &Limits { max_time, tool_time, .. } = &self.caller.limits;
         let timed = max_time.is_some() || tool_time.is_some();
-        if (timed || self.caller.cx.deadline().is_some()) && !has_timer() {
+        if (timed || self.caller.cx.deadline().is_some()) && !driver::has_timer() {
             let text = "a time limit or a deadline needs tokio's timer; build the runtime with `enable_time` or `enable_all`";
             return Err(Error::stop(text).at(Stage::Setup));
         }
@@ -147,7 +148,11 @@ impl<'a, 's> Driver<'a, 's> {
             }
             let taken = match self.track.run.due() {
                 Due::Model => self.ask(deadline).await,
-                Due::Tools(..) => self.call_due(deadline).await,
+                Due::Tools(..) => {
+                    // One model call is for the answer, whatever the agents below need.
+                    let _last = driver::keep_last_call(&self.caller.ledger);
+                    self.call_due(deadline).await
+                }
                 // Boxed, because it is large and most runs need no approval.
                 Due::Approval(calls) => Box::pin(self.decide(calls)).await,
                 Due::Done(result) if result.ending == Ending::Answered => {
@@ -240,6 +245,9 @@ impl<'a, 's> Driver<'a, 's> {
     /// a later failure or cancellation loses none.
     async fn call_due(&mut self, deadline: Option<Instant>) -> Result<()> {
         let Some(said) = self.track.run.last_message() else { return Ok(()) };
+        if let Some(limit) = self.forbids_the_calls(&said, deadline) {
+            return self.track.apply(&self.caller, StepResultKind::Exhausted(limit));
+        }
         let next_two = {
             let mut due = self.track.run.due_calls(&said);
             (due.next(), due.next())
@@ -252,6 +260,23 @@ impl<'a, 's> Driver<'a, 's> {
         }
         // Boxed, because most replies make one call, as it is in the reply.
         Box::pin(self.call_batch(&said, deadline)).await
+    }
+
+    /// Returns the limit of the run that forbids the calls of the current step.
+    fn forbids_the_calls(&self, said: &Message, deadline: Option<Instant>) -> Option<LimitKind> {
+        let run = &*self.track.run;
+        let Some(earlier) = &run.earlier else { return self.caller.forbids_a_call(deadline) };
+        // What earlier drives did is not judged by the limits of today.
+        if run.due_calls(said).any(|call| earlier.calls.contains_key(&call.id)) {
+            return None;
+        }
+        // The recorded time, and not the clock: a later drive from the records must go on in the
+        // same way.
+        let max_time = self.caller.limits.max_time;
+        if max_time.is_some_and(|time| run.elapsed() >= time) {
+            return Some(LimitKind::Time);
+        }
+        self.caller.forbids_a_call(None)
     }
 
     /// Makes the calls of the current step, which may be edited by a person, or made by a performer.
@@ -285,20 +310,27 @@ impl<'a, 's> Driver<'a, 's> {
             stored?;
         }
         let selected = track.run.repairs_of(&call.id).to_vec();
-        let started = track.started;
-        let called = caller.call(call, selected, started, deadline);
+        let has_begun = AtomicBool::new(false);
+        let called = async {
+            has_begun.store(true, Ordering::Relaxed);
+            caller.call(call, selected, deadline).await
+        };
         let called = pin!(caller.cx.until_cancelled(called));
-        match before_context_deadline(&caller.cx, called).await {
+        let called = before_context_deadline(&caller.cx, called).await;
+        match called {
             Ok((result, error)) => {
                 failures.extend(error.map(|error| ToolFailure { call: call.clone(), error }));
                 track.apply(caller, StepResultKind::Tools(vec![result]))
             }
             Err(error) => {
                 // After an interruption the outcome is not known, and the mark stays.
-                if !is_interruption(&error) {
+                if !is_interruption(&error) || !has_begun.load(Ordering::Relaxed) {
                     track.run.unmark_begun();
                 }
-                Err(error)
+                match not_begun(&error) {
+                    Some(limit) => track.apply(caller, StepResultKind::Exhausted(limit)),
+                    None => Err(error),
+                }
             }
         }
     }
@@ -316,13 +348,11 @@ impl<'a, 's> Driver<'a, 's> {
         // task, not on tasks of their own, so that dropping the run drops them.
         let mut making = Vec::with_capacity(calls.len());
         for (place, call) in calls.iter().enumerate() {
-            making.push(async move {
-                (place, caller.call(call, Vec::new(), Instant::now(), deadline).await)
-            });
+            making.push(async move { (place, caller.call(call, Vec::new(), deadline).await) });
         }
         let under_way = stream::iter(making).buffer_unordered(caller.limits.max_parallel.max(1));
         let mut ended = under_way.ready_chunks(calls.len().max(1));
-        let (mut failed, mut left) = (None, calls.len());
+        let (mut failed, mut forbidden, mut left) = (None, None, calls.len());
         loop {
             let next = pin!(caller.cx.until_cancelled(async { Ok(ended.next().await) }));
             let Some(ready) = before_context_deadline(&caller.cx, next).await? else { break };
@@ -334,7 +364,10 @@ impl<'a, 's> Driver<'a, 's> {
                         failures.extend(error.map(failure));
                         results.push(result);
                     }
-                    (Err(error), _) => failed = failed.or(Some(error)),
+                    (Err(error), _) => match not_begun(&error) {
+                        Some(limit) => forbidden = Some(limit),
+                        None => failed = failed.or(Some(error)),
+                    },
                     _ => {}
                 }
             }
@@ -346,7 +379,11 @@ impl<'a, 's> Driver<'a, 's> {
             }
             track.store(&caller.cx).await?;
         }
-        failed.map_or(Ok(()), Err)
+        match (failed, forbidden) {
+            (Some(error), _) => Err(error),
+            (None, Some(limit)) => track.apply(caller, StepResultKind::Exhausted(limit)),
+            (None, None) => Ok(()),
+        }
     }
 }
 
@@ -426,11 +463,6 @@ impl Track<'_, '_> {
         let spent = self.spent(caller);
         self.run.charge(spent);
     }
-}
-
-/// Returns whether tokio's timer is available. There is no way to ask, so this tries to use it.
-fn has_timer() -> bool {
-    catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok()
 }
 
 /// If the drive is dropped during a step, the cost so far is charged.

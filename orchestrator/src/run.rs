@@ -677,10 +677,13 @@ impl Run {
             StepResultKind::Tools(answers) => self.take_results(answers),
             StepResultKind::Decisions(decisions) => self.take_decisions(decisions),
             StepResultKind::Rejected(why) => self.take_rejection(&why),
-            StepResultKind::Exhausted(limit) => {
-                self.pass_exhausted();
-                self.state.phase = Phase::Done(self.at_limit(limit))
-            }
+            StepResultKind::Exhausted(limit) => match self.state.phase {
+                Phase::Tools { .. } => self.take_forbidden(limit),
+                _ => {
+                    self.pass_exhausted();
+                    self.state.phase = Phase::Done(self.at_limit(limit));
+                }
+            },
         }
         self.count_messages();
         Ok(())
@@ -718,6 +721,7 @@ impl Run {
                 }
                 "results of its open calls, one for each and by id"
             }
+            (Phase::Tools { .. }, StepResultKind::Exhausted(_)) => return Ok(()),
             (Phase::Tools { .. }, _) => "the results of its calls",
             (Phase::Approval { awaits, .. }, StepResultKind::Decisions(decisions)) => {
                 let ids = decisions.iter().map(|(id, _)| id.as_str());

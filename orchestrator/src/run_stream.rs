@@ -9,7 +9,7 @@ use futures_util::Stream;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use toolwright_module::event::Event;
-use toolwright_module::{Context, Result};
+use toolwright_module::{Context, Result, driver};
 
 use crate::finished::Finished;
 
@@ -47,6 +47,7 @@ impl<O> RunStream<O> {
     {
         let events = Events::default();
         let heard = Arc::clone(&events);
+        let cx = driver::in_stream(cx);
         let cx = cx.with_events(move |event| lock(&heard).push_back(event.clone()));
         Self { events, run: Some(Box::pin(run(cx))), finished: None }
     }

@@ -196,12 +196,13 @@ impl RunState {
     /// or that its effect is not known.
     #[must_use]
     pub fn history(&self) -> Vec<Arc<Message>> {
-        let results = self.results_of_the_last_reply().into_iter().map(Message::Tool);
+        let results = self.results_of_the_last_reply(None).into_iter().map(Message::Tool);
         self.messages.iter().cloned().chain(results.map(Arc::new)).collect()
     }
 
-    /// Returns a result for each call of the last reply that has none in the conversation.
-    pub(crate) fn results_of_the_last_reply(&self) -> Vec<ToolResult> {
+    /// Returns a result for each call of the last reply that has none in the conversation. `begun`
+    /// are the ids of the open calls that may have begun, if they are known.
+    pub(crate) fn results_of_the_last_reply(&self, begun: Option<&[String]>) -> Vec<ToolResult> {
         let results = |known: &[Option<ToolResult>], open: &dyn Fn(&ToolCall) -> ToolResult| {
             let all = self.last_calls().zip(known);
             all.map(|(call, known)| known.clone().unwrap_or_else(|| open(call))).collect()
@@ -211,7 +212,18 @@ impl RunState {
         match &self.phase {
             // The call that ended a typed run.
             Phase::Done(_) => self.last_calls().map(pairing::accepted).collect(),
-            Phase::Tools { results: known, .. } => results(known, &pairing::interrupted_result),
+            Phase::Tools { results: known, begun: mark } => {
+                let first = || self.open_calls().next().map(|(call, _)| &call.id);
+                results(known, &|call| {
+                    let may_have_begun = match (begun, mark) {
+                        (Some(begun), _) => begun.contains(&call.id),
+                        // A call that changes something is made alone.
+                        (None, Some(_)) => first() == Some(&call.id),
+                        (None, None) => true,
+                    };
+                    if may_have_begun { pairing::interrupted_result(call) } else { not_made(call) }
+                })
+            }
             Phase::Approval { results: known, unknown, .. } => {
                 results(known, &|call| match unknown {
                     Some(id) if *id == call.id => pairing::interrupted_result(call),

@@ -64,7 +64,9 @@ pub enum StepResultKind {
     /// The reason why the answer cannot be used, for [`StepKind::Done`]. The model
     /// gets it and continues.
     Rejected(String),
-    /// The limit that forbids a model call, for [`StepKind::CallModel`]. The run ends.
+    /// The limit that forbids the step. After [`StepKind::CallModel`] the run ends. After
+    /// [`StepKind::CallTools`] the model gets as the result of every open call that it was not made.
+    /// Give it only if none of these calls was begun.
     Exhausted(LimitKind),
 }
 
@@ -99,7 +101,7 @@ impl StepResult {
         Self::new(step, StepResultKind::Rejected(why.into()))
     }
 
-    /// Returns the result of a model call that was not made, because a budget has too little left.
+    /// Returns the result of a step that a budget forbids, because it has too little left.
     pub fn exhausted(step: u64, exhausted: &Exhausted) -> Self {
         Self::new(step, StepResultKind::Exhausted(exhausted.limit))
     }

@@ -27,3 +27,5 @@ mod selector;
 mod simulation;
 mod stream;
 mod the_loop;
+mod unbegun;
+mod waiting;

@@ -184,6 +184,10 @@ impl Pieces for Show<'_> {
         self.stream
     }
 
+    fn are_read_by_the_program(self) -> bool {
+        self.shown.queue.is_some()
+    }
+
     fn take(self, delta: Delta, cx: &Context) {
         // A hook may have several runs at the same time.
         if !self.is_last() {

@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::time::Instant;
 use toolwright_module::approval::{Approval, Decision};
-use toolwright_module::budget::{Exhausted, Ledger, LimitKind, Spent};
+use toolwright_module::budget::{Exhausted, Ledger, LimitKind, Reservation, Spent};
 use toolwright_module::driver;
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::event::EventKind;
@@ -20,7 +20,7 @@ use toolwright_module::{Context, Effect, Error, Repaired, Reply, Result, Tool, T
 use toolwright_signature::Repair;
 use tracing::Instrument;
 
-use super::waiting::{DeadlinePassed, before_context_deadline, before_deadline, kept};
+use super::waiting::{DeadlinePassed, before_context_deadline, before_deadline_begun, kept};
 use crate::limits::Limits;
 use crate::perform::{self, Made, Open, Outcome, Part, PartKind, Perform, Work};
 use crate::run::Run;
@@ -45,8 +45,19 @@ pub(super) struct Caller<'a> {
     pub(super) calls_natively: bool,
 }
 
-/// The result of a call and, if it failed, its error as text. An `Err` ends the run.
+/// The result of a call and, if it failed, its error as text. An `Err` ends the run, unless it is
+/// [`NotBegun`].
 pub(super) type Called = Result<(ToolResult, Option<String>)>;
+
+/// The error of a call that did not begin, because the run had reached this limit.
+#[derive(Debug, thiserror::Error)]
+#[error("the call was not made: the run has reached its limit of {0}")]
+struct NotBegun(LimitKind);
+
+/// Returns the limit of the run that forbade a call before it began.
+pub(super) fn not_begun(error: &Error) -> Option<LimitKind> {
+    error.downcast_ref::<NotBegun>().map(|NotBegun(limit)| *limit)
+}
 
 impl Caller<'_> {
     /// Returns the caller for a part, with a ledger that counts its cost. A call that is not a run
@@ -112,9 +123,8 @@ impl Caller<'_> {
 
     /// Returns whether a tool's error ends the run.
     fn ends_the_run(&self, error: &Error) -> bool {
-        let passed = |deadline| Instant::now() >= Instant::from(deadline);
         let too_late = error.downcast_ref::<DeadlinePassed>().is_some()
-            && self.cx.deadline().is_some_and(passed);
+            && has_passed(self.cx.deadline().map(Instant::from));
         too_late || (error.audience() == Audience::Run && self.own_limit(error).is_none())
     }
 
@@ -138,16 +148,49 @@ impl Caller<'_> {
         }
     }
 
-    /// Makes one call. An error ends the run.
+    /// Returns the limit of the run that forbids a call now, if there is one.
+    pub(super) fn forbids_a_call(&self, deadline: Option<Instant>) -> Option<LimitKind> {
+        if has_passed(deadline) {
+            return Some(LimitKind::Time);
+        }
+        let refused = match self.ledger.reserve(Spent::tool_call()) {
+            Ok(reserved) => {
+                reserved.settle(Spent::default());
+                return None;
+            }
+            Err(refused) => refused,
+        };
+        driver::is_exhausted_by(&self.ledger, &refused).then_some(refused.limit)
+    }
+
+    /// Begins a call: it counts from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`NotBegun`] if the run has reached a limit, and the error of a ledger above.
+    fn begin(&self, deadline: Option<Instant>) -> Result<Reservation> {
+        if has_passed(deadline) {
+            return Err(Error::other(NotBegun(LimitKind::Time)).at(Stage::Limit));
+        }
+        let ledger = self.cx.ledger().unwrap_or(&self.ledger);
+        ledger.reserve(Spent::tool_call()).map_err(|refused| {
+            if driver::is_exhausted_by(&self.ledger, &refused) {
+                return Error::other(NotBegun(refused.limit)).at(Stage::Limit);
+            }
+            driver::exhausted(&self.cx, refused)
+        })
+    }
+
+    /// Makes one call. An error ends the run, unless it is [`NotBegun`].
     #[allow(clippy::manual_async_fn, reason = "an `async fn` would store the arguments twice")]
     pub(super) fn call(
         &self,
         call: &ToolCall,
         selected: Vec<Repair>,
-        started: Instant,
         deadline: Option<Instant>,
     ) -> impl Future<Output = Called> {
         async move {
+            let (started, reserved) = (Instant::now(), self.begin(deadline)?);
             let span = telemetry::execute_tool(call, self.agent.tool(&call.name), &self.cx);
             self.cx.emit(|| EventKind::ToolStarted { call: call.clone() });
             // The tool's call catches its own panics. This one catches later panics, for example of
@@ -155,6 +198,7 @@ impl Caller<'_> {
             // too much of the stack.
             let made = AssertUnwindSafe(Box::pin(self.make(call, started, deadline)));
             let made = made.catch_unwind().instrument(span.clone()).await;
+            reserved.settle(Spent::tool_call());
             let (mut result, error) = made.unwrap_or_else(|panic| {
                 drop_payload(panic);
                 let error = Error::other("the tool panicked after its call").at(Stage::Panic);
@@ -218,17 +262,17 @@ impl Caller<'_> {
             ));
             return ToolResult::of(call, Err(error.at(Stage::Setup)));
         };
-        let ledger = self.cx.ledger().unwrap_or(&self.ledger);
-        let reserved = match ledger.reserve(Spent::tool_call()) {
-            Ok(reserved) => reserved,
-            Err(exhausted) => return self.limited(call, driver::exhausted(&self.cx, exhausted)),
-        };
         let cx = driver::in_call(&self.cx, call);
         let late = self.limits.tool_time.and_then(|time| started.checked_add(time));
         let end = deadline.into_iter().chain(late).min();
         let work = pin!(driver::call(tool, self.agent.hooks(), &call.arguments, &cx));
         let (outcome, elapsed) = watched(end, work).await;
-        reserved.settle(Spent::tool_call());
+        // Calls that are given up keep their reservations, so others that waited for these are
+        // refused at the same time. The reason is the time.
+        let outcome = outcome.filter(|outcome| {
+            let refused = |error: &Error| error.downcast_ref::<Exhausted>().is_some();
+            !(has_passed(deadline) && outcome.as_ref().is_err_and(refused))
+        });
         if elapsed >= BLOCKING_THRESHOLD {
             tracing::warn!(tool = call.name, ?elapsed, "a tool blocked its thread");
             self.cx.emit(|| EventKind::ToolBlocked { call: call.clone(), elapsed });
@@ -280,6 +324,11 @@ impl Caller<'_> {
     }
 }
 
+/// Returns whether there is a deadline and it has passed.
+pub(super) fn has_passed(deadline: Option<Instant>) -> bool {
+    deadline.is_some_and(|deadline| Instant::now() >= deadline)
+}
+
 /// Returns whether an error ended a call from outside, so that its outcome is not known.
 pub(super) fn is_interruption(error: &Error) -> bool {
     error.stage() == Stage::Cancelled || error.downcast_ref::<DeadlinePassed>().is_some()
@@ -316,7 +365,7 @@ async fn watched<T>(
         longest = longest.max(began.elapsed());
         polled
     });
-    let outcome = before_deadline(deadline, watched).await;
+    let outcome = before_deadline_begun(deadline, watched).await;
     (outcome, longest)
 }
 

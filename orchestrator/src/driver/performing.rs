@@ -11,7 +11,7 @@ use toolwright_module::event::EventKind;
 use toolwright_module::{Effect, Error, Result, Tool, ToolCall};
 
 use super::Driver;
-use super::caller::{Caller, is_interruption};
+use super::caller::{Caller, has_passed, is_interruption, not_begun};
 use super::waiting::{before_context_deadline, before_deadlines, kept};
 use crate::finished::ToolFailure;
 use crate::perform::{self, Made, Open, Outcome, OutcomeKind, Part, PartKind, Perform, Work};
@@ -57,6 +57,7 @@ impl Driver<'_, '_> {
         deadline: Option<Instant>,
     ) -> Result<()> {
         let made: Vec<Made> = calls.iter().map(|_| Made::default()).collect();
+        let step_began = self.track.started;
         let mut parts = Vec::with_capacity(calls.len());
         let (mut has_runs, mut below) = (false, Vec::with_capacity(calls.len()));
         for (call, made) in calls.iter().zip(&made) {
@@ -83,18 +84,29 @@ impl Driver<'_, '_> {
                 let (began, has_begun) = (Instant::now(), AtomicBool::new(false));
                 let called = async {
                     has_begun.store(true, Ordering::Relaxed);
-                    caller.call(call, selected, began, deadline).await
+                    caller.call(call, selected, deadline).await
                 };
                 let called = pin!(caller.cx.until_cancelled(called));
                 let called = before_context_deadline(&caller.cx, called).await;
                 let has_begun = has_begun.load(Ordering::Relaxed);
-                let (result, error) = called.map_err(|error| match is_interruption(&error) {
-                    true if has_begun => Open::Interrupted(error),
-                    _ => Open::Work(error),
-                })?;
+                let kind = match called {
+                    Ok((result, error)) => OutcomeKind::Called { result, error },
+                    Err(error) => match not_begun(&error) {
+                        Some(limit) => {
+                            let allowed = caller.limits.allows(limit).unwrap_or(u64::MAX);
+                            OutcomeKind::Exhausted { limit, allowed }
+                        }
+                        None if has_begun && is_interruption(&error) => {
+                            return Err(Open::Interrupted(error));
+                        }
+                        None => return Err(Open::Work(error)),
+                    },
+                };
                 let spent = caller.cx.ledger().map(Ledger::committed).unwrap_or_default();
-                let kind = OutcomeKind::Called { result, error };
-                Ok(Outcome { kind, spent, elapsed: began.elapsed(), by: None })
+                // A call that ended at the run's deadline took all of the run's time, so that a
+                // later drive from the records ends there too.
+                let since = if has_passed(deadline) { step_began } else { began };
+                Ok(Outcome { kind, spent, elapsed: since.elapsed(), by: None })
             };
             let work: Work<'_> = Box::pin(work);
             parts.push((part, work));
@@ -125,7 +137,7 @@ impl Driver<'_, '_> {
             performed
         };
         let (mut results, mut failed, mut elapsed) = (Vec::new(), None, Duration::ZERO);
-        let mut unknown = false;
+        let (mut unknown, mut forbidden) = (false, None);
         for (place, ((call, made), performed)) in calls.iter().zip(&made).zip(performed).enumerate()
         {
             let outcome = match self.caller.found(performed, made) {
@@ -152,6 +164,7 @@ impl Driver<'_, '_> {
                     failed = failed.or_else(|| Some(Error::stop(text).at(Stage::Journal)));
                 }
                 OutcomeKind::Unknown => unknown = true,
+                OutcomeKind::Exhausted { limit, .. } => forbidden = Some(limit),
                 _ => failed = failed.or_else(|| Some(perform::another_kind())),
             }
         }
@@ -164,6 +177,10 @@ impl Driver<'_, '_> {
         if unknown && failed.is_none() {
             self.track.run.ask_about_next();
             self.track.is_changed = true;
+        }
+        if let (Some(limit), None, false) = (forbidden, &failed, unknown) {
+            let kind = StepResultKind::Exhausted(limit);
+            self.track.apply_after(&self.caller, kind, Duration::ZERO)?;
         }
         failed.map_or(Ok(()), Err)
     }

@@ -26,10 +26,21 @@ pub(super) async fn before_deadline<T>(
     };
     // `timeout_at` polls the work before the timer. Without this check, a model that is always
     // ready would never time out.
-    let now = Instant::now();
-    if now >= deadline {
+    if Instant::now() >= deadline {
         return None;
     }
+    before_deadline_begun(Some(deadline), work).await
+}
+
+/// Like [`before_deadline`], for work that has begun: it is polled at least once.
+pub(super) async fn before_deadline_begun<T>(
+    deadline: Option<Instant>,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    let Some(deadline) = deadline else {
+        return Some(work.await);
+    };
+    let now = Instant::now();
     // tokio adds to the deadline, so it must not be near the end of the clock.
     let deadline = deadline.min(now + ONE_YEAR);
     // Boxed, because a timer is large and most waits have none.

@@ -35,7 +35,8 @@ pub struct Outcome {
 pub enum OutcomeKind {
     /// The model's reply.
     Reply(Reply),
-    /// A limit of the run forbade the question. With a larger one, the question is asked.
+    /// A limit of the run forbade the question or the call, which was not begun. With a larger one,
+    /// the question is asked.
     Exhausted {
         /// The kind of limit.
         limit: LimitKind,

@@ -377,6 +377,29 @@ impl Run {
         self.close_round();
     }
 
+    /// Answers all open calls, none of which was begun: a limit of the run forbids them.
+    pub(super) fn take_forbidden(&mut self, limit: LimitKind) {
+        self.unmark_begun();
+        let text = match limit {
+            LimitKind::Time => "The call was not made: the run has no time left.".to_owned(),
+            LimitKind::ToolCalls => self.no_calls_left().to_owned(),
+            limit => format!("The call was not made: the run has too few {limit} left."),
+        };
+        let Phase::Tools { results, .. } = &mut self.state.phase else { return };
+        let mut results = std::mem::take(results);
+        let open: Vec<_> = self.calls().zip(&mut results).filter(|(_, it)| it.is_none()).collect();
+        let mut own = Vec::with_capacity(open.len());
+        for (call, result) in open {
+            let forbidden = ToolResult::failed(call, &*text);
+            own.push((call.clone(), forbidden.clone()));
+            *result = Some(forbidden);
+        }
+        self.state.own_results = own;
+        self.state.phase = Phase::Tools { results, begun: None };
+        self.go_on();
+        self.close_round();
+    }
+
     /// Returns whether the step has one call, which is then the next one.
     fn batch_is_one(&self) -> bool {
         let Phase::Tools { results, .. } = &self.state.phase else { return false };

@@ -1,7 +1,7 @@
 //! The conversation of a run: its start, and further messages of the user.
 use std::sync::Arc;
 
-use toolwright_module::Message;
+use toolwright_module::{Message, ToolCall};
 
 use crate::error::{Result, RunError};
 use crate::pairing;
@@ -44,20 +44,21 @@ impl Run {
     /// [`RunError::NothingToAnswer`] if the task is empty, and [`RunError::History`] if its history
     /// cannot follow the conversation. The run is unchanged then.
     pub fn follow_up(&mut self, task: impl Into<Task>) -> Result<()> {
-        let results = self.state.results_of_the_last_reply();
+        // The calls behind these are made only after them.
+        let due: Vec<&ToolCall> = match &self.state.phase {
+            Phase::Tools { results, .. } => self.batch(results).collect(),
+            _ => Vec::new(),
+        };
+        let (ids, may_have_begun): (Vec<String>, Vec<String>) =
+            due.into_iter().map(|call| (call.id.clone(), call.name.clone())).unzip();
+        let results = self.state.results_of_the_last_reply(Some(&ids));
         let new = begun(task.into())?;
         let told = results.iter().cloned().map(|result| Arc::new(Message::Tool(result)));
         let all: Vec<_> = self.state.messages.iter().cloned().chain(told).chain(new).collect();
         let added = self.state.messages.len() + results.len();
         let mut all = pairing::answered(all).map_err(|what| RunError::History { what })?;
-        let begun = match &self.state.phase {
-            Phase::Tools { .. } => {
-                self.state.open_calls().map(|(call, _)| call.name.clone()).collect()
-            }
-            _ => Vec::new(),
-        };
         // They may have taken effect, so they count.
-        begun.iter().for_each(|name| self.count_call(name));
+        may_have_begun.iter().for_each(|name| self.count_call(name));
         let mut results: Vec<_> = results.into_iter().map(Some).collect();
         self.keep_as_read(&mut results);
         for result in results.into_iter().flatten() {
