@@ -9,6 +9,7 @@ mod cast;
 mod chance;
 mod checks;
 mod driven;
+mod waiting;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

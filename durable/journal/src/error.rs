@@ -209,6 +209,22 @@ pub enum JournalError {
         reason: &'static str,
     },
 
+    /// The call was decided already, perhaps by another person at the same time. A decision from
+    /// which nothing followed can be replaced with
+    /// [`Journal::replace_decision`](crate::Journal::replace_decision).
+    #[error(
+        "the call `{call}` of the run `{id}` was decided already{}; look at the run again",
+        by_whom(by.as_deref())
+    )]
+    Decided {
+        /// The id of the run.
+        id: String,
+        /// The id of the call.
+        call: String,
+        /// The person who decided, if the name is known.
+        by: Option<String>,
+    },
+
     /// The decision cannot be used for this call.
     #[error("the call `{call}` of the run `{id}` {reason}")]
     Decision {
@@ -299,4 +315,8 @@ impl JournalError {
     pub(crate) fn into_module(self) -> Error {
         Error::stop(self).at(Stage::Journal)
     }
+}
+
+fn by_whom(person: Option<&str>) -> String {
+    person.map(|person| format!(" by {person}")).unwrap_or_default()
 }

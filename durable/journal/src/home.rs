@@ -285,6 +285,13 @@ struct End<P> {
     failed: Option<String>,
 }
 
+/// Returns the entry of a run that somebody cancelled.
+#[must_use]
+pub fn cancelled() -> Entry<'static> {
+    let error = "the run was cancelled; drive it again to go on".to_owned();
+    Entry::Failed(Failed { error, is_open: false, finished: Value::Null })
+}
+
 impl<P: Place> End<P> {
     async fn record<O: Serialize>(
         self,
@@ -355,17 +362,18 @@ pub fn check_decision(id: &str, waiting: &Approval, decision: &Decision) -> Resu
     }
 }
 
-/// Returns the call that the person was asked about, if it waits for a decision. `entries` are the
-/// records of the run as JSON.
+/// Returns the call that the person was asked about. It waits, or with `replaces` it was decided and
+/// nothing followed from that. `entries` are the records of the run as JSON.
 ///
 /// # Errors
 ///
-/// An entry cannot be read, the call does not wait ([`JournalError::NotWaiting`]), or a question was
-/// changed ([`JournalError::Question`])
+/// An entry cannot be read, the call does not wait ([`JournalError::NotWaiting`]), it was decided
+/// already ([`JournalError::Decided`]), or a question was changed ([`JournalError::Question`]).
 pub fn find_waiting<'a>(
     id: &str,
     entries: impl IntoIterator<Item = &'a str>,
     asked: &Approval,
+    replaces: bool,
 ) -> Result<Waiting> {
     let json = |source| JournalError::Json { id: id.to_owned(), source };
     let mut decisions = Decisions::default();
@@ -375,9 +383,7 @@ pub fn find_waiting<'a>(
     }
     let read = entries.iter().map(|entry| serde_json::from_str(entry).map_err(json));
     summary::check_questions(id, &decisions, read)?;
-    let not_waiting =
-        || JournalError::NotWaiting { id: id.to_owned(), call: asked.call.id.clone() };
-    summary::find_waiting(decisions, asked).ok_or_else(not_waiting)
+    summary::find_waiting(id, decisions, asked, replaces)
 }
 
 /// Checks that a question of a run is about the call that its decision is for. It is for lists of

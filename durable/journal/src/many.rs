@@ -252,7 +252,7 @@ impl Journal {
     /// it.
     ///
     /// `waiting` is one of [`RunSummary::waiting`]: the decision holds for exactly the call that the
-    /// person saw. It can be replaced until the run is driven.
+    /// person saw. If two people decide at once, the second gets an error.
     ///
     /// ```
     /// # use toolwright_journal::Journal;
@@ -293,11 +293,12 @@ impl Journal {
     /// # Errors
     ///
     /// - [`JournalError::NotWaiting`]: the call is not one that waits.
+    /// - [`JournalError::Decided`]: the call was decided already.
     /// - [`JournalError::Decision`]: the decision does not suit the call.
     /// - [`JournalError::Locked`]: the run is driven now.
     /// - The file cannot be read or written.
     pub fn decide(&self, id: &str, waiting: &Approval, decision: Decision) -> Result<()> {
-        self.decided(id, waiting, decision, None)
+        self.decided(id, waiting, decision, None, false)
     }
 
     /// Records the decision of a person with a name, like [`decide`](Self::decide). The name is for
@@ -323,7 +324,78 @@ impl Journal {
         waiting: &Approval,
         decision: Decision,
     ) -> Result<()> {
-        self.decided(id, waiting, decision, Some(person))
+        self.decided(id, waiting, decision, Some(person), false)
+    }
+
+    /// Replaces a decision from which nothing followed yet, like [`decide_as`](Self::decide_as). The
+    /// first one was a mistake, or its arguments did not fit the tool and ended the drive.
+    ///
+    /// ```
+    /// # use toolwright_journal::{Journal, JournalError};
+    /// # use toolwright_module::approval::Decision;
+    /// # fn example(journal: &Journal) -> Result<(), JournalError> {
+    /// let waiting = journal.run("letter")?.waiting;
+    /// journal.decide("letter", &waiting[0], Decision::Approve)?;
+    /// journal.replace_decision("Kate", "letter", &waiting[0], Decision::deny("Not today."))?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::NotWaiting`] if there is no decision yet, [`JournalError::Decided`] if
+    /// the run has gone on with it, and the other errors of [`decide`](Self::decide).
+    pub fn replace_decision(
+        &self,
+        person: &str,
+        id: &str,
+        waiting: &Approval,
+        decision: Decision,
+    ) -> Result<()> {
+        self.decided(id, waiting, decision, Some(person), true)
+    }
+
+    /// Ends a run that nobody drives, so that no program goes on with it by itself. Its state is
+    /// [`RunStatus::Failed`](crate::RunStatus::Failed) then, and it can be driven again. A run that
+    /// has ended stays as it is.
+    ///
+    /// A run that is driven is ended by the [`Cancellation`](toolwright_module::Cancellation) of its
+    /// program, because nobody else can write to its file.
+    ///
+    /// ```
+    /// # use toolwright_journal::Journal;
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Error, Reply, Request};
+    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// use toolwright_journal::RunStatus;
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let no_network = |_: &Request| Err::<Reply, _>(Error::other("no network"));
+    /// # let agent = ToolOrchestrator::new(Scripted::new(no_network), [])?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// # let (journal, cx) = (Journal::open(folder.path())?, Context::default());
+    /// # journal.drive(&agent, "greeting", "Say hello.", &cx).await.unwrap_err();
+    /// journal.cancel("greeting")?;
+    /// assert_eq!(journal.run("greeting")?.status, RunStatus::Failed);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is no such run, it is driven now ([`JournalError::Locked`]), or its file cannot be
+    /// written.
+    pub fn cancel(&self, id: &str) -> Result<()> {
+        let path = self.path(id)?;
+        let (mut file, bytes) = {
+            let _lock = self.folder_lock()?;
+            self.open_existing(&path, id)?
+        };
+        let summary = summary::of_file(&path, &bytes)?.ok_or_else(|| self.no_such_run(id))?;
+        if summary.status.is_ended() {
+            return Ok(());
+        }
+        file.continue_after(&file::parse(&path, &bytes)?)?;
+        file.write(&[file::json(home::cancelled(), id)?])
     }
 
     fn decided(
@@ -332,6 +404,7 @@ impl Journal {
         waiting: &Approval,
         decision: Decision,
         person: Option<&str>,
+        replaces: bool,
     ) -> Result<()> {
         home::check_decision(id, waiting, &decision)?;
         let path = self.path(id)?;
@@ -351,15 +424,8 @@ impl Journal {
             decisions.add(record);
         }
         summary::check_questions(id, &decisions, summary::entries(&path, &contents))?;
-        let Some(found) = summary::find_waiting(decisions, waiting) else {
-            let (id, call) = (id.to_owned(), waiting.call.id.clone());
-            return Err(JournalError::NotWaiting { id, call });
-        };
-        let mut record = found.decided(decision);
-        if let Record::Ended { outcome, .. } = &mut record {
-            outcome.by = person.map(ToOwned::to_owned);
-        }
-        let record = Entry::Part(Cow::Owned(record));
+        let found = summary::find_waiting(id, decisions, waiting, replaces)?;
+        let record = Entry::Part(Cow::Owned(found.decided(decision, person)));
         file.continue_after(&contents)?;
         file.write(&[file::json(record, id)?])
     }

@@ -184,10 +184,11 @@ impl Waiting {
         JournalError::Question { id, call, reason }
     }
 
-    /// Returns the record of a person's decision.
+    /// Returns the record of a person's decision. `person` is the name, if it is known.
     #[must_use]
-    pub fn decided(&self, decision: Decision) -> Record {
-        let outcome = Outcome::new(OutcomeKind::Decided(decision));
+    pub fn decided(&self, decision: Decision, person: Option<&str>) -> Record {
+        let mut outcome = Outcome::new(OutcomeKind::Decided(decision));
+        outcome.by = person.map(ToOwned::to_owned);
         Record::Ended { key: self.key.clone(), identity: self.identity, outcome }
     }
 }
@@ -241,13 +242,16 @@ pub(crate) enum PartOutline {
 pub(crate) struct KeyOutline {
     pub(crate) key: String,
     #[serde(default)]
-    pub(crate) outcome: CostOutline,
+    pub(crate) outcome: OutcomeOutline,
 }
 
 #[derive(Default, Deserialize)]
-pub(crate) struct CostOutline {
+pub(crate) struct OutcomeOutline {
     #[serde(default)]
     pub(crate) spent: Spent,
+    /// The person who decided.
+    #[serde(default)]
+    pub(crate) by: Option<String>,
 }
 
 #[derive(Deserialize)]

@@ -106,8 +106,8 @@ impl RunStatus {
 #[derive(Default)]
 pub(crate) struct Decisions {
     pub(crate) waiting: BTreeMap<String, Waiting>,
-    /// The calls with a decision.
-    pub(crate) decided: BTreeMap<String, Waiting>,
+    /// The calls with a decision, and the person who decided.
+    pub(crate) decided: BTreeMap<String, (Waiting, Option<String>)>,
     /// The keys of the decisions since the last record of another kind. Nothing was done about them
     /// yet.
     pub(crate) fresh: BTreeSet<String>,
@@ -121,9 +121,10 @@ impl Decisions {
             }
             Outline::Part(PartOutline::Ended(part)) => {
                 if let Some(waiting) = self.waiting.remove(&part.key) {
-                    self.decided.insert(part.key.clone(), waiting);
+                    self.decided.insert(part.key.clone(), (waiting, None));
                 }
-                if self.decided.contains_key(&part.key) {
+                if let Some((_, by)) = self.decided.get_mut(&part.key) {
+                    *by = part.outcome.by;
                     self.fresh.insert(part.key);
                     return;
                 }
@@ -135,13 +136,24 @@ impl Decisions {
     }
 }
 
-/// Returns the call that the person was asked about, if it waits, or if its decision can be
-/// replaced because nothing followed from it yet.
-pub(crate) fn find_waiting(decisions: Decisions, asked: &Approval) -> Option<Waiting> {
+/// Returns the call that the person was asked about. If `replaces` is set, it is one whose decision
+/// can be replaced, because nothing followed from it yet. Otherwise it waits.
+pub(crate) fn find_waiting(
+    id: &str,
+    decisions: Decisions,
+    asked: &Approval,
+    replaces: bool,
+) -> Result<Waiting> {
     let Decisions { waiting, decided, fresh } = decisions;
-    let replaced = decided.into_iter().filter(|(key, _)| fresh.contains(key));
-    let mut all = waiting.into_iter().chain(replaced);
-    all.find(|(_, known)| known.approval == *asked).map(|(_, waiting)| waiting)
+    let (id, call) = (id.to_owned(), asked.call.id.clone());
+    let decided = decided.into_iter().find(|(_, (known, _))| known.approval == *asked);
+    let waiting = waiting.into_values().find(|known| known.approval == *asked);
+    match (decided, waiting) {
+        (Some((key, (known, _))), _) if replaces && fresh.contains(&key) => Ok(known),
+        (_, Some(known)) if !replaces => Ok(known),
+        (Some((_, (_, by))), _) => Err(JournalError::Decided { id, call, by }),
+        (None, _) => Err(JournalError::NotWaiting { id, call }),
+    }
 }
 
 /// Checks that each question that waits, or whose decision can still be replaced, is about the call
@@ -153,7 +165,8 @@ pub(crate) fn check_questions<'a>(
 ) -> Result<()> {
     let Decisions { waiting, decided, fresh } = decisions;
     let replaced = decided.iter().filter(|(key, _)| fresh.contains(*key));
-    let questions: Vec<&Waiting> = waiting.iter().chain(replaced).map(|(_, one)| one).collect();
+    let replaced = replaced.map(|(_, (question, _))| question);
+    let questions: Vec<&Waiting> = waiting.values().chain(replaced).collect();
     if questions.is_empty() {
         return Ok(());
     }

@@ -70,8 +70,15 @@ async fn each_decision_can_be_replaced_until_the_run_is_driven() {
     let waiting = journal.run("run").unwrap().waiting;
     journal.decide("run", &waiting[0], Decision::Approve).unwrap();
     journal.decide("run", &waiting[1], Decision::Approve).unwrap();
-    journal.decide("run", &waiting[0], Decision::deny("No.")).unwrap();
-    journal.decide("run", &waiting[1], Decision::deny("No.")).unwrap();
+    // A second person gets an error, and replaces it knowingly.
+    for asked in &waiting[..2] {
+        let error = journal.decide("run", asked, Decision::deny("No.")).unwrap_err();
+        assert!(matches!(error, JournalError::Decided { .. }), "{error}");
+        journal.replace_decision("Kate", "run", asked, Decision::deny("No.")).unwrap();
+    }
+    // There is nothing to replace yet.
+    let error = journal.replace_decision("Kate", "run", &waiting[2], Decision::Approve);
+    assert!(matches!(error, Err(JournalError::NotWaiting { .. })), "{error:?}");
     journal.decide("run", &waiting[2], Decision::Approve).unwrap();
     journal.drive(&agent(&world), "run", TASK, &cx).await.unwrap();
     assert_eq!(world.counts()[2], 1);

@@ -112,11 +112,17 @@ async fn a_waiting_call_is_listed_and_decided_from_elsewhere() {
         // The first decision is a mistake. It is replaced before the run is driven.
         journal.decide("run", waiting, Decision::deny("A mistake.")).unwrap();
         assert_eq!(journal.run("run").unwrap().status, RunStatus::Open);
-        journal.decide("run", waiting, decision).unwrap();
+        let error = journal.decide("run", waiting, decision.clone()).unwrap_err();
+        assert!(matches!(error, JournalError::Decided { by: None, .. }), "{error}");
+        journal.replace_decision("Kate", "run", waiting, decision).unwrap();
+        let error = journal.decide_as("Tom", "run", waiting, Decision::Approve).unwrap_err();
+        assert!(error.to_string().contains("decided already by Kate"), "{error}");
         let finished = journal.drive(&agent, "run", TASK, &cx).await.unwrap();
         assert_eq!((finished.answer.as_str(), world.counts()), ("Done.", [3, 1, writes, 0]));
         let error = journal.decide("run", waiting, Decision::Approve).unwrap_err();
-        assert!(matches!(error, JournalError::NotWaiting { .. }), "{error}");
+        assert!(matches!(error, JournalError::Decided { .. }), "{error}");
+        let error = journal.replace_decision("Kate", "run", waiting, Decision::Approve);
+        assert!(matches!(error, Err(JournalError::Decided { .. })), "{error:?}");
         let run = journal.run("run").unwrap();
         assert_eq!((run.status, run.ending), (RunStatus::Finished, Some(Ending::Answered)));
         journal.delete("run").unwrap();
@@ -134,9 +140,26 @@ async fn edited_arguments_that_do_not_fit_can_be_decided_again() {
     journal.decide("run", &waiting, Decision::edit(r#"{"place": 7, "why": 1}"#)).unwrap();
     let error = journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
     assert_eq!(error.stage(), Stage::Approval, "{error:#}");
-    journal.decide("run", &waiting, Decision::Approve).unwrap();
+    journal.replace_decision("Kate", "run", &waiting, Decision::Approve).unwrap();
     assert_eq!(journal.drive(&agent, "run", TASK, &cx).await.unwrap().answer, "Done.");
     assert_eq!(world.counts(), [3, 1, 1, 0]);
+}
+
+#[tokio::test]
+async fn a_cancelled_run_is_not_open_and_can_be_driven_again() {
+    let folder = folder();
+    let journal = Journal::open(folder.path()).unwrap();
+    let (world, cx) = (World::default(), Context::default());
+    let agent = asks(&world, Effect::Write);
+    journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
+    journal.cancel("run").unwrap();
+    let run = journal.run("run").unwrap();
+    assert_eq!(run.status, RunStatus::Failed);
+    journal.cancel("run").unwrap();
+    assert_eq!(journal.run("run").unwrap(), run);
+    assert!(matches!(journal.cancel("another"), Err(JournalError::NoSuchRun { .. })));
+    let error = journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
+    assert_eq!(error.stage(), Stage::Approval);
 }
 
 #[tokio::test]

@@ -41,6 +41,14 @@ pub enum RunsError {
         id: String,
     },
 
+    /// The run was [cancelled](crate::Runs::cancel) while this worker had it. Nothing that this worker
+    /// would still record is kept.
+    #[error("the run `{id}` was cancelled; drive it again to go on")]
+    Cancelled {
+        /// The id of the run.
+        id: String,
+    },
+
     /// Another worker has the run now, or had it and was killed less than a lease ago.
     #[error("the run `{id}` is driven by {worker} now; wait for it, or until its lease has ended")]
     Locked {
@@ -98,7 +106,11 @@ pub enum RunsError {
 impl RunsError {
     /// Returns the error as one that ends a run.
     pub(crate) fn into_module(self) -> Error {
-        Error::stop(self).at(Stage::Journal)
+        let stage = match self {
+            Self::Cancelled { .. } => Stage::Cancelled,
+            _ => Stage::Journal,
+        };
+        Error::stop(self).at(stage)
     }
 
     /// Returns whether the same statement may succeed later: the server restarts, or is full.

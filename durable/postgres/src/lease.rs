@@ -327,12 +327,20 @@ impl Keeper {
     /// nothing if another worker has the run, and returns a row otherwise.
     async fn until_end(&self, sql: &str, arguments: &[&(dyn ToSql + Sync)]) -> Result<()> {
         let lost = || RunsError::Lost { id: self.taken.id.clone() };
+        let cancelled = || RunsError::Cancelled { id: self.taken.id.clone() };
         let mut pause = FIRST_PAUSE;
         loop {
             let left = self.until.saturating_duration_since(Instant::now());
             let error = match timeout(left, self.once(sql, arguments)).await {
                 Ok(Ok(true)) => return Ok(()),
-                Ok(Ok(false)) | Err(_) => return Err(lost()),
+                Ok(Ok(false)) => {
+                    // Nothing depends on it but the text of the error.
+                    let number: &[&(dyn ToSql + Sync)] = &[&self.taken.number];
+                    let looks = timeout(left, self.once(tables::IS_CANCELLED, number));
+                    let is_cancelled = matches!(looks.await, Ok(Ok(true)));
+                    return Err(if is_cancelled { cancelled() } else { lost() });
+                }
+                Err(_) => return Err(lost()),
                 Ok(Err(error)) => error,
             };
             if !error.is_passing() || Instant::now() + pause >= self.until {

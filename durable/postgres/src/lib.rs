@@ -57,6 +57,7 @@ mod lease;
 mod many;
 mod runs;
 mod tables;
+mod url;
 mod work;
 
 pub use error::RunsError;

@@ -1,16 +1,19 @@
 //! The runs of an agent: listing, decisions and deletion.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
-use toolwright_journal::home::{self, Entry};
+use toolwright_journal::home::{self, Entry, Started};
 use toolwright_journal::{JournalError, RunStatus, RunSummary};
 use toolwright_module::approval::{Approval, Decision};
 use toolwright_orchestrator::perform::Record;
+use toolwright_orchestrator::{RunState, Task, ToolSet};
 
 use crate::error::{Result, RunsError};
-use crate::lease::milliseconds;
+use crate::lease::{milliseconds, without_nul};
 use crate::runs::{Runs, entry};
 
 impl Runs {
@@ -58,11 +61,8 @@ impl Runs {
     ///
     /// There is no such run, or the database fails.
     pub async fn run(&self, id: &str) -> Result<RunSummary> {
-        let found = match id.contains('\0') {
-            true => None,
-            false => self.list("id = $2", &[&id]).await?.pop(),
-        };
-        found.ok_or_else(|| RunsError::NoSuchRun { id: id.to_owned() })
+        check_id(id)?;
+        self.list("id = $2", &[&id]).await?.pop().ok_or_else(|| no_such_run(id))
     }
 
     async fn list(
@@ -138,54 +138,150 @@ impl Runs {
     ///
     /// There is no such run, or the database fails.
     pub async fn records(&self, id: &str) -> Result<Vec<Record>> {
-        let sql = "SELECT nth, record FROM toolwright_runs JOIN toolwright_records ON run = number
-            WHERE agent = $1 AND id = $2 ORDER BY nth";
+        let parts = self.entries(id).await?.into_iter().filter_map(|(_, entry)| match entry {
+            Entry::Part(record) => Some(record.into_owned()),
+            _ => None,
+        });
+        Ok(parts.collect())
+    }
+
+    /// Returns everything that is recorded of a run, each entry with its time, in the order in which
+    /// it was appended. It is for programs that show a run.
+    ///
+    /// # Errors
+    ///
+    /// There is no such run, or the database fails.
+    pub async fn entries(&self, id: &str) -> Result<Vec<(SystemTime, Entry<'static>)>> {
+        self.entries_to(id, i32::MAX).await
+    }
+
+    /// Returns the entries of a run with smaller numbers than `end`.
+    async fn entries_to(&self, id: &str, end: i32) -> Result<Vec<(SystemTime, Entry<'static>)>> {
+        check_id(id)?;
+        let sql = "SELECT nth, at, record
+            FROM toolwright_runs JOIN toolwright_records ON run = number
+            WHERE agent = $1 AND id = $2 AND nth < $3 ORDER BY nth";
         let connection = self.pool.get().await?;
         let statement = connection.prepare_cached(sql).await?;
-        let rows = connection.query(&statement, &[&&*self.agent, &id]).await?;
+        let rows = connection.query(&statement, &[&&*self.agent, &id, &end]).await?;
         if rows.is_empty() {
-            return Err(RunsError::NoSuchRun { id: id.to_owned() });
+            return Err(no_such_run(id));
         }
-        let mut records = Vec::new();
-        for row in rows {
-            if let Entry::Part(record) = entry(id, row.try_get(0)?, row.try_get(1)?)? {
-                records.push(record.into_owned());
-            }
+        let read = |row: &Row| Ok((row.try_get(1)?, entry(id, row.try_get(0)?, row.try_get(2)?)?));
+        rows.iter().map(read).collect()
+    }
+
+    /// Returns the first record of a run.
+    async fn started(&self, id: &str) -> Result<Started> {
+        match self.entries_to(id, 1).await?.pop() {
+            Some((_, Entry::Started(started))) => Ok(started),
+            _ => Err(no_such_run(id)),
         }
-        Ok(records)
+    }
+
+    /// Returns the task of a run, to drive it again without knowing where it came from.
+    ///
+    /// # Errors
+    ///
+    /// There is no such run, or the database fails.
+    pub async fn task(&self, id: &str) -> Result<Task> {
+        let json = |source| JournalError::Json { id: id.to_owned(), source };
+        Ok(self.started(id).await?.task().map_err(json)?)
+    }
+
+    /// Returns the tools that the agent of a run had when the run was started. It is `None` if they
+    /// cannot be read. Agents below have tools of their own, which are not kept.
+    ///
+    /// # Errors
+    ///
+    /// There is no such run, or the database fails.
+    pub async fn tools(&self, id: &str) -> Result<Option<ToolSet>> {
+        let started = self.started(id).await?;
+        let state: RunState = serde_json::from_value(started.run)
+            .map_err(|source| JournalError::Json { id: id.to_owned(), source })?;
+        match state.tool_set_hash() {
+            Some(hash) => self.stored_tools(hash).await,
+            None => Ok(None),
+        }
     }
 
     /// Records a person's decision on a call that waits for it. The next drive of the run acts on
     /// it; a [worker](Self::work) takes the run at once.
     ///
     /// `waiting` is one of [`RunSummary::waiting`]: the decision holds for exactly the call that the
-    /// person saw. It can be replaced until the run is driven.
+    /// person saw. If two people decide at once, the second gets an error.
     ///
     /// # Errors
     ///
     /// - [`JournalError::NotWaiting`]: the call is not one that waits.
+    /// - [`JournalError::Decided`]: the call was decided already.
     /// - [`JournalError::Decision`]: the decision does not suit the call.
     /// - [`RunsError::Locked`]: the run is driven now.
     /// - There is no such run, or the database fails.
     pub async fn decide(&self, id: &str, waiting: &Approval, decision: Decision) -> Result<()> {
+        self.decided(id, waiting, decision, None, false).await
+    }
+
+    /// Records the decision of a person with a name, like [`decide`](Self::decide). The name is for
+    /// people who look at the run later; nothing checks it.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`decide`](Self::decide).
+    pub async fn decide_as(
+        &self,
+        person: &str,
+        id: &str,
+        waiting: &Approval,
+        decision: Decision,
+    ) -> Result<()> {
+        self.decided(id, waiting, decision, Some(person), false).await
+    }
+
+    /// Replaces a decision from which nothing followed yet, like [`decide_as`](Self::decide_as). The
+    /// first one was a mistake, or its arguments did not fit the tool and ended the drive.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::NotWaiting`] if there is no decision yet, [`JournalError::Decided`] if
+    /// the run has gone on with it, and the other errors of [`decide`](Self::decide).
+    pub async fn replace_decision(
+        &self,
+        person: &str,
+        id: &str,
+        waiting: &Approval,
+        decision: Decision,
+    ) -> Result<()> {
+        self.decided(id, waiting, decision, Some(person), true).await
+    }
+
+    async fn decided(
+        &self,
+        id: &str,
+        waiting: &Approval,
+        decision: Decision,
+        person: Option<&str>,
+        replaces: bool,
+    ) -> Result<()> {
+        check_id(id)?;
         home::check_decision(id, waiting, &decision)?;
         let mut connection = self.pool.get().await?;
         let change = connection.transaction().await?;
         let sql = "SELECT number, CASE WHEN free_at > clock_timestamp() THEN worker END, records
             FROM toolwright_runs WHERE agent = $1 AND id = $2 FOR NO KEY UPDATE";
         let row = change.query_opt(sql, &[&&*self.agent, &id]).await?;
-        let row = row.ok_or_else(|| RunsError::NoSuchRun { id: id.to_owned() })?;
+        let row = row.ok_or_else(|| no_such_run(id))?;
         let (number, worker): (i64, Option<String>) = (row.try_get(0)?, row.try_get(1)?);
         let nth: i32 = row.try_get(2)?;
-        if let Some(worker) = worker {
-            return Err(RunsError::Locked { id: id.to_owned(), worker });
-        }
         let sql = "SELECT record FROM toolwright_records WHERE run = $1 ORDER BY nth";
         let rows = change.query(sql, &[&number]).await?;
         let entries = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<&str>, _>>()?;
-        let found = home::find_waiting(id, entries, waiting)?;
-        let entry = Entry::Part(std::borrow::Cow::Owned(found.decided(decision)));
-        let row = crate::lease::row(id, &entry)?;
+        let found = home::find_waiting(id, entries, waiting, replaces)?;
+        if let Some(worker) = worker {
+            return Err(RunsError::Locked { id: id.to_owned(), worker });
+        }
+        let record = found.decided(decision, person.map(without_nul).as_deref());
+        let row = crate::lease::row(id, &Entry::Part(Cow::Owned(record)))?;
         let sql = "INSERT INTO toolwright_records (run, nth, decides, record)
             VALUES ($1, $2, $3, $4)";
         change.execute(sql, &[&number, &nth, &row.decides, &row.record]).await?;
@@ -199,12 +295,48 @@ impl Runs {
         Ok(change.commit().await?)
     }
 
+    /// Ends a run, also one that another worker drives. Its state is [`RunStatus::Failed`] then: no
+    /// worker goes on with it by itself, and [`drive`](Self::drive) does. A run that has ended stays
+    /// as it is.
+    ///
+    /// The worker can record nothing more. Its drive ends when it notices that: at its next record,
+    /// or when it renews its lease, which is after a third of the lease. A call that is under way
+    /// then may have taken effect. If it changes something, the next drive asks a person about it.
+    ///
+    /// # Errors
+    ///
+    /// There is no such run, or the database fails.
+    pub async fn cancel(&self, id: &str) -> Result<()> {
+        check_id(id)?;
+        let entry = home::cancelled();
+        let Entry::Failed(failed) = &entry else { return Ok(()) };
+        let record = crate::lease::row(id, &entry)?.record;
+        let bytes = i64::try_from(record.len()).unwrap_or(i64::MAX);
+        let sql = "WITH ended AS (
+                UPDATE toolwright_runs SET changed = clock_timestamp(), records = records + 1,
+                    bytes = bytes + $3, status = 'failed', error = $4, worker = NULL,
+                    lease = lease + 1, free_at = clock_timestamp(), losses = 0, failures = 0
+                WHERE agent = $1 AND id = $2 AND status IN ('open', 'waiting')
+                RETURNING number, records - 1 AS nth
+            )
+            INSERT INTO toolwright_records (run, nth, record) SELECT number, nth, $5 FROM ended";
+        let connection = self.pool.get().await?;
+        let arguments: &[&(dyn ToSql + Sync)] =
+            &[&&*self.agent, &id, &bytes, &failed.error, &record];
+        match connection.execute(sql, arguments).await? {
+            // It has ended, or it is not there.
+            0 => self.run(id).await.map(drop),
+            _ => Ok(()),
+        }
+    }
+
     /// Deletes a run.
     ///
     /// # Errors
     ///
     /// There is no such run, it is driven now, or the database fails.
     pub async fn delete(&self, id: &str) -> Result<()> {
+        check_id(id)?;
         let connection = self.pool.get().await?;
         let sql = "DELETE FROM toolwright_runs WHERE agent = $1 AND id = $2
             AND (worker IS NULL OR free_at <= clock_timestamp())";
@@ -231,4 +363,13 @@ impl Runs {
         let rows = connection.query(sql, &[&&*self.agent, &milliseconds(age)]).await?;
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
+}
+
+/// Checks that the database may have a run with this id. Its texts have no NUL characters.
+pub(crate) fn check_id(id: &str) -> Result<()> {
+    if id.contains('\0') { Err(no_such_run(id)) } else { Ok(()) }
+}
+
+fn no_such_run(id: &str) -> RunsError {
+    RunsError::NoSuchRun { id: id.to_owned() }
 }

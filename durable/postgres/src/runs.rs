@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use deadpool_postgres::{Manager, Pool, Runtime};
 use serde::de::DeserializeOwned;
 use tokio::time::sleep;
-use tokio_postgres::{Config, NoTls, Row};
+use tokio_postgres::{NoTls, Row};
 use toolwright_journal::JournalError;
 use toolwright_journal::home::{ChangeListener, Drive, Entry, Fresh, MAX_RESULT_BYTES, Stored};
 use toolwright_module::error::Stage;
@@ -20,7 +20,9 @@ use toolwright_orchestrator::{
 
 use crate::error::{Result, RunsError};
 use crate::lease::{self, Lease, Left, Listener, Taken, Writer, milliseconds};
+use crate::many::check_id;
 use crate::tables;
+use crate::url;
 
 /// The length of a lease by default.
 const LEASE: Duration = Duration::from_secs(30);
@@ -91,11 +93,8 @@ impl Runs {
     ///
     /// The URL is not valid, the server cannot be reached, or the tables are of another version.
     pub async fn connect(url: &str, agent: &str) -> Result<Self> {
-        // The error of the parser is dropped, because it may contain a part of the password.
-        let mut config: Config = url.parse().map_err(|_| RunsError::Text {
-            what: "database",
-            reason: "needs a URL of the form `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with special characters percent-encoded".to_owned(),
-        })?;
+        let mut config =
+            url::config(url).map_err(|reason| RunsError::Text { what: "database URL", reason })?;
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(NETWORK_TIMEOUT);
         }
@@ -428,12 +427,7 @@ impl Runs {
             let state = stored.take_state(&id, signature)?;
             let mut state = state.ok_or_else(|| RunsError::NoSuchRun { id: id.clone() })?;
             if let Some(hash) = state.tool_set_hash().filter(|hash| *hash != tools.hash()) {
-                let sql = "SELECT tools FROM toolwright_tools WHERE hash = $1";
-                let connection = self.pool.get().await?;
-                let statement = connection.prepare_cached(sql).await?;
-                let row = connection.query_opt(&statement, &[&hash]).await?;
-                let set = row.and_then(|row| serde_json::from_str::<ToolSet>(row.get(0)).ok());
-                match set {
+                match self.stored_tools(hash).await? {
                     Some(set) => {
                         stored.check_open_calls(&id, &set, tools)?;
                         state = state.with_tool_set(set);
@@ -456,6 +450,15 @@ impl Runs {
         }
     }
 
+    /// Returns the tools with this hash. It is `None` if they cannot be read.
+    pub(crate) async fn stored_tools(&self, hash: &str) -> Result<Option<ToolSet>> {
+        let sql = "SELECT tools FROM toolwright_tools WHERE hash = $1";
+        let connection = self.pool.get().await?;
+        let statement = connection.prepare_cached(sql).await?;
+        let row = connection.query_opt(&statement, &[&hash]).await?;
+        Ok(row.and_then(|row| serde_json::from_str(row.get(0)).ok()))
+    }
+
     async fn stored(&self, id: &str, number: i64) -> Result<Stored> {
         let sql = "SELECT nth, record FROM toolwright_records WHERE run = $1 ORDER BY nth";
         let connection = self.pool.get().await?;
@@ -473,6 +476,7 @@ impl Runs {
     ///
     /// There is no such run, or its output is of another type.
     pub async fn finished<O: DeserializeOwned>(&self, id: &str) -> Result<Option<Finished<O>>> {
+        check_id(id)?;
         let sql = "SELECT nth, CASE WHEN status = 'finished' THEN record END
             FROM toolwright_runs JOIN toolwright_records ON run = number AND nth = records - 1
             WHERE agent = $1 AND id = $2";

@@ -133,6 +133,10 @@ UPDATE toolwright_runs SET worker = NULL, status = $3, error = $4,
 WHERE number = $1 AND lease = $2
 RETURNING number";
 
+/// Looks whether a run was cancelled and not driven since.
+pub(crate) const IS_CANCELLED: &str = "
+SELECT FROM toolwright_runs WHERE number = $1 AND status = 'failed' AND worker IS NULL";
+
 /// Creates the tables if they are not there, and checks their version.
 pub(crate) async fn create(pool: &Pool) -> Result<()> {
     let mut connection = pool.get().await?;

@@ -1,16 +1,21 @@
 //! Lists, decisions and deletion.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use toolwright_journal::JournalError;
+use toolwright_journal::home::Entry;
 use toolwright_module::approval::Decision;
 use toolwright_module::error::Stage;
 use toolwright_module::event::Ending;
-use toolwright_module::{Cancellation, Context, Effect, Reply};
+use toolwright_module::testing::Scripted;
+use toolwright_module::{Cancellation, Context, Effect, Reply, Request, Tool};
+use toolwright_orchestrator::perform::Record;
 use toolwright_orchestrator::{ApprovalPolicy, AwaitsApproval, ToolOrchestrator};
 use toolwright_postgres::{RunStatus, Runs, RunsError};
 
-use crate::support::{TASK, World, calls, database, until};
+use crate::support::{Look, TASK, World, calls, database, until};
 
 /// Returns an agent whose write waits for a person.
 fn asks(world: &World, effect: Effect) -> ToolOrchestrator {
@@ -78,8 +83,8 @@ async fn a_decision_lets_a_worker_go_on() {
         let finished = async || runs.finished::<String>("run").await.unwrap().is_some();
         until("the end", finished).await;
         let error = elsewhere.decide("run", waiting, Decision::Approve).await.unwrap_err();
-        let is_not_waiting = matches!(error, RunsError::Journal(JournalError::NotWaiting { .. }));
-        assert!(is_not_waiting, "{error}");
+        let is_decided = matches!(error, RunsError::Journal(JournalError::Decided { .. }));
+        assert!(is_decided, "{error}");
         cancellation.cancel();
     };
     tokio::join!(person, runs.work(&agent, 4, &cx));
@@ -96,11 +101,14 @@ async fn a_decision_can_be_replaced_until_the_run_is_driven() {
     assert_eq!(error.stage(), Stage::Approval);
     let waiting = runs.run("run").await.unwrap().waiting;
     runs.decide("run", &waiting[0], Decision::Approve).await.unwrap();
-    runs.decide("run", &waiting[0], Decision::deny("Not today.")).await.unwrap();
+    let no = Decision::deny("Not today.");
+    runs.replace_decision("Kate", "run", &waiting[0], no.clone()).await.unwrap();
     let finished = runs.drive(&agent, "run", TASK, &cx).await.unwrap();
     assert_eq!((finished.answer.as_str(), world.counts()), ("Done.", [3, 1, 0, 0]));
     let denied = serde_json::to_string(&finished.history).unwrap();
     assert!(denied.contains("Not today."), "{denied}");
+    let error = runs.replace_decision("Kate", "run", &waiting[0], no).await.unwrap_err();
+    assert!(error.to_string().contains("decided already by Kate"), "{error}");
 }
 
 #[tokio::test]
@@ -249,4 +257,116 @@ async fn a_question_that_something_else_changed_is_not_shown_and_not_decided() {
         runs.delete(&other.id).await.unwrap();
     }
     assert_eq!(world.counts()[2], 0);
+}
+
+#[tokio::test]
+async fn runs_in_a_database_have_the_functions_of_a_journal() {
+    let Some(database) = database().await else { return };
+    let (runs, world) = (database.runs().await, World::default());
+    let (agent, cx) = (asks(&world, Effect::Write), Context::default());
+    runs.drive(&agent, "run", TASK, &cx).await.unwrap_err();
+    assert_eq!(runs.tools("run").await.unwrap(), Some(agent.tool_set()));
+    let waiting = runs.run("run").await.unwrap().waiting;
+    runs.decide_as("Kate\0", "run", &waiting[0], Decision::Approve).await.unwrap();
+    // The task is enough to go on.
+    let task = runs.task("run").await.unwrap();
+    assert_eq!(runs.drive(&agent, "run", task, &cx).await.unwrap().answer, "Done.");
+    let entries = runs.entries("run").await.unwrap();
+    assert!(matches!(entries[0].1, Entry::Started(_)));
+    assert!(matches!(entries.last().unwrap().1, Entry::Finished(_)));
+    assert!(entries.is_sorted_by_key(|(at, _)| *at));
+    assert_eq!(entries.len(), runs.run("run").await.unwrap().records);
+    let by = runs.records("run").await.unwrap().into_iter().find_map(|record| match record {
+        Record::Ended { outcome, .. } => outcome.by,
+        _ => None,
+    });
+    assert_eq!(by.as_deref(), Some("Kate\u{fffd}"));
+    for id in ["another", "a\0"] {
+        let none = [
+            runs.task(id).await.err(),
+            runs.tools(id).await.err(),
+            runs.entries(id).await.err(),
+            runs.cancel(id).await.err(),
+            runs.delete(id).await.err(),
+            runs.finished::<String>(id).await.err(),
+            runs.decide("another", &waiting[0], Decision::Approve).await.err(),
+        ];
+        for error in none {
+            assert!(matches!(error, Some(RunsError::NoSuchRun { .. })), "{id:?}: {error:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn of_two_people_who_decide_at_once_the_second_hears_of_the_first() {
+    let Some(database) = database().await else { return };
+    let (runs, world) = (database.runs().await, World::default());
+    let (agent, cx) = (asks(&world, Effect::Write), Context::default());
+    runs.drive(&agent, "run", TASK, &cx).await.unwrap_err();
+    let waiting = &runs.run("run").await.unwrap().waiting[0];
+    let elsewhere = Runs::connect(&database.url, "agent").await.unwrap();
+    let both = tokio::join!(
+        runs.decide_as("Kate", "run", waiting, Decision::Approve),
+        elsewhere.decide_as("Tom", "run", waiting, Decision::deny("No.")),
+    );
+    let (first, error) = match both {
+        (Ok(()), Err(error)) => ("Kate", error),
+        (Err(error), Ok(())) => ("Tom", error),
+        both => panic!("{both:?}"),
+    };
+    let decided = matches!(
+        &error,
+        RunsError::Journal(JournalError::Decided { by: Some(by), .. }) if by == first
+    );
+    assert!(decided, "{error}");
+    runs.drive(&agent, "run", TASK, &cx).await.unwrap();
+    let error = runs.decide("run", waiting, Decision::Approve).await.unwrap_err();
+    assert!(error.to_string().contains("decided already"), "{error}");
+}
+
+#[tokio::test]
+async fn a_run_that_is_driven_elsewhere_can_be_cancelled() {
+    let Some(database) = database().await else { return };
+    let runs = database.runs().await.with_lease(Duration::from_millis(900));
+    let begun = Arc::new(Notify::new());
+    let asked = Arc::clone(&begun);
+    let model = Scripted::new(move |_: &Request| {
+        asked.notify_one();
+        Ok(calls([("a", "wait", "the hall")]))
+    });
+    let wait = toolwright_module::from_fn(async |_: Look| std::future::pending().await);
+    let wait = Tool::new(wait.with_effect(Effect::Write)).unwrap().named("wait").unwrap();
+    let agent = ToolOrchestrator::new(model, [wait]).unwrap();
+    let cx = Context::default();
+    let elsewhere = Runs::connect(&database.url, "agent").await.unwrap();
+    let cancels = async {
+        begun.notified().await;
+        // The call is under way.
+        let is_begun = async || runs.records("run").await.unwrap().len() > 1;
+        until("the call", is_begun).await;
+        elsewhere.cancel("run").await.unwrap();
+    };
+    let (driven, ()) = tokio::join!(runs.drive(&agent, "run", TASK, &cx), cancels);
+    let error = driven.unwrap_err();
+    assert_eq!(error.stage(), Stage::Cancelled, "{error:#}");
+    assert!(error.to_string().contains("was cancelled"), "{error:#}");
+    let run = runs.run("run").await.unwrap();
+    assert_eq!((run.status, run.worker.as_deref()), (RunStatus::Failed, None));
+    // It has ended, so that a second time changes nothing, and no worker takes it.
+    elsewhere.cancel("run").await.unwrap();
+    let cancellation = Cancellation::default();
+    let worker = cx.clone().with_cancellation(cancellation.clone());
+    let stops = async {
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        cancellation.cancel();
+    };
+    tokio::join!(runs.work(&agent, 2, &worker), stops);
+    assert_eq!(runs.run("run").await.unwrap(), run);
+    // Driven again, a person is asked about the call that may have taken effect.
+    let error = runs.drive(&agent, "run", TASK, &cx).await.unwrap_err();
+    assert_eq!(error.stage(), Stage::Approval, "{error:#}");
+    assert!(runs.run("run").await.unwrap().waiting[0].unknown);
+    // A run that waits is cancelled too.
+    elsewhere.cancel("run").await.unwrap();
+    assert!(runs.waiting().await.unwrap().is_empty());
 }

@@ -72,12 +72,8 @@ impl Postgres {
         T::TlsConnect: Send + Sync,
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
-        // The parse error is dropped, because it may contain a part of the password.
-        let mut config: Config = url.parse().map_err(|_| {
-            let text = "the database's URL is not valid; use the form \
-                `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with special characters \
-                percent-encoded";
-            Error::other(text).at(Stage::Setup)
+        let mut config = super::postgres_url::config(url).map_err(|fault| {
+            Error::other(format!("the database's URL {fault}")).at(Stage::Setup)
         })?;
         set_timeouts(&mut config, url);
         let pool = Pool::builder(Manager::new(config, tls))
