@@ -1,9 +1,11 @@
 //! [`Anthropic`]: the settings of a model, and the calls of [`LanguageModel`].
 
 use std::fmt;
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use serde_json::{Map, Value};
@@ -11,14 +13,14 @@ use toolwright_http::reqwest::header::HeaderName;
 use toolwright_http::reqwest::{self, Url};
 use toolwright_http::{Endpoint, RequestBody};
 use toolwright_module::model::{Capabilities, Delta, Setting, SettingSet, Settings};
-use toolwright_module::provider::{Connection, ProviderError, from_env, read_whole, stream_of};
+use toolwright_module::provider::{Connection, ProviderError, from_env, read_whole};
 use toolwright_module::{LanguageModel, Reply, Request};
 use toolwright_signature::Dialect;
 
 use crate::options::{ApiVersion, CacheTime, Thinking};
 use crate::reply::Message;
 use crate::request::{KeptForms, Options, body};
-use crate::rules::Rules;
+use crate::rules::{Rules, signs_thinking};
 use crate::stream::Pieces;
 use crate::{PROVIDER, Result};
 
@@ -104,7 +106,8 @@ impl Anthropic {
     /// server. Set the key of this server with [`with_key`](Self::with_key).
     ///
     /// What the model takes is known from its name: the form of [thinking](Self::with_thinking),
-    /// whether it has a temperature, and whether schemas can be strict.
+    /// whether it has a temperature, and whether schemas can be strict. Thinking without a signature
+    /// goes back only to other servers than Anthropic's and those of the clouds that host Claude.
     ///
     /// # Errors
     ///
@@ -114,6 +117,7 @@ impl Anthropic {
         let url = connection.endpoint().url(["messages"], &[])?;
         let model = model.into();
         let rules = Rules::of(&model);
+        let must_sign = connection.endpoint().as_url().host_str().is_some_and(signs_thinking);
         let made = Self(Arc::new(Parts {
             connection,
             url,
@@ -122,6 +126,7 @@ impl Anthropic {
             options: Options {
                 model,
                 rules,
+                must_sign,
                 structured_output: rules.strict,
                 cache_time: CacheTime::default(),
                 citations: false,
@@ -426,14 +431,15 @@ impl Anthropic {
     async fn ask(&self, request: &Request) -> Result<Reply> {
         let parts = &*self.0;
         let body = parts.body(request, false)?;
-        read(&parts.connection.whole(&parts.url, body).await?, request)
+        let read = |body: Bytes| ready(read(&body, request));
+        parts.connection.whole(&parts.url, body, read).await
     }
 
     async fn open(&self, request: &Request) -> Result<BoxStream<'static, Result<Delta>>> {
         let parts = &*self.0;
-        let response = parts.connection.events(&parts.url, parts.body(request, true)?).await?;
-        let whole = |body: &[u8]| read(body, request);
-        stream_of(response, Pieces::new(request), parts.connection.silence(), whole)
+        let body = parts.body(request, true)?;
+        let (pieces, read) = (|| Pieces::new(request), |body: &[u8]| read(body, request));
+        parts.connection.stream(&parts.url, body, pieces, read).await
     }
 }
 

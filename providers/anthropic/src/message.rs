@@ -57,8 +57,13 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Writes a message. With `citations`, the model cites the documents.
-    pub(crate) fn of(message: &Message, citations: bool) -> serde_json::Result<Self> {
+    /// Writes a message. With `citations`, the model cites the documents. With `must_sign`, the
+    /// server is one of those that sign all thinking.
+    pub(crate) fn of(
+        message: &Message,
+        citations: bool,
+        must_sign: bool,
+    ) -> serde_json::Result<Self> {
         let mut written = Self::new(Role::User);
         match message {
             Message::System { text } => {
@@ -74,7 +79,14 @@ impl Written {
                 written.role = Role::Assistant;
                 for (index, part) in parts.iter().enumerate() {
                     let before = written.blocks.len();
-                    written.reply_part(part)?;
+                    match part {
+                        ReplyPart::Reasoning(reasoning) => {
+                            if may_go_back(reasoning, &parts[index + 1..], must_sign) {
+                                written.push(&reasoning.opaque)?;
+                            }
+                        }
+                        part => written.reply_part(part)?,
+                    }
                     if written.blocks.len() > before {
                         written.last_part = index;
                     }
@@ -152,9 +164,6 @@ impl Written {
                 self.add(&block.end()?);
                 Ok(())
             }
-            ReplyPart::Reasoning(reasoning) if may_go_back(reasoning) => {
-                self.push(&reasoning.opaque)
-            }
             ReplyPart::Call(call) => self.call(call),
             ReplyPart::Other(other) => {
                 let Some(value) = other.of(PROVIDER) else { return Ok(()) };
@@ -164,8 +173,6 @@ impl Written {
                 // Without a type it is not a block.
                 if value["type"].is_string() { self.push(value) } else { Ok(()) }
             }
-            // Reasoning of another provider, or without its signature because it was cut off.
-            ReplyPart::Reasoning(_) => Ok(()),
             _ => Err(unknown("part of a reply")),
         }
     }
@@ -233,13 +240,20 @@ fn is_blank(part: &Part) -> bool {
     matches!(part, Part::Text(text) if text.trim().is_empty())
 }
 
-/// Whether reasoning is of this provider and complete. The API refuses thinking without a
-/// signature.
-fn may_go_back(reasoning: &Reasoning) -> bool {
+/// Whether reasoning is of this provider and complete. `rest` are the parts after it.
+///
+/// Anthropic refuses thinking without a signature. Other servers with this API, such as those of
+/// DeepSeek and Kimi, do not sign, and refuse a call whose thinking is missing. There, thinking is
+/// complete if something follows it; otherwise the reply was cut off in it.
+fn may_go_back(reasoning: &Reasoning, rest: &[ReplyPart], must_sign: bool) -> bool {
     let signed = |value: &Value| value.as_str().is_some_and(|signature| !signature.is_empty());
+    let is_followed =
+        || rest.iter().any(|part| matches!(part, ReplyPart::Text(_) | ReplyPart::Call(_)));
     reasoning.provider == PROVIDER
         && reasoning.opaque.is_object()
-        && (reasoning.opaque["type"] != "thinking" || signed(&reasoning.opaque["signature"]))
+        && (reasoning.opaque["type"] != "thinking"
+            || signed(&reasoning.opaque["signature"])
+            || !must_sign && is_followed())
 }
 
 #[derive(Serialize)]

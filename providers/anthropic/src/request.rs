@@ -27,6 +27,8 @@ const LEAST_BUDGET: u64 = 1024;
 pub(crate) struct Options {
     pub(crate) model: String,
     pub(crate) rules: Rules,
+    /// Whether the server signs all thinking.
+    pub(crate) must_sign: bool,
     pub(crate) structured_output: bool,
     pub(crate) cache_time: CacheTime,
     pub(crate) citations: bool,
@@ -196,8 +198,10 @@ impl Written {
 impl Options {
     /// Returns the messages of a request, each written once.
     fn messages(&self, request: &Request) -> Result<Vec<Arc<Written>>> {
-        let write =
-            |message: &Message| Written::of(message, self.citations).map(Arc::new).map_err(unsent);
+        let write = |message: &Message| {
+            let written = Written::of(message, self.citations, self.must_sign);
+            written.map(Arc::new).map_err(unsent)
+        };
         let mut written = Vec::with_capacity(request.messages.len());
         for message in &request.messages {
             written.push(self.kept.messages.get_or_make(message, write)?);

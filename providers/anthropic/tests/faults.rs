@@ -71,7 +71,8 @@ async fn an_error_in_a_stream_has_the_usage_so_far() {
         include_str!("streams/error_in_the_midst.sse"),
     ] {
         let server = Server::answering([Answer::events(body, 64)]).await;
-        let (_, reply) = streamed(&server.model("claude-test"), hi()).await;
+        let model = server.model("claude-test").with_retries(0);
+        let (_, reply) = streamed(&model, hi()).await;
         let error = reply.unwrap_err();
         assert!(error.is_retryable(), "{error:?}");
         assert_eq!(error.usage().input_tokens, 30);

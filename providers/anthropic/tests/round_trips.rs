@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use toolwright_anthropic::Anthropic;
 use toolwright_module::message::ToolResult;
-use toolwright_module::{LanguageModel, Message};
+use toolwright_module::{LanguageModel, Message, Request};
 
 use crate::common::{Answer, Server, events, hi, ok, streamed};
 
@@ -144,5 +145,44 @@ async fn generated_replies_come_back_whole_and_streamed() {
         model.generate(&request).await.unwrap();
         let sent = &server.seen()[3 * seed + 2].body["messages"][1]["content"];
         assert_eq!(sent, &Value::Array(content), "seed {seed}");
+    }
+}
+
+/// Servers of other vendors do not sign, and refuse a call whose thinking is missing.
+#[tokio::test]
+async fn thinking_without_a_signature_goes_back_to_servers_that_do_not_sign() {
+    let call = json!({"type": "tool_use", "id": "a", "name": "look", "input": {}});
+    for thinking in [
+        json!({"type": "thinking", "thinking": "Hm."}),
+        json!({"type": "thinking", "thinking": "Hm.", "signature": ""}),
+    ] {
+        let followed = json!({"content": [thinking, call], "stop_reason": "tool_use"});
+        let cut_off = json!({"content": [thinking], "stop_reason": "max_tokens"});
+        for (base_url, body, goes_back) in [
+            ("http://api.deepseek.com/anthropic/v1", &followed, true),
+            ("http://api.moonshot.ai/anthropic/v1", &followed, true),
+            ("http://models.example.com/v1", &followed, true),
+            // It is not complete.
+            ("http://api.deepseek.com/anthropic/v1", &cut_off, false),
+            ("http://api.anthropic.com/v1", &followed, false),
+            ("http://bedrock-runtime.us-east-1.amazonaws.com/v1", &followed, false),
+        ] {
+            // The rules are those of the host, so the host is a proxy's here.
+            let server = Server::answering([Answer::json(body.to_string()), ok()]).await;
+            let proxy = server.url.replace("/v1", "");
+            let proxy = toolwright_anthropic::reqwest::Proxy::http(proxy).unwrap();
+            let http = toolwright_anthropic::reqwest::Client::builder().proxy(proxy);
+            let model = Anthropic::at(base_url, "any").unwrap().with_http(http.build().unwrap());
+            let reply = model.generate(&hi()).await.unwrap();
+            let results: Vec<_> =
+                reply.tool_calls().map(|call| ToolResult::new(call, "ok")).collect();
+            let mut messages =
+                vec![Message::user("Hi!"), Arc::new(Message::Assistant { parts: reply.parts })];
+            messages.extend(results.into_iter().map(|result| Arc::new(Message::Tool(result))));
+            messages.push(Message::user("And?"));
+            model.generate(&Request::new(messages)).await.unwrap();
+            let sent = server.seen()[1].body["messages"].to_string();
+            assert_eq!(sent.contains(r#""thinking":"Hm.""#), goes_back, "{base_url}: {sent}");
+        }
     }
 }
