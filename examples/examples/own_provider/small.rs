@@ -1,5 +1,6 @@
 //! A provider for a made-up API, in one file. The page `docs/writing-a-provider.md` explains it.
 
+use std::future::ready;
 use std::sync::Arc;
 
 use futures_util::{StreamExt, TryFutureExt, TryStreamExt};
@@ -7,8 +8,7 @@ use serde_json::{Value, json};
 use toolwright_module::message::Part;
 use toolwright_module::model::{BoxFuture, BoxStream, Capabilities, Delta, Finish, Usage};
 use toolwright_module::provider::{
-    Connection, Decoder, Deltas, JsonBody, Kept, ProviderError, ReplyParts, portable_id,
-    read_whole, stream_of,
+    Connection, Decoder, Deltas, JsonBody, Kept, ProviderError, ReplyParts, portable_id, read_whole,
 };
 use toolwright_module::{Dialect, LanguageModel, Message, Reply, Request, Result, ToolCall};
 
@@ -30,7 +30,8 @@ impl LanguageModel for Small {
     fn generate<'a>(&'a self, it: &'a Request) -> BoxFuture<'a, Result<Reply>> {
         let reply = async move {
             let url = self.connection.endpoint().url(["chat"], &[])?;
-            read(&self.connection.whole(&url, self.body(it, false)?).await?)
+            let body = self.body(it, false)?;
+            self.connection.whole(&url, body, |body| ready(read(&body))).await
         };
         Box::pin(reply.map_err(|error| self.connection.public(error)))
     }
@@ -38,8 +39,7 @@ impl LanguageModel for Small {
     fn stream<'a>(&'a self, it: Request) -> BoxStream<'a, Result<Delta>> {
         let deltas = async move {
             let url = self.connection.endpoint().url(["chat"], &[])?;
-            let response = self.connection.events(&url, self.body(&it, true)?).await?;
-            stream_of(response, Pieces::default(), self.connection.silence(), read)
+            self.connection.stream(&url, self.body(&it, true)?, Pieces::default, read).await
         };
         deltas.try_flatten_stream().map_err(|error| self.connection.public(error)).boxed()
     }

@@ -1,19 +1,22 @@
 //! [`Connection`]: the HTTP settings of a model, and its requests.
 
 use std::env::{self, VarError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use serde::Deserialize;
 use serde::de::Error as _;
 use toolwright_http::reqwest::{self, Url, header::HeaderName};
 use toolwright_http::{
     Client, Deadline, Endpoint, HttpError, HttpLimits, HttpRequest, HttpResponse, RequestBody,
-    RetryPolicy, Streamed,
+    RetryPolicy,
 };
 
 use super::error::{ProviderError, Result};
-use crate::model::Reply;
+use super::streaming::{Decoder, stream_of};
+use crate::model::{Delta, Reply, Usage};
 
 /// Default total time of an answer. It is enough for a long answer of a slow server, and it
 /// ends a response that never ends.
@@ -22,9 +25,9 @@ const MAX_TIME: Duration = Duration::from_secs(1800);
 /// The connection of a model to its server: address, key, retries and limits.
 ///
 /// A request is retried up to two times by default, if no answer has begun: after a failed
-/// connection, and after 408, 409, 429 and 5xx. The pause is the server's `retry-after`, or about
-/// 0.5 and 1 second. There is no retry if waiting does not help, such as for an account without
-/// credit. It needs the tokio runtime.
+/// connection, after 408, 409, 429 and 5xx, and after the same errors in a reply that began with a
+/// success. The pause is the server's `retry-after`, or about 0.5 and 1 second. There is no retry if
+/// waiting does not help, such as for an account without credit. It needs the tokio runtime.
 ///
 /// ```
 /// use toolwright_module::provider::Connection;
@@ -153,34 +156,93 @@ impl Connection {
         self.max_time
     }
 
-    /// Sends a body as JSON and returns the body of the response.
+    /// Sends a body as JSON, and returns the reply that `read` makes of the response's body.
+    ///
+    /// The request is also retried after an error that the server reported with a success
+    /// ([`ProviderError::Reported`]), if that may pass. The usage that the server counted for failed
+    /// replies is part of the reply's.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Status`] if the status is not a success, and those of the connection.
-    pub async fn whole(&self, url: &Url, body: impl Into<RequestBody>) -> Result<Bytes> {
+    /// [`ProviderError::Status`] if the status is not a success, and those of the connection and of
+    /// `read`.
+    pub async fn whole<F: Future<Output = Result<Reply>>>(
+        &self,
+        url: &Url,
+        body: impl Into<RequestBody>,
+        read: impl Fn(Bytes) -> F,
+    ) -> Result<Reply> {
+        let request = HttpRequest::post_json(url.clone(), body);
         let deadline = Deadline::after(self.max_time);
-        Ok(self.post(url, body.into(), deadline).await?.text().await?)
+        let attempt = || async {
+            let body = self.send(&request, deadline).await?.text().await?;
+            read(body).await
+        };
+        let (reply, spent) = self.retried(deadline, attempt).await?;
+        Ok(spent.add_to(reply))
     }
 
-    /// Sends a body as JSON and returns the events of the response, or its body if the server does
-    /// not stream.
+    /// Sends a body as JSON, and returns the deltas of the response. The last one is
+    /// [`Delta::Done`] or an error.
+    ///
+    /// `decoder` makes the decoder of one response, and `read` reads the body of a server that does
+    /// not stream. The request is also retried after an error that the server reported before any
+    /// content, as [`whole`](Self::whole) does.
     ///
     /// # Errors
     ///
     /// The errors of [`whole`](Self::whole).
-    pub async fn events(&self, url: &Url, body: impl Into<RequestBody>) -> Result<Streamed> {
+    pub async fn stream<D: Decoder>(
+        &self,
+        url: &Url,
+        body: impl Into<RequestBody>,
+        decoder: impl Fn() -> D,
+        read: impl Fn(&[u8]) -> Result<Reply>,
+    ) -> Result<BoxStream<'static, Result<Delta>>> {
+        let request = HttpRequest::post_json(url.clone(), body);
         let deadline = Deadline::after(self.max_time);
-        Ok(self.post(url, body.into(), deadline).await?.events().await?)
+        let attempt = || async {
+            let response = self.send(&request, deadline).await?.events().await?;
+            let mut deltas = stream_of(response, decoder(), self.silence(), &read)?;
+            // Nothing has been shown before the first delta, so that an error is like a status.
+            let first = deltas.next().await.transpose()?;
+            Ok((first, deltas))
+        };
+        let ((first, rest), spent) = self.retried(deadline, attempt).await?;
+        let deltas = stream::iter(first.map(Ok)).chain(rest);
+        Ok(match spent.is_none() {
+            true => deltas.boxed(),
+            false => deltas
+                .map_ok(move |delta| match delta {
+                    Delta::Done(reply) => Delta::Done(Box::new(spent.add_to(*reply))),
+                    delta => delta,
+                })
+                .boxed(),
+        })
     }
 
-    /// Sends a request, with retries, and returns the response if it is a success.
-    async fn post(&self, url: &Url, body: RequestBody, deadline: Deadline) -> Result<HttpResponse> {
-        let request = HttpRequest::post_json(url.clone(), body);
-        let attempt = || async {
-            Ok::<_, ProviderError>(self.client.send(&request, deadline).await?.or_refusal().await?)
+    /// Makes one attempt of a request.
+    async fn send(&self, request: &HttpRequest, deadline: Deadline) -> Result<HttpResponse> {
+        Ok(self.client.send(request, deadline).await?.or_refusal().await?)
+    }
+
+    /// Runs an attempt with retries. Returns also what the failed ones have spent.
+    async fn retried<T, F: Future<Output = Result<T>>>(
+        &self,
+        deadline: Deadline,
+        mut attempt: impl FnMut() -> F,
+    ) -> Result<(T, Spent)> {
+        let spent = Mutex::new(Spent::default());
+        let taken = |error: &ProviderError| {
+            spent.lock().unwrap_or_else(PoisonError::into_inner).add(error);
+            error.retry()
         };
-        self.retry.run(deadline, attempt, ProviderError::retry).await
+        let result = self.retry.run(deadline, &mut attempt, taken).await;
+        let spent = spent.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match result {
+            Ok(value) => Ok((value, spent)),
+            Err(error) => Err(spent.set_in(error)),
+        }
     }
 
     /// Gets the body of a resource, such as a background reply.
@@ -190,9 +252,7 @@ impl Connection {
     /// The errors of [`whole`](Self::whole).
     pub async fn get(&self, url: &Url) -> Result<Bytes> {
         let (request, deadline) = (HttpRequest::get(url.clone()), Deadline::after(self.max_time));
-        let attempt = || async {
-            Ok::<_, ProviderError>(self.client.send(&request, deadline).await?.or_refusal().await?)
-        };
+        let attempt = || self.send(&request, deadline);
         Ok(self.retry.run(deadline, attempt, ProviderError::retry).await?.text().await?)
     }
 
@@ -200,6 +260,39 @@ impl Connection {
     #[must_use]
     pub fn public(&self, error: ProviderError) -> crate::Error {
         error.redacted(self.endpoint()).into_module()
+    }
+}
+
+/// The usage of replies that failed, as far as the server counted it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Spent(Option<Usage>);
+
+impl Spent {
+    fn is_none(self) -> bool {
+        self.0.is_none()
+    }
+
+    fn add(&mut self, error: &ProviderError) {
+        if let Some(usage) = error.usage().filter(|usage| !usage.incomplete) {
+            self.0 = Some(self.0.map_or(usage, |spent| spent + usage));
+        }
+    }
+
+    fn add_to(self, mut reply: Reply) -> Reply {
+        if let Some(spent) = self.0 {
+            reply.usage += spent;
+        }
+        reply
+    }
+
+    /// Sets the usage of the last error, which is part of the sum.
+    fn set_in(self, mut error: ProviderError) -> ProviderError {
+        if let (Some(spent), Some(usage)) = (self.0, error.usage_mut())
+            && !usage.incomplete
+        {
+            *usage = spent;
+        }
+        error
     }
 }
 

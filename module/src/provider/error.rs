@@ -11,7 +11,7 @@ use crate::provider::NamelessCall;
 use crate::provider::lenient::is_set;
 use crate::provider::retry_info::retry_info;
 use serde::de::Error as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 use toolwright_http::{
     Endpoint, ErrorKind, Redactor, Refusal, Retry, UrlFault, is_retryable_status, with_causes,
 };
@@ -272,7 +272,36 @@ impl ProviderError {
             Self::Status { retry_after, .. } if self.is_retryable() => {
                 retry_after.map_or(Retry::Backoff, Retry::After)
             }
+            // `Connection` asks only if nothing of the answer was shown.
+            Self::Reported { raw, .. } if self.is_retryable() => {
+                let asked = serde_json::from_str(raw).ok().and_then(|error: Value| {
+                    retry_info(&error).or_else(|| retry_info(&json!({"error": error})))
+                });
+                asked.map_or(Retry::Backoff, Retry::After)
+            }
             _ => Retry::Never,
+        }
+    }
+
+    /// Returns the usage that the server counted for a reply that failed.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        match self {
+            Self::Reported { usage, .. }
+            | Self::Empty { usage }
+            | Self::Unclear { usage, .. }
+            | Self::Unfinished { usage, .. } => Some(*usage),
+            _ => None,
+        }
+    }
+
+    /// Returns the place of that usage.
+    pub(super) fn usage_mut(&mut self) -> Option<&mut Usage> {
+        match self {
+            Self::Reported { usage, .. }
+            | Self::Empty { usage }
+            | Self::Unclear { usage, .. }
+            | Self::Unfinished { usage, .. } => Some(usage),
+            _ => None,
         }
     }
 
@@ -321,13 +350,9 @@ impl ProviderError {
     pub(super) fn into_module(self) -> crate::Error {
         let usage = match &self {
             // If the server does not report usage, the caller estimates it.
-            Self::Reported { usage, .. }
-            | Self::Empty { usage }
-            | Self::Unclear { usage, .. }
-            | Self::Unfinished { usage, .. } => Some(*usage).filter(|usage| !usage.incomplete),
             // The request was not sent, so the usage is zero.
             Self::Connect { .. } => Some(Usage::default()),
-            _ => None,
+            error => error.usage().filter(|usage| !usage.incomplete),
         };
         let (stage, retryable) = (self.stage(), self.is_retryable());
         let wait = match &self {
@@ -493,10 +518,14 @@ impl ErrorBody {
         }
         let field = |name| error.get(name).and_then(text);
         // A number usually repeats the status, so a word is preferred.
-        let number = || error.get("code").filter(|code| code.is_number());
+        let number = || {
+            let named = ["code", "status", "status_code"].into_iter();
+            named.filter_map(|name| error.get(name)).find(|code| code.is_number())
+        };
         Self {
             code: field("code")
                 .or_else(|| field("type"))
+                .or_else(|| field("status"))
                 .or_else(|| number().map(Value::to_string)),
             message: message_of(error),
         }
@@ -527,32 +556,51 @@ fn no_credit(code: Option<&str>) -> bool {
     code == Some("insufficient_quota")
 }
 
-/// Returns whether an error with this code may pass without a change.
+/// Returns whether an error with this code may pass without a change: a status, or a server's word
+/// for one.
 fn passes(code: &str) -> bool {
+    if let Ok(status) = code.parse() {
+        return is_retryable_status(status);
+    }
     matches!(
-        code,
+        &*code.to_ascii_lowercase(),
         "server_error"
             | "api_error"
+            | "internal"
             | "internal_error"
             | "internal_server_error"
+            | "bad_gateway"
+            | "gateway_timeout"
             | "overloaded"
             | "overloaded_error"
+            | "engine_overloaded_error"
+            | "server_overloaded"
+            | "service_unavailable"
+            | "service_unavailable_error"
+            | "unavailable"
+            | "unavailable_error"
+            | "rate_limit"
             | "rate_limit_error"
             | "rate_limit_exceeded"
+            | "rate_limit_reached_error"
+            | "resource_exhausted"
+            | "too_many_requests"
+            | "deadline_exceeded"
+            | "request_timeout"
             | "timeout"
             | "timeout_error"
-            | "unavailable_error"
-            | "429"
-    ) || matches!(code.parse(), Ok(500..=599_u16))
+    )
 }
 
 /// Returns whether the server may have refused the request because it had no key.
 fn asks_for_key(status: u16, message: &str) -> bool {
     let message = message.to_lowercase();
-    let names = ["api key", "api_key", "apikey", "api-key", "token", "auth", "credential"];
+    // Not `token`, which is also the unit of a text's length.
+    let names = ["api key", "api_key", "apikey", "api-key", "bearer", "access token", "auth token"];
+    let words = ["authentication", "authorization", "unauthorized", "credential"];
     match status {
-        401 => true,
-        400 | 403 | 407 => names.iter().any(|name| message.contains(name)),
+        401 | 403 => true,
+        400 => names.iter().chain(&words).any(|name| message.contains(name)),
         _ => false,
     }
 }

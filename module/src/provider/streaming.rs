@@ -278,7 +278,7 @@ struct State<D: Decoder> {
 /// # Errors
 ///
 /// The errors of `whole`.
-pub fn stream_of<D: Decoder>(
+pub(super) fn stream_of<D: Decoder>(
     response: Streamed,
     decoder: D,
     silence: Duration,

@@ -1,9 +1,11 @@
 //! [`Gemini`]: the settings of a model, and the calls of [`LanguageModel`].
 
 use std::fmt;
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use serde_json::Value;
@@ -11,7 +13,7 @@ use toolwright_http::reqwest::header::HeaderName;
 use toolwright_http::reqwest::{self, Url};
 use toolwright_http::{Endpoint, RequestBody};
 use toolwright_module::model::{Capabilities, Delta, Setting, SettingSet, Settings};
-use toolwright_module::provider::{Connection, ProviderError, from_env, read_whole, stream_of};
+use toolwright_module::provider::{Connection, ProviderError, from_env, read_whole};
 use toolwright_module::{LanguageModel, Reply, Request};
 use toolwright_signature::Dialect;
 
@@ -541,15 +543,16 @@ impl Gemini {
         let parts = &*self.0;
         let [url, _] = &parts.urls;
         let body = parts.body(request, false)?;
-        read(&parts.connection.whole(url, body).await?, request)
+        let read = |body: Bytes| ready(read(&body, request));
+        parts.connection.whole(url, body, read).await
     }
 
     async fn open(&self, request: &Request) -> Result<BoxStream<'static, Result<Delta>>> {
         let parts = &*self.0;
         let [_, url] = &parts.urls;
-        let response = parts.connection.events(url, parts.body(request, true)?).await?;
-        let whole = |body: &[u8]| read(body, request);
-        stream_of(response, Chunks::new(request), parts.connection.silence(), whole)
+        let body = parts.body(request, true)?;
+        let (chunks, read) = (|| Chunks::new(request), |body: &[u8]| read(body, request));
+        parts.connection.stream(url, body, chunks, read).await
     }
 
     /// Converts an error for the caller.
