@@ -36,7 +36,7 @@ fn the_file_has_defaults_and_the_command_line_wins() {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let asked = server.asked();
     assert_eq!(asked[0]["tools"].as_array().unwrap().len(), 8);
-    assert_eq!(asked[0]["max_completion_tokens"], 77);
+    assert_eq!(asked[0]["max_tokens"], 77);
     assert!(asked[0]["messages"].to_string().contains("Be brief."));
     assert_eq!(asked[1]["tools"].as_array().unwrap().len(), 9);
     assert!(asked[1]["messages"].to_string().contains("Be kind."));

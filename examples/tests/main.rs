@@ -38,6 +38,7 @@ mod layers;
 mod lower;
 #[cfg(target_os = "linux")]
 mod mcp_servers;
+mod message_order;
 mod programs;
 mod publishing;
 mod reading;

@@ -64,8 +64,8 @@ fn each_recorded_reply_is_answered_by_a_line() {
 {"id": "3", "model": "m", "stream": false}
 "#;
     assert_snapshot!(answers("openai-chat", &url, lines), @r#"
-    {"text":"Well.","reasoning":"","calls":[{"id":"a","name":"look","arguments":"{}"}],"usage":{"input":3,"output":4,"cached":0,"cache_write":0,"reasoning":0,"incomplete":false},"finish":"stop","next":{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"Well.","tool_calls":[{"id":"a","type":"function","function":{"name":"look","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"ok"}],"max_completion_tokens":4096},"id":"1"}
-    {"text":"ok","reasoning":"","calls":[],"usage":{"input":0,"output":0,"cached":0,"cache_write":0,"reasoning":0,"incomplete":true},"finish":"stop","next":{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"ok"},{"role":"user","content":"go on"}],"max_completion_tokens":4096},"id":"2"}
+    {"text":"Well.","reasoning":"","calls":[{"id":"a","name":"look","arguments":"{}"}],"usage":{"input":3,"output":4,"cached":0,"cache_write":0,"reasoning":0,"incomplete":false},"finish":"stop","next":{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"Well.","tool_calls":[{"id":"a","type":"function","function":{"name":"look","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"ok"}],"max_tokens":4096},"id":"1"}
+    {"text":"ok","reasoning":"","calls":[],"usage":{"input":0,"output":0,"cached":0,"cache_write":0,"reasoning":0,"incomplete":true},"finish":"stop","next":{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"ok"},{"role":"user","content":"go on"}],"max_tokens":4096},"id":"2"}
     {"error":{"stage":"provider","text":"the server refused the request (400: No.); change the request as the message says"},"id":"3"}
     "#);
     let url = serve(vec![(

@@ -97,7 +97,7 @@ fn read(is_chat: bool, bytes: &[u8], chance: &mut Chance) -> Read {
         read_with(
             responses::Pieces::new(responses::RequestInfo::of(
                 &asked(),
-                &"openai-responses".into(),
+                &crate::rules::Rules::of_model("m"),
             )),
             chunks,
         )

@@ -1,6 +1,7 @@
 //! [`OpenAi`]: the settings of a model, and the calls of [`LanguageModel`].
 
 use std::fmt;
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,9 +16,7 @@ use toolwright_http::{Endpoint, RequestBody};
 #[cfg(feature = "async-openai")]
 use toolwright_http::{ErrorKind, HttpError, UrlFault};
 use toolwright_module::model::{Capabilities, Delta, Setting, SettingSet, Settings};
-use toolwright_module::provider::{
-    Connection, ProviderError, deltas_of, from_env, read_whole, stream_of,
-};
+use toolwright_module::provider::{Connection, ProviderError, deltas_of, from_env, read_whole};
 use toolwright_module::{LanguageModel, Reply, Request};
 use toolwright_signature::Dialect;
 
@@ -61,8 +60,8 @@ const PROJECT: HeaderName = HeaderName::from_static("openai-project");
 /// ```
 ///
 /// Cloning costs one reference count and shares the connections. A request is retried up to
-/// two times by default, if no answer has begun: after a failed connection, and after 408, 409,
-/// 429 and 5xx. The pause is the server's `retry-after`, or about 0.5 and 1 second. There is no
+/// two times by default, if no answer has begun: after a failed connection, after 408, 409, 429
+/// and 5xx, and after such an error in a reply of status 200. The pause is the server's `retry-after`, or about 0.5 and 1 second. There is no
 /// retry if waiting does not help, such as for an account without credit.
 ///
 /// It needs the tokio runtime.
@@ -128,6 +127,17 @@ impl OpenAi {
     ///
     /// Environment variables are not used, because a key for OpenAI must not go to another
     /// server. Set the key of this server with [`with_key`](Self::with_key).
+    ///
+    /// The host of a service in [`Service::ALL`] has the rules of that service. A server at any
+    /// other address gets what every compatible server accepts in Chat Completions:
+    ///
+    /// - The maximum of tokens is `max_tokens`. Only a model with the name of one of OpenAI's
+    ///   reasoning models gets `max_completion_tokens`, because these refuse `max_tokens`.
+    /// - The roles alternate, as the chat templates of many models require. Neighbours of one role
+    ///   are one message, and system messages are the first one. The text "I have read the results."
+    ///   of the model stands between results and a message of the user, and "Begin." of the user
+    ///   before a conversation that the model begins. A message of the model without text and calls
+    ///   is left out.
     ///
     /// # Errors
     ///
@@ -573,25 +583,29 @@ impl OpenAi {
             return Box::pin(self.ask_with_state(request)).await;
         }
         let body = parts.prepare(request, false, false)?.body;
-        parts.read(&parts.connection.whole(parts.url(), body).await?, request, None)
+        let read = |body: Bytes| ready(parts.read(&body, request, None));
+        parts.connection.whole(parts.url(), body, read).await
     }
 
     /// Asks a server that keeps the conversation or replies in the background.
     async fn ask_with_state(&self, request: &Request) -> Result<Reply> {
         let parts = &*self.0;
-        let began = Instant::now();
-        let mut sent = parts.prepare(request, false, parts.server_state)?;
-        let send = |body| parts.connection.whole(parts.url(), body);
-        let mut reply = send(sent.body.clone()).await;
-        if sent.is_rest && reply.as_ref().is_err_and(is_forgotten) {
-            sent = parts.prepare(request, false, false)?;
-            reply = send(sent.body.clone()).await;
+        let send = |sent: Prepared| async move {
+            let read = |body| async {
+                let began = Instant::now();
+                let body = if parts.background { parts.finished(body, began).await? } else { body };
+                parts.read(&body, request, sent.history.clone())
+            };
+            parts.connection.whole(parts.url(), sent.body, read).await
+        };
+        let sent = parts.prepare(request, false, parts.server_state)?;
+        let is_rest = sent.is_rest;
+        match send(sent).await {
+            Err(error) if is_rest && is_forgotten(&error) => {
+                send(parts.prepare(request, false, false)?).await
+            }
+            reply => reply,
         }
-        let mut reply = reply?;
-        if parts.background {
-            reply = parts.finished(reply, began).await?;
-        }
-        parts.read(&reply, request, sent.history)
     }
 
     async fn open(&self, request: &Request) -> Result<BoxStream<'static, Result<Delta>>> {
@@ -600,23 +614,13 @@ impl OpenAi {
             let deltas = deltas_of(self.ask(request).await?);
             return Ok(stream::iter(deltas.into_iter().map(Ok)).boxed());
         }
-        let mut sent = parts.prepare(request, true, parts.server_state)?;
-        let send = |body| parts.connection.events(parts.url(), body);
-        let mut response = send(sent.body.clone()).await;
-        if sent.is_rest && response.as_ref().is_err_and(is_forgotten) {
-            sent = parts.prepare(request, true, false)?;
-            response = send(sent.body.clone()).await;
-        }
-        let (response, silence) = (response?, parts.connection.silence());
-        let [chat, responses] = &parts.rules.origins;
-        let history = sent.history.clone();
-        let whole = |body: &[u8]| parts.read(body, request, sent.history);
-        match parts.api {
-            Api::Chat => stream_of(response, chat::Pieces::new(request, chat), silence, whole),
-            Api::Responses => {
-                let info = RequestInfo::of(request, responses).with_history(history);
-                stream_of(response, responses::Pieces::new(info), silence, whole)
+        let sent = parts.prepare(request, true, parts.server_state)?;
+        let is_rest = sent.is_rest;
+        match parts.stream(request, sent).await {
+            Err(error) if is_rest && is_forgotten(&error) => {
+                parts.stream(request, parts.prepare(request, true, false)?).await
             }
+            deltas => deltas,
         }
     }
 
@@ -654,6 +658,26 @@ impl Parts {
         Ok(Prepared { body, history, is_rest: id.is_some() })
     }
 
+    async fn stream(
+        &self,
+        request: &Request,
+        Prepared { body, history, .. }: Prepared,
+    ) -> Result<BoxStream<'static, Result<Delta>>> {
+        let (connection, url) = (&self.connection, self.url());
+        let read = |body: &[u8]| self.read(body, request, history.clone());
+        match self.api {
+            Api::Chat => {
+                let pieces = || chat::Pieces::new(request, &self.rules.origins[0]);
+                connection.stream(url, body, pieces, read).await
+            }
+            Api::Responses => {
+                let info = RequestInfo::of(request, &self.rules).with_history(history.clone());
+                let pieces = || responses::Pieces::new(info.clone());
+                connection.stream(url, body, pieces, read).await
+            }
+        }
+    }
+
     /// Waits for the end of a background reply.
     async fn finished(&self, mut body: Bytes, began: Instant) -> Result<Bytes> {
         const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -684,13 +708,13 @@ impl Parts {
 
     /// Reads a whole reply.
     fn read(&self, body: &[u8], request: &Request, history: Option<History>) -> Result<Reply> {
-        let [chat, responses] = &self.rules.origins;
+        let chat = &self.rules.origins[0];
         match self.api {
             Api::Chat => {
                 read_whole(body, |reply: chat::Completion<'_>| reply.into_reply(request, chat))
             }
             Api::Responses => {
-                let info = RequestInfo::of(request, responses).with_history(history);
+                let info = RequestInfo::of(request, &self.rules).with_history(history);
                 read_whole(body, |reply: responses::Response| reply.into_reply(&info))
             }
         }

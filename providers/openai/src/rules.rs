@@ -15,6 +15,11 @@ pub(crate) enum Quirk {
     NoStructuredOutput,
     /// The maximum of tokens is `max_tokens`.
     MaxTokens,
+    /// Messages may have any order of roles. Others refuse some orders, because the chat templates
+    /// of their models do.
+    AnyOrder,
+    /// Items of Responses go back without their ids.
+    NoItemIds,
     /// `stream_options` is refused, or the usage is sent without it.
     NoStreamOptions,
     /// Each message of the model must have `reasoning_content`, even if that is empty.
@@ -44,6 +49,10 @@ pub(crate) struct Rules {
     pub(crate) ids: Ids,
     /// The name of the maximum of tokens in Chat Completions.
     pub(crate) max_tokens: &'static str,
+    /// Whether messages of Chat Completions go out in the order that every server accepts.
+    pub(crate) has_strict_order: bool,
+    /// Whether the items after an item of reasoning go back with their ids.
+    pub(crate) has_item_ids: bool,
     pub(crate) has_stream_options: bool,
     pub(crate) has_structured_output: bool,
     pub(crate) key_header: Option<&'static str>,
@@ -93,17 +102,24 @@ impl Rules {
 
     /// Returns the rules of a server that is not in the list of services. The model's name says
     /// what the model needs.
+    ///
+    /// The maximum of tokens is `max_tokens`: every compatible server reads it, and some ignore or
+    /// refuse `max_completion_tokens`. OpenAI's reasoning models refuse `max_tokens`, also behind a
+    /// gateway.
     pub(crate) fn of_model(model: &str) -> Self {
+        use Quirk::{AnyIds, MaxTokens, NeedsReasoning, NineIds};
         let name = model.to_ascii_lowercase();
         let is = |families: &[&str]| families.iter().any(|family| name.contains(family));
         if is(&["deepseek"]) {
-            Self::new("", &[Quirk::NeedsReasoning])
+            Self::new("", &[MaxTokens, NeedsReasoning])
         } else if is(&["kimi"]) {
-            Self::new("", &[Quirk::NeedsReasoning, Quirk::AnyIds])
+            Self::new("", &[MaxTokens, NeedsReasoning, AnyIds])
         } else if is(&["mistral", "ministral", "magistral", "codestral", "devstral"]) {
-            Self::new("", &[Quirk::NineIds])
-        } else {
+            Self::new("", &[MaxTokens, NineIds])
+        } else if is_reasoning_model_of_openai(&name) {
             Self::new("", &[])
+        } else {
+            Self::new("", &[MaxTokens])
         }
     }
 
@@ -124,6 +140,8 @@ impl Rules {
                 // Reasoning models of OpenAI reject the older `max_tokens`.
                 false => "max_completion_tokens",
             },
+            has_strict_order: !has(Quirk::AnyOrder),
+            has_item_ids: !has(Quirk::NoItemIds),
             has_stream_options: !has(Quirk::NoStreamOptions),
             has_structured_output: !has(Quirk::NoStructuredOutput),
             key_header: quirks.iter().find_map(|quirk| match quirk {
@@ -134,6 +152,41 @@ impl Rules {
                 Quirk::Without(setting) => settings.without(*setting),
                 _ => settings,
             }),
+        }
+    }
+}
+
+/// Returns whether a name in lower case is that of a reasoning model of OpenAI, such as `gpt-5-mini`
+/// or `openai/o3`. The open-weight models are called `gpt-oss`, and older ones `gpt-4`.
+fn is_reasoning_model_of_openai(name: &str) -> bool {
+    let begins = |name: &str, before: &str, least: u32| {
+        let version = name.strip_prefix(before).map(|rest| rest.trim_start_matches('-'));
+        let digits = version.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
+        digits.and_then(|digits| digits.parse().ok()).is_some_and(|number: u32| number >= least)
+    };
+    let last = name.rsplit(['/', ':']).next().unwrap_or(name);
+    let last = last.strip_prefix("openai.").unwrap_or(last);
+    begins(last, "gpt", 5) || begins(last, "o", 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_not_in_the_list_gets_the_maximum_that_the_model_accepts() {
+        for name in ["gpt-5-mini", "openai/gpt-5.1", "o3", "azure/o4-mini", "openai.gpt-5", "gpt-6"]
+        {
+            assert_eq!(Rules::of_model(name).max_tokens, "max_completion_tokens", "{name}");
+        }
+        for name in
+            ["gpt-oss:20b", "openai/gpt-oss-120b", "gpt-4o", "gpt2", "olmo-2", "llama3.2:1b"]
+        {
+            assert_eq!(Rules::of_model(name).max_tokens, "max_tokens", "{name}");
+        }
+        for name in ["deepseek-chat", "kimi-k2", "mistral-small-latest", "m"] {
+            let rules = Rules::of_model(name);
+            assert_eq!((rules.max_tokens, rules.has_strict_order), ("max_tokens", true), "{name}");
         }
     }
 }

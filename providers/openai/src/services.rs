@@ -6,8 +6,8 @@ use toolwright_module::model::Setting;
 use toolwright_signature::Dialect;
 
 use crate::Api;
-use crate::rules::Quirk::{self, AnyIds, KeyHeader, MaxTokens, NeedsReasoning, NineIds};
-use crate::rules::Quirk::{NoReasoning, NoStreamOptions, NoStructuredOutput, Without};
+use crate::rules::Quirk::{self, AnyIds, AnyOrder, KeyHeader, MaxTokens, NeedsReasoning, NineIds};
+use crate::rules::Quirk::{NoItemIds, NoReasoning, NoStreamOptions, NoStructuredOutput, Without};
 
 /// A service with one of OpenAI's APIs, or a server program on this machine.
 ///
@@ -46,13 +46,13 @@ pub struct Service {
 impl Service {
     /// All services, the ones in the recordings first.
     pub const ALL: &'static [Self] = &[
-        at("openai", "https://api.openai.com/v1", "OPENAI_API_KEY", 615, &[NoReasoning]),
+        at("openai", "https://api.openai.com/v1", "OPENAI_API_KEY", 615, OPENAI),
         at("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", 233, &[]),
         at("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", 173, MISTRAL),
         at("deepseek", "https://api.deepseek.com", "DEEPSEEK_API_KEY", 135, DEEPSEEK),
         local("llama.cpp", "http://127.0.0.1:8080/v1", 119),
         at("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", 69, &[NoStructuredOutput]),
-        at("xai", "https://api.x.ai/v1", "XAI_API_KEY", 60, &[]).with_api(Api::Responses),
+        at("xai", "https://api.x.ai/v1", "XAI_API_KEY", 60, XAI).with_api(Api::Responses),
         at("doubleword", "https://api.doubleword.ai/v1", "DOUBLEWORD_API_KEY", 56, &[MaxTokens]),
         at("venice", "https://api.venice.ai/api/v1", "VENICE_API_KEY", 26, &[MaxTokens]),
         at("copilot", "https://api.githubcopilot.com", "COPILOT_API_KEY", 22, &[MaxTokens]),
@@ -63,11 +63,11 @@ impl Service {
         at("huggingface", "https://router.huggingface.co/v1", "HF_TOKEN", 7, &[MaxTokens]),
         at("bedrock", BEDROCK, "AWS_BEARER_TOKEN_BEDROCK", 6, &[]).with_api(Api::Responses),
         local("mistral.rs", "http://127.0.0.1:1234/v1", 6),
-        at("azure", AZURE, "AZURE_OPENAI_API_KEY", 4, &[KeyHeader("api-key"), NoReasoning]),
+        at("azure", AZURE, "AZURE_OPENAI_API_KEY", 4, OF_AZURE),
         at("google", GOOGLE, "GEMINI_API_KEY", 2, &[]).with_dialect(Dialect::Gemini),
         at("ollama-cloud", "https://ollama.com/v1", "OLLAMA_API_KEY", 2, &[MaxTokens]),
         local("ollama", "http://127.0.0.1:11434/v1", 1),
-        at("heroku", "https://us.inference.heroku.com/v1", "INFERENCE_KEY", 1, &[]),
+        at("heroku", "https://us.inference.heroku.com/v1", "INFERENCE_KEY", 1, &[MaxTokens]),
         at("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY", 0, &[MaxTokens]),
         at("fireworks", FIREWORKS, "FIREWORKS_API_KEY", 0, &[MaxTokens]),
         at("moonshot", "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY", 0, MOONSHOT),
@@ -109,9 +109,15 @@ const FIREWORKS: &str = "https://api.fireworks.ai/inference/v1";
 const GOOGLE: &str = "https://generativelanguage.googleapis.com/v1beta/openai";
 const SNOWFLAKE: &str = "https://{SNOWFLAKE_ACCOUNT}.snowflakecomputing.com/api/v2/cortex/v1";
 
+// Each service that accepts a message after every other, as recorded (OpenAI, DeepSeek) or
+// documented (xAI), has `AnyOrder`.
+const OPENAI: &[Quirk] = &[NoReasoning, AnyOrder];
+const OF_AZURE: &[Quirk] = &[KeyHeader("api-key"), NoReasoning, AnyOrder];
+// Recorded conversations with xAI and DeepSeek have no ids, and these servers accepted all of them.
+const XAI: &[Quirk] = &[AnyOrder, NoItemIds];
 /// Only `json_object` for answers, and the older name of the maximum.
 const PLAIN: &[Quirk] = &[MaxTokens, NoStructuredOutput];
-const DEEPSEEK: &[Quirk] = &[MaxTokens, NoStructuredOutput, NeedsReasoning];
+const DEEPSEEK: &[Quirk] = &[MaxTokens, NoStructuredOutput, NeedsReasoning, AnyOrder, NoItemIds];
 const MOONSHOT: &[Quirk] = &[MaxTokens, NoStructuredOutput, NeedsReasoning, AnyIds];
 // Mistral refuses fields that it does not know.
 const MISTRAL: &[Quirk] =

@@ -466,3 +466,102 @@ async fn a_stream_can_be_dropped_before_its_end() {
     assert!(futures_util::StreamExt::next(&mut stream).await.unwrap().is_ok());
     drop(stream);
 }
+
+/// A reply of status 200 with this JSON, whole and as a stream of one event.
+fn reported(json: &str) -> [Answer; 2] {
+    [Answer::json(json), Answer::events(&format!("data: {json}\n\n"), 64)]
+}
+
+#[tokio::test]
+async fn an_error_that_may_pass_is_retried_also_within_a_success() {
+    let failed = r#"{"status":"failed","error":{"code":"server_error","message":"Oh."},"usage":{"input_tokens":7,"output_tokens":2}}"#;
+    let event = format!(r#"{{"type":"response.failed","response":{failed}}}"#);
+    let cases = [
+        (Api::Chat, r#"{"error":{"code":502,"message":"Bad gateway"}}"#),
+        (
+            Api::Chat,
+            r#"{"choices":[{"error":{"code":503,"message":"Oh."},"finish_reason":"error"}]}"#,
+        ),
+        (Api::Responses, failed),
+        (Api::Responses, &event),
+        (Api::Responses, r#"{"type":"error","code":"rate_limit_exceeded","message":"Slower."}"#),
+    ];
+    for (api, json) in cases {
+        let [whole, events] = reported(json);
+        let good = Answer::events(&ok_stream(api), 64);
+        for (bad, good, is_streamed) in [(whole, ok(api), false), (events, good, true)] {
+            // An event is not a whole reply, nor a reply of Responses an event.
+            if is_streamed == json.starts_with("{\"status") || !is_streamed && json.contains("type")
+            {
+                continue;
+            }
+            let good_usage = usage(api, good.clone(), is_streamed).await;
+            let server = Server::answering([bad, good]).await;
+            let model = server.model(api);
+            let reply = match is_streamed {
+                true => streamed(&model, hi()).await.1,
+                false => model.generate(&hi()).await,
+            };
+            // What the failed reply has used is paid for.
+            let failed =
+                if json.contains("input_tokens") { Usage::new(7, 2) } else { Usage::default() };
+            assert_eq!(reply.unwrap().usage, good_usage + failed, "{json}");
+            assert_eq!(server.seen().len(), 2, "{json}");
+        }
+    }
+}
+
+async fn usage(api: Api, answer: Answer, is_streamed: bool) -> Usage {
+    let server = Server::answering([answer]).await;
+    let model = server.model(api);
+    let reply = match is_streamed {
+        true => streamed(&model, hi()).await.1,
+        false => model.generate(&hi()).await,
+    };
+    reply.unwrap().usage
+}
+
+#[tokio::test]
+async fn an_error_within_a_success_that_does_not_pass_is_not_retried() {
+    for json in [
+        r#"{"error":{"code":400,"message":"Bad request"}}"#,
+        r#"{"error":{"code":"insufficient_quota","message":"Pay."}}"#,
+        r#"{"error":{"type":"invalid_request_error","message":"No."}}"#,
+    ] {
+        for (outcome, asked) in outcomes(Api::Chat, &[Answer::json(json)]).await {
+            let error = outcome.unwrap_err();
+            assert_eq!((asked, error.is_retryable()), (1, false), "{json}");
+        }
+    }
+    // The caller has seen a part of the reply.
+    let begun = r#"data: {"choices":[{"delta":{"content":"It "}}]}"#;
+    let events = format!("{begun}\n\ndata: {}\n\n", r#"{"error":{"code":502,"message":"Oh."}}"#);
+    let server = Server::answering([Answer::events(&events, 64), ok(Api::Chat)]).await;
+    let (deltas, outcome) = streamed(&server.model(Api::Chat), hi()).await;
+    assert_eq!((deltas.len(), server.seen().len()), (1, 1));
+    assert!(outcome.unwrap_err().is_retryable());
+}
+
+#[tokio::test]
+async fn a_missing_key_is_named_only_where_a_key_is_missing() {
+    let says = async |status, message: &str| {
+        let body = serde_json::json!({"error": {"message": message}}).to_string();
+        fails(Answer::new(status, "", body)).await.to_string().contains("the request had no key")
+    };
+    for (status, message) in [
+        (401, "No."),
+        (403, "No."),
+        (400, "API key not valid. Please pass a valid API key."),
+        (400, "Missing bearer authentication"),
+    ] {
+        assert!(says(status, message).await, "{status}: {message}");
+    }
+    for (status, message) in [
+        (400, "max_tokens: 9000 > 4096, the maximum number of output tokens"),
+        (400, "Unknown author of message 3"),
+        (404, "No such model; check the API key"),
+        (422, "Input token count exceeds the maximum"),
+    ] {
+        assert!(!says(status, message).await, "{status}: {message}");
+    }
+}

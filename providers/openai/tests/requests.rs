@@ -146,7 +146,7 @@ async fn settings_that_are_not_set_are_not_sent() {
     let chat = sent(&hi(), |model| model, Api::Chat).await;
     assert_eq!(
         chat.to_string(),
-        r#"{"model":"test-model","messages":[{"role":"user","content":"Hi!"}],"max_completion_tokens":4096}"#
+        r#"{"model":"test-model","messages":[{"role":"user","content":"Hi!"}],"max_tokens":4096}"#
     );
     let responses = sent(&hi(), |model| model, Api::Responses).await;
     assert_eq!(
@@ -212,9 +212,21 @@ async fn chat_sends_the_images_of_results_after_all_results_of_a_turn() {
     let roles: Vec<_> = messages.iter().map(|message| &message["role"]).collect();
     assert_eq!(
         roles,
-        ["system", "user", "assistant", "tool", "tool", "user", "assistant", "tool", "user"]
+        [
+            "system",
+            "user",
+            "assistant",
+            "tool",
+            "tool",
+            "assistant",
+            "user",
+            "assistant",
+            "tool",
+            "assistant",
+            "user"
+        ]
     );
-    insta::assert_json_snapshot!(messages[5], @r#"
+    insta::assert_json_snapshot!(messages[6], @r#"
     {
       "role": "user",
       "content": [

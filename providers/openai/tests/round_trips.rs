@@ -211,6 +211,10 @@ fn part(number: usize) -> impl Strategy<Value = ReplyPart> {
     ]
 }
 
+fn is_said(part: &ReplyPart) -> bool {
+    matches!(part, ReplyPart::Text(_) | ReplyPart::Call(_))
+}
+
 /// A run goes on with another provider: its own parts are in place, those of others are not there,
 /// and each call has its result.
 #[test]
@@ -229,8 +233,10 @@ fn replies_of_any_provider_can_be_sent() {
                     ReplyPart::Other(other) => {
                         (&*other.provider, api == Api::Responses && other.provider == own)
                     }
+                    // Chat Completions has no message of reasoning alone.
                     ReplyPart::Reasoning(reasoning) => {
-                        (&*reasoning.provider, reasoning.provider == own)
+                        let has_place = api == Api::Responses || parts.iter().any(is_said);
+                        (&*reasoning.provider, reasoning.provider == own && has_place)
                     }
                     ReplyPart::Call(call) => {
                         let of = &call.opaque.as_ref().unwrap().provider;
@@ -273,4 +279,48 @@ fn replies_of_any_provider_can_be_sent() {
     TestRunner::new(ProptestConfig { cases: 32, failure_persistence: None, ..Default::default() })
         .run(&parts, check)
         .unwrap();
+}
+
+fn responses(output: Value) -> Answer {
+    Answer::json(json!({"status": "completed", "output": output}).to_string())
+}
+
+/// The server knows what an item of reasoning led to by its id.
+#[tokio::test]
+async fn items_after_reasoning_go_back_with_their_ids() {
+    let reasoning = json!({"type": "reasoning", "id": "rs_1", "summary": []});
+    let text = |text: &str| json!({"type": "output_text", "text": text, "annotations": []});
+    let message = json!({"type": "message", "role": "assistant", "status": "completed",
+        "content": [text("It "), text("rains.")], "id": "msg_1"});
+    let call = json!({"type": "function_call", "call_id": "call_1", "name": "look",
+        "arguments": "{}", "namespace": "house", "id": "fc_1"});
+    let custom = json!({"type": "custom_tool_call", "call_id": "call_2", "name": "look",
+        "input": "out", "id": "ctc_1"});
+    let items = [&reasoning, &message, &call, &custom].map(Clone::clone);
+    let whole = read(responses(json!(items)), Api::Responses).await;
+    let done = |item: &Value| json!({"type": "response.output_item.done", "item": item});
+    let end =
+        json!({"type": "response.completed", "response": {"status": "completed", "output": []}});
+    let events = items.iter().map(done).chain([end]);
+    let events: String = events.map(|event| format!("data: {event}\n\n")).collect();
+    let server = Server::answering([Answer::events(&events, 64)]).await;
+    let (_, piecewise) = streamed(&server.model(Api::Responses), hi()).await;
+    for reply in [whole, piecewise.unwrap()] {
+        let back = next("any", reply.clone(), Api::Responses).await;
+        assert_eq!(back.as_array().unwrap()[..4], items);
+
+        // Another item with that id would not be known without its reasoning.
+        let mut reply = reply;
+        reply.parts.remove(0);
+        let back = next("any", reply, Api::Responses).await.to_string();
+        assert!(!back.contains("msg_1") && !back.contains("fc_1"), "{back}");
+        assert!(back.contains("house"), "{back}");
+    }
+    // Without reasoning, and with reasoning that the server does not keep.
+    let lost = json!({"store": false, "status": "completed", "output": items}).to_string();
+    for answer in [responses(json!([message, call])), Answer::json(lost)] {
+        let reply = read(answer, Api::Responses).await;
+        let back = next("any", reply, Api::Responses).await.to_string();
+        assert!(back.contains("rains.") && !back.contains("msg_1"), "{back}");
+    }
 }

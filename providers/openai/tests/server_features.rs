@@ -220,18 +220,56 @@ fn a_service_is_found_by_its_name_and_by_its_address() {
     assert!(!structured("https://api.deepseek.com") && structured("https://api.openai.com/v1"));
 }
 
-#[tokio::test]
-async fn a_service_gets_the_fields_that_it_knows() {
+/// Returns the body that a service at this host gets. Its rules are those of its host, so the host
+/// is a proxy's here.
+async fn sent_to(base_url: &str, request: Request) -> Value {
     let server = Server::answering([Answer::json("{}")]).await;
-    let settings = Settings::default().with_max_output_tokens(7);
-    // The rules of a service are those of its host, so the host is a proxy's here.
     let proxy = toolwright_openai::reqwest::Proxy::http(server.url.replace("/v1", "")).unwrap();
     let http = toolwright_openai::reqwest::Client::builder().proxy(proxy).build().unwrap();
-    let model =
-        OpenAi::at("http://api.mistral.ai/v1", "m").unwrap().with_http(http).with_retries(0);
-    let (_, reply) = streamed(&model, hi().with_settings(settings)).await;
+    let model = OpenAi::at(base_url, "m").unwrap().with_http(http).with_retries(0);
+    let (_, reply) = streamed(&model, request).await;
     reply.unwrap_err();
-    let body = &server.seen()[0].body;
+    server.seen()[0].body.clone()
+}
+
+#[tokio::test]
+async fn a_service_gets_the_fields_that_it_knows() {
+    let settings = Settings::default().with_max_output_tokens(7);
+    let body = sent_to("http://api.mistral.ai/v1", hi().with_settings(settings)).await;
     assert_eq!((&body["max_tokens"], body.get("max_completion_tokens")), (&json!(7), None));
     assert_eq!((&body["stream"], body.get("stream_options")), (&json!(true), None));
+}
+
+#[tokio::test]
+async fn a_service_gets_the_order_of_messages_that_it_accepts() {
+    let call = toolwright_module::ToolCall::new("call_1", "look", "{}");
+    let result = toolwright_module::message::ToolResult::new(&call, "ok");
+    let messages = || {
+        let called = Message::Assistant { parts: vec![ReplyPart::Call(call.clone())] };
+        [
+            Message::user("Hi!"),
+            Message::user("Hi?"),
+            Arc::new(called),
+            Arc::new(Message::Tool(result.clone())),
+            Message::user("And?"),
+            Message::system("Be brief."),
+        ]
+    };
+    let strict = ["system", "user", "assistant", "tool", "assistant", "user"];
+    let free = ["user", "user", "assistant", "tool", "user", "system"];
+    for (base_url, roles) in [
+        ("http://api.mistral.ai/v1", strict),
+        ("http://api.perplexity.ai", strict),
+        ("http://openrouter.ai/api/v1", strict),
+        ("http://models.example.com/v1", strict),
+        ("http://api.openai.com/v1", free),
+        ("http://api.deepseek.com", free),
+        ("http://api.x.ai/v1", free),
+        ("http://example.openai.azure.com", free),
+    ] {
+        let body = sent_to(base_url, Request::new(messages())).await;
+        let sent = body["messages"].as_array().unwrap().iter();
+        let sent: Vec<_> = sent.map(|message| message["role"].as_str().unwrap()).collect();
+        assert_eq!(sent, roles, "{base_url}");
+    }
 }

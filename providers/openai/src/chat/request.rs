@@ -8,11 +8,12 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use toolwright_http::RequestBody;
 use toolwright_module::message::{
-    Audio, CallKind, Document, Image, Opaque, Part, ReplyPart, Source, ToolResult,
+    Audio, CallKind, Document, Image, Opaque, Part, ReplyPart, Source,
 };
 use toolwright_module::provider::{JsonBody, file_name, parts_of};
 use toolwright_module::{Message, Request, ToolCall};
 
+use super::order::{Content, Role, Turn, turns};
 use super::reasoning::{Field, details_of};
 use crate::Result;
 use crate::request::{
@@ -96,59 +97,139 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<RequestBo
     write().and_then(|()| body.into_request()).map_err(unsent)
 }
 
-/// Returns the messages as JSON. The images and files of results follow the last result of a turn,
-/// because servers reject other messages between a turn's calls and their results.
+/// Returns the messages as JSON, in an order that the server accepts.
 fn messages(request: &Request, options: &Options<'_>) -> Result<Vec<Arc<[u8]>>> {
     let rules = options.rules;
-    let mut messages = options.written.messages(request, |message, _| match message {
+    let written = options.written.messages(request, |message, _| match message {
         // Nothing is left of it for this server.
         Message::Assistant { parts } if !parts.is_empty() && Said::of(parts, rules).is_empty() => {
             Ok(Vec::new())
         }
         message => serde_json::to_vec(&Entry { message, rules }),
     })?;
-    let result_of = |at: usize| match request.messages.get(at).map(Arc::as_ref) {
-        Some(Message::Tool(result)) => Some(result),
-        _ => None,
-    };
-    let mut with_parts = Vec::new();
-    // From the end, so that what is inserted moves no message that follows.
-    for at in (0..messages.len()).rev() {
-        let Some(result) = result_of(at) else { continue };
-        if !result.parts.is_empty() {
-            with_parts.push(result);
+    let turns = turns(request, &written, rules.has_strict_order).into_iter();
+    let json = turns.map(|turn| match turn.of[..] {
+        [Content::Message(at)] => Ok(Arc::clone(&written[at])),
+        _ => {
+            Ok(serde_json::to_vec(&Several { turn: &turn, request, rules }).map_err(unsent)?.into())
         }
-        if result_of(at.wrapping_sub(1)).is_none() && !with_parts.is_empty() {
-            with_parts.reverse();
-            let results = (at..messages.len()).take_while(|at| result_of(*at).is_some()).count();
-            let shown = Shown { role: "user", content: Shows(&with_parts) };
-            messages.insert(at + results, serde_json::to_vec(&shown).map_err(unsent)?.into());
-            with_parts.clear();
+    });
+    json.collect()
+}
+
+/// Several messages as one, or content that is not a message of the request.
+struct Several<'a> {
+    turn: &'a Turn,
+    request: &'a Request,
+    rules: &'a Rules,
+}
+
+impl<'a> Several<'a> {
+    fn messages(&self) -> impl Iterator<Item = &'a Message> {
+        let messages = &self.request.messages;
+        self.turn.of.iter().filter_map(|content| match content {
+            Content::Message(at) => messages.get(*at).map(Arc::as_ref),
+            _ => None,
+        })
+    }
+
+    /// Returns the content of a system or user message.
+    fn content(&self) -> Vec<Shows<'a>> {
+        let messages = &self.request.messages;
+        let shown = |content: &Content| match content {
+            Content::Added(text) => vec![Shows::Text(Cow::Borrowed(*text))],
+            Content::Message(at) => match messages.get(*at).map(Arc::as_ref) {
+                Some(Message::System { text }) => vec![Shows::Text(Cow::Borrowed(&**text))],
+                Some(Message::User { parts }) => parts.iter().map(Shows::of).collect(),
+                _ => Vec::new(),
+            },
+            Content::Shown(results) => {
+                let results = messages.get(results.clone()).unwrap_or_default();
+                let parts = |message: &'a Arc<Message>| match &**message {
+                    Message::Tool(result) if !result.parts.is_empty() => {
+                        let title = Shows::Text(Cow::Owned(parts_of(&result.id)));
+                        [title].into_iter().chain(result.parts.iter().map(Shows::of)).collect()
+                    }
+                    _ => Vec::new(),
+                };
+                results.iter().flat_map(parts).collect()
+            }
+        };
+        self.turn.of.iter().flat_map(shown).collect()
+    }
+
+    /// Returns the parts of the model's messages, with an empty line between their texts.
+    fn said(&self) -> Vec<ReplyPart> {
+        let mut said: Vec<ReplyPart> = Vec::new();
+        for message in self.messages() {
+            let Message::Assistant { parts } = message else { continue };
+            if said.iter().any(|part| matches!(part, ReplyPart::Text(_))) {
+                said.push(ReplyPart::text(BETWEEN));
+            }
+            said.extend(parts.iter().cloned());
+        }
+        said
+    }
+}
+
+/// An empty line between two messages that are sent as one.
+const BETWEEN: &str = "\n\n";
+
+impl Serialize for Several<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut entry = serializer.serialize_map(None)?;
+        match (self.turn.role, &self.turn.of[..]) {
+            (Role::Assistant, [Content::Added(text)]) => {
+                entry.serialize_entry("role", "assistant")?;
+                entry.serialize_entry("content", text)?;
+            }
+            (Role::Assistant, _) => Said::of(&self.said(), self.rules).serialize(&mut entry)?,
+            (role, _) => {
+                entry.serialize_entry(
+                    "role",
+                    if role == Role::System { "system" } else { "user" },
+                )?;
+                let content = self.content();
+                let texts: Option<Vec<&str>> = content.iter().map(Shows::text).collect();
+                match texts {
+                    // Not every server takes a list.
+                    Some(texts) => entry.serialize_entry("content", &texts.join(BETWEEN))?,
+                    None => entry.serialize_entry("content", &content)?,
+                }
+            }
+        }
+        entry.end()
+    }
+}
+
+/// One part of a user's message.
+enum Shows<'a> {
+    Text(Cow<'a, str>),
+    Part(&'a Part),
+}
+
+impl<'a> Shows<'a> {
+    fn of(part: &'a Part) -> Self {
+        match part {
+            Part::Text(text) => Self::Text(Cow::Borrowed(text)),
+            part => Self::Part(part),
         }
     }
-    Ok(messages)
-}
 
-/// The images and files of tool results as a message of the user. A tool's message cannot contain
-/// them.
-#[derive(Serialize)]
-struct Shown<'a> {
-    role: &'static str,
-    content: Shows<'a>,
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Part(_) => None,
+        }
+    }
 }
-
-struct Shows<'a>(&'a [&'a ToolResult]);
 
 impl Serialize for Shows<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut content = serializer.serialize_seq(None)?;
-        for result in self.0 {
-            content.serialize_element(&Piece::Text { text: &parts_of(&result.id) })?;
-            for part in &result.parts {
-                content.serialize_element(&Piece::of(part)?)?;
-            }
+        match self {
+            Self::Text(text) => Piece::Text { text }.serialize(serializer),
+            Self::Part(part) => Piece::of(part)?.serialize(serializer),
         }
-        content.end()
     }
 }
 
@@ -167,7 +248,7 @@ impl Serialize for Entry<'_> {
             }
             Message::User { parts } => {
                 entry.serialize_entry("role", "user")?;
-                entry.serialize_entry("content", &Content(parts))?;
+                entry.serialize_entry("content", &Parts(parts))?;
             }
             Message::Assistant { parts } => Said::of(parts, self.rules).serialize(&mut entry)?,
             Message::Tool(result) => {
@@ -271,9 +352,9 @@ impl<'a> Said<'a> {
     }
 }
 /// The content of a user's message: a string if it is one text, and otherwise a list.
-struct Content<'a>(&'a [Part]);
+struct Parts<'a>(&'a [Part]);
 
-impl Serialize for Content<'_> {
+impl Serialize for Parts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if let [Part::Text(text)] = self.0 {
             return serializer.serialize_str(text);
@@ -332,14 +413,9 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// Returns the API's word for a type of audio: `mp3` for `audio/mpeg`, and otherwise the part after
-/// the slash.
-fn format_of(media_type: &str) -> &str {
-    match media_type.rsplit('/').next().unwrap_or_default() {
-        "mpeg" | "mp3" => "mp3",
-        "wav" | "x-wav" | "wave" => "wav",
-        other => other,
-    }
+/// Returns the API's word for a type of audio, such as `mp3` for `audio/mpeg`: the ending of a file.
+fn format_of(media_type: &str) -> String {
+    file_name(media_type).split_off("file.".len())
 }
 
 #[derive(Serialize)]
@@ -360,7 +436,7 @@ struct File<'a> {
 #[derive(Serialize)]
 struct InputAudio<'a> {
     data: Cow<'a, str>,
-    format: &'a str,
+    format: String,
 }
 
 struct Calls<'a> {

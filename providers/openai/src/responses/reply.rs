@@ -12,7 +12,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use toolwright_module::message::{self, CallKind, Opaque, Reasoning, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
 use toolwright_module::provider::lenient::{
@@ -21,11 +21,12 @@ use toolwright_module::provider::lenient::{
 use toolwright_module::provider::{Deltas, ReplyParts, complete_calls, is_empty_object};
 use toolwright_module::{Reply, Request, ToolCall};
 
-use super::request::items_of;
+use super::request::{ITEM_ID, items_of};
 use super::state::History;
 use crate::Result;
 use crate::arguments::{is_complete, is_unfinished};
 use crate::request::unsent;
+use crate::rules::Rules;
 use toolwright_module::provider::Decoder;
 use toolwright_module::provider::ProviderError;
 
@@ -304,7 +305,12 @@ impl Response {
             return Err(ProviderError::Empty { usage });
         }
         let mut parts = Vec::with_capacity(self.output.len());
-        let items = Items { origin: &request.origin, is_stored: self.store != Value::Bool(false) };
+        let mut items = Items {
+            origin: &request.origin,
+            is_stored: self.store != Value::Bool(false),
+            keeps_ids: false,
+            has_ids: request.has_item_ids,
+        };
         for (place, item) in self.output.iter().enumerate() {
             if items.add(item, place, &mut parts, &mut streamed)? {
                 finish = Finish::Refused;
@@ -398,12 +404,17 @@ struct Items<'a> {
     /// The provider of reasoning and opaque parts.
     origin: &'a str,
     is_stored: bool,
+    /// Whether the server takes the ids of items back.
+    has_ids: bool,
+    /// Whether an item of reasoning came before. The server then looks for the items that it
+    /// led to, which it knows by their ids.
+    keeps_ids: bool,
 }
 
 impl Items<'_> {
     /// Adds the content of an item to the parts, and returns whether it is a refusal.
     fn add(
-        &self,
+        &mut self,
         raw: &RawValue,
         place: usize,
         parts: &mut Vec<ReplyPart>,
@@ -413,13 +424,13 @@ impl Items<'_> {
         let mut refused = false;
         match &*item.kind {
             "message" => {
-                let phase = self.opaque("phase", item.phase);
+                let fields = self.opaque(&item.id, "phase", item.phase);
                 for piece in item.content {
                     refused |= !piece.refusal.is_empty();
                     for text in [piece.text, piece.refusal].into_iter().filter_map(Text::filled) {
                         let text = message::Text::new(text);
-                        let text = match &phase {
-                            Some(phase) => text.with_opaque((**phase).clone()),
+                        let text = match &fields {
+                            Some(fields) => text.with_opaque((**fields).clone()),
                             None => text,
                         };
                         parts.push(ReplyPart::Text(text));
@@ -430,6 +441,7 @@ impl Items<'_> {
                 // Without its content, the server finds an item only if it keeps the reply.
                 let has_content = is_set(&item.encrypted_content) || !item.content.is_empty();
                 let is_kept = self.is_stored || has_content;
+                self.keeps_ids |= is_kept && self.has_ids;
                 let opaque = if is_kept { read(raw)? } else { Value::Null };
                 let reasoning = Reasoning::new(self.origin, item.reasoning(), opaque);
                 parts.push(ReplyPart::Reasoning(reasoning));
@@ -458,13 +470,22 @@ impl Items<'_> {
 
     fn call(&self, mut item: Item<'_>) -> ToolCall {
         let namespace = std::mem::take(&mut item.namespace);
+        let opaque = self.opaque(&item.id, "namespace", namespace);
         let mut call = called(item);
-        call.opaque = self.opaque("namespace", namespace);
+        call.opaque = opaque;
         call
     }
 
-    fn opaque(&self, field: &str, value: Value) -> Option<Box<Opaque>> {
-        is_set(&value).then(|| Box::new(Opaque::new(self.origin, json!({field: value}))))
+    /// Returns the fields that go back with an item: one of its own, and its id.
+    fn opaque(&self, id: &str, field: &str, value: Value) -> Option<Box<Opaque>> {
+        let mut fields = Map::new();
+        if is_set(&value) {
+            fields.insert(field.to_owned(), value);
+        }
+        if self.keeps_ids && !id.is_empty() {
+            fields.insert(ITEM_ID.to_owned(), id.into());
+        }
+        (!fields.is_empty()).then(|| Box::new(Opaque::new(self.origin, fields.into())))
     }
 }
 
@@ -501,16 +522,19 @@ pub(crate) struct RequestInfo {
     max_output_tokens: u64,
     /// The provider of reasoning and opaque parts.
     origin: Arc<str>,
+    /// Whether the server takes the ids of items back.
+    has_item_ids: bool,
     /// The hash of the conversation, if the server keeps it.
     history: Option<History>,
 }
 
 impl RequestInfo {
-    pub(crate) fn of(request: &Request, origin: &Arc<str>) -> Self {
+    pub(crate) fn of(request: &Request, rules: &Rules) -> Self {
         Self {
             turn: request.messages.len(),
             max_output_tokens: request.max_output_tokens(),
-            origin: Arc::clone(origin),
+            origin: Arc::clone(&rules.origins[1]),
+            has_item_ids: rules.has_item_ids,
             history: None,
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use toolwright_http::RequestBody;
 use toolwright_module::message::{CallKind, Document, Image, Part, ReplyPart, Source, ToolResult};
 use toolwright_module::provider::{JsonBody, file_name, portable_id};
@@ -17,6 +17,9 @@ use crate::request::{
     Choice, Function, Options, Schema, WrittenTools, arguments, effort, extra, file_id, name,
     settings, some, tools, unknown, unsent,
 };
+
+/// The name of the field with an item's id.
+pub(super) const ITEM_ID: &str = "id";
 
 /// Maximum length of a call's id.
 const MOST_ID: usize = 64;
@@ -139,15 +142,45 @@ fn items(message: &Message, before: &[Arc<Message>], origin: &str) -> serde_json
 }
 
 /// Returns the items of a model's message.
+///
+/// An item that follows one of reasoning has the id that it came with. Without the reasoning, the
+/// server would miss that, so the ids are left out.
 pub(super) fn items_of(parts: &[ReplyPart], origin: &str) -> serde_json::Result<Vec<u8>> {
     let mut items = Vec::new();
-    for item in parts.iter().filter_map(|part| Item::of(part, origin)) {
-        if !items.is_empty() {
-            items.push(b',');
+    let (mut at, mut has_ids) = (0, false);
+    while let Some(part) = parts.get(at) {
+        // The pieces of one message, which the server knows by one id.
+        let id = id_of(part, origin).filter(|_| has_ids);
+        let is_piece = |other: &ReplyPart| {
+            matches!((part, other), (ReplyPart::Text(_), ReplyPart::Text(_)))
+                && id.is_some()
+                && id_of(other, origin) == id
+        };
+        let pieces = 1 + parts[at + 1..].iter().take_while(|other| is_piece(other)).count();
+        if let Some(item) = Item::of(&parts[at..at + pieces], origin, id) {
+            has_ids |= matches!(part, ReplyPart::Reasoning(_));
+            if !items.is_empty() {
+                items.push(b',');
+            }
+            serde_json::to_writer(&mut items, &item)?;
         }
-        serde_json::to_writer(&mut items, &item)?;
+        at += pieces;
     }
     Ok(items)
+}
+
+/// Returns the fields of a text or a call that the server sent with it.
+fn fields_of<'a>(part: &'a ReplyPart, origin: &str) -> Option<&'a Map<String, Value>> {
+    let opaque = match part {
+        ReplyPart::Text(text) => &text.opaque,
+        ReplyPart::Call(call) => &call.opaque,
+        _ => return None,
+    };
+    opaque.as_deref()?.of(origin)?.as_object()
+}
+
+fn id_of<'a>(part: &'a ReplyPart, origin: &str) -> Option<&'a str> {
+    fields_of(part, origin)?.get(ITEM_ID)?.as_str()
 }
 
 /// Returns the kind of the call with an id. A result has another form for each kind.
@@ -177,34 +210,68 @@ struct Own<'a> {
     fields: Fields<'a>,
     /// The provider's data, such as the `phase` of a message.
     #[serde(flatten)]
-    other: Option<&'a Value>,
+    other: Other<'a>,
+}
+
+/// The provider's data of an item, with its id only where that goes back.
+#[derive(Default)]
+struct Other<'a> {
+    fields: Option<&'a Map<String, Value>>,
+    has_id: bool,
+}
+
+impl Serialize for Other<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fields = self.fields.into_iter().flatten();
+        serializer.collect_map(fields.filter(|(name, _)| self.has_id || *name != ITEM_ID))
+    }
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Fields<'a> {
-    Message { role: &'static str, content: Content<'a> },
-    FunctionCall { call_id: Cow<'a, str>, name: Cow<'a, str>, arguments: Cow<'a, str> },
-    FunctionCallOutput { call_id: Cow<'a, str>, output: Content<'a> },
-    CustomToolCall { call_id: Cow<'a, str>, name: Cow<'a, str>, input: &'a str },
-    CustomToolCallOutput { call_id: Cow<'a, str>, output: Content<'a> },
+    Message {
+        role: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        status: Option<&'static str>,
+        content: Content<'a>,
+    },
+    FunctionCall {
+        call_id: Cow<'a, str>,
+        name: Cow<'a, str>,
+        arguments: Cow<'a, str>,
+    },
+    FunctionCallOutput {
+        call_id: Cow<'a, str>,
+        output: Content<'a>,
+    },
+    CustomToolCall {
+        call_id: Cow<'a, str>,
+        name: Cow<'a, str>,
+        input: &'a str,
+    },
+    CustomToolCallOutput {
+        call_id: Cow<'a, str>,
+        output: Content<'a>,
+    },
 }
 
 impl<'a> From<Fields<'a>> for Item<'a> {
     fn from(fields: Fields<'a>) -> Self {
-        Self::Own(Own { fields, other: None })
+        Self::Own(Own { fields, other: Other::default() })
     }
 }
 
 impl<'a> Item<'a> {
     fn message(role: &'static str, content: Content<'a>) -> Self {
-        Fields::Message { role, content }.into()
+        Fields::Message { role, status: None, content }.into()
     }
 
-    /// Returns the item of a part of a model's message. There is no item for the reasoning and the
-    /// opaque parts of another provider.
-    fn of(part: &'a ReplyPart, origin: &str) -> Option<Self> {
-        let (fields, opaque) = match part {
+    /// Returns the item of a part of a model's message, or of several texts with one id. There is no
+    /// item for the reasoning and the opaque parts of another provider.
+    fn of(parts: &'a [ReplyPart], origin: &str, id: Option<&str>) -> Option<Self> {
+        let part = parts.first()?;
+        let fields = match part {
             ReplyPart::Reasoning(reasoning) => {
                 let is_own = reasoning.provider == origin && reasoning.opaque.is_object();
                 return is_own.then_some(Self::Opaque(&reasoning.opaque));
@@ -214,23 +281,26 @@ impl<'a> Item<'a> {
                 return item.map(Self::Opaque);
             }
             ReplyPart::Text(text) => {
-                let content = Content::Text(text);
-                (Fields::Message { role: "assistant", content }, &text.opaque)
+                // A message with an id has the whole form of the API.
+                let (status, content) = match id {
+                    Some(_) => (Some("completed"), Content::Said(parts)),
+                    None => (None, Content::Text(text)),
+                };
+                Fields::Message { role: "assistant", status, content }
             }
             ReplyPart::Call(call) => {
                 let (call_id, name) = (portable_id(&call.id, MOST_ID), name(call));
-                let fields = match call.kind {
+                match call.kind {
                     CallKind::Custom => {
                         Fields::CustomToolCall { call_id, name, input: &call.arguments }
                     }
                     _ => Fields::FunctionCall { call_id, name, arguments: arguments(call) },
-                };
-                (fields, &call.opaque)
+                }
             }
             _ => return None,
         };
-        let other = opaque.as_deref().and_then(|opaque| opaque.of(origin));
-        Some(Self::Own(Own { fields, other: other.filter(|other| other.is_object()) }))
+        let other = Other { fields: fields_of(part, origin), has_id: id.is_some() };
+        Some(Self::Own(Own { fields, other }))
     }
 
     fn result(result: &'a ToolResult, kind: CallKind) -> Self {
@@ -253,6 +323,22 @@ enum Content<'a> {
     Text(&'a str),
     Parts(Parts<'a>),
     Result(Illustrated<'a>),
+    #[serde(serialize_with = "said")]
+    Said(&'a [ReplyPart]),
+}
+
+/// Writes the texts of a model's message as the list that the API has for them.
+fn said<S: Serializer>(parts: &[ReplyPart], serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    #[serde(tag = "type", rename = "output_text")]
+    struct Said<'a> {
+        text: &'a str,
+        annotations: [(); 0],
+    }
+    serializer.collect_seq(parts.iter().filter_map(|part| match part {
+        ReplyPart::Text(text) => Some(Said { text, annotations: [] }),
+        _ => None,
+    }))
 }
 
 #[derive(Serialize)]
