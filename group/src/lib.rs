@@ -34,3 +34,6 @@ pub use definition::{Definition, Parameters};
 pub use handle::Handle;
 pub use outcome::{FailReason, Outcome};
 pub use tool_group::ToolGroup;
+pub use toolwright_module::message::CallKind;
+pub use toolwright_module::{Context, Error, Result, ToolCall};
+pub use toolwright_signature::{Policy, Repair};

@@ -269,30 +269,64 @@ fn a_blocking_group_works_on_many_threads_at_once() {
     });
 }
 
+/// A program moves from one form to the other by a change of its imports.
 #[test]
 fn the_blocking_and_the_async_module_have_the_same_names() {
-    // Both modules compile, so the names exist. Their items are compared in the sources.
-    #[allow(unused_imports, reason = "that they are there is the test")]
-    use toolwright_group::blocking::{
-        CallKind as _, Context as _, Custom as _, Definition as _, Error as _, FailReason as _,
-        Format as _, Handle as _, Outcome as _, Result as _, ToolCall as _, ToolGroup as _,
-    };
-    #[allow(unused_imports, reason = "that they are there is the test")]
-    use toolwright_group::{Custom, Definition, FailReason, Format, Handle, Outcome, ToolGroup};
+    let [root, blocking] = ["lib.rs", "blocking.rs"].map(exported);
+    assert!(root.contains("ToolGroup") && root.contains("Context"), "{root:?}");
+    // Only a blocking call can find that it stands inside a runtime.
+    let only_blocking = BTreeSet::from(["InsideRuntime".to_owned()]);
+    assert_eq!(&root | &only_blocking, blocking);
 
-    let source = |path: &str| {
-        std::fs::read_to_string(format!("{}/src/{path}", env!("CARGO_MANIFEST_DIR"))).unwrap()
-    };
-    let public = |text: &str| {
-        names(text, "    pub fn ").chain(names(text, "    pub async fn ")).collect::<BTreeSet<_>>()
-    };
-    assert_eq!(public(&source("tool_group.rs")), public(&source("blocking/tool_group.rs")));
+    for (name, form, blocking_form) in [
+        ("ToolGroup", "tool_group.rs", "blocking/tool_group.rs"),
+        ("Handle and Custom", "handle.rs custom.rs", "blocking/handle.rs"),
+    ] {
+        let [form, blocking_form] = [form, blocking_form].map(methods);
+        assert!(form.len() > 2, "{name}: {form:?}");
+        assert_eq!(form, blocking_form, "{name}");
+    }
+}
+
+fn source(path: &str) -> String {
+    std::fs::read_to_string(format!("{}/src/{path}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+/// Returns the names that the `pub use` lines of a module list.
+fn exported(path: &str) -> BTreeSet<String> {
+    let source = source(path);
+    let paths = source.split("\npub use ").skip(1).filter_map(|rest| rest.split(';').next());
+    let listed = paths.flat_map(|path| {
+        let last = path.rsplit_once("::").map_or(path, |(_, last)| last);
+        let names = path.split_once('{').map_or(last, |(_, names)| names.trim_end_matches('}'));
+        names.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>()
+    });
+    listed.filter(|name| !name.is_empty()).collect()
+}
+
+/// Returns the names of the public methods, and of those of traits, in some files.
+fn methods(paths: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for path in paths.split(' ') {
+        let source = source(path);
+        let of_traits = source.split("\npub trait ").skip(1);
+        let of_traits = of_traits.filter_map(|rest| rest.split("\n}").next());
+        for start in ["    pub fn ", "    pub async fn "] {
+            found.extend(names(&source, start));
+        }
+        for body in of_traits {
+            for start in ["    fn ", "    async fn "] {
+                found.extend(names(body, start));
+            }
+        }
+    }
+    found
 }
 
 /// Returns the names that follow `start` at the start of a line.
-fn names<'a>(text: &'a str, start: &'a str) -> impl Iterator<Item = String> + 'a {
-    text.lines().filter_map(move |line| {
-        let rest = line.strip_prefix(start)?;
-        Some(rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
-    })
+fn names(text: &str, start: &str) -> Vec<String> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix(start));
+    lines
+        .map(|rest| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
+        .collect()
 }

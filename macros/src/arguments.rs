@@ -13,6 +13,8 @@ use crate::faults::Faults;
 pub(crate) struct Arguments {
     pub(crate) name: Option<LitStr>,
     pub(crate) prefix: Option<LitStr>,
+    /// Whether the path of the Rust module is the first part of the name.
+    pub(crate) namespace: Option<Ident>,
     pub(crate) description: Option<Expr>,
     pub(crate) effect: Option<Ident>,
     pub(crate) render: Option<Expr>,
@@ -37,11 +39,18 @@ const EFFECTS: [&str; 4] = ["Read", "Idempotent", "Write", "Irreversible"];
 impl Attribute {
     fn takes(self) -> &'static [&'static str] {
         match self {
-            Self::Tool => {
-                &["name", "description", "effect", "render", "signature", "derive", "crate"]
-            }
+            Self::Tool => &[
+                "name",
+                "namespace",
+                "description",
+                "effect",
+                "render",
+                "signature",
+                "derive",
+                "crate",
+            ],
             Self::Method => &["name", "description", "effect", "render", "signature", "derive"],
-            Self::Toolset => &["prefix", "effect", "derive", "crate"],
+            Self::Toolset => &["prefix", "namespace", "effect", "derive", "crate"],
             Self::Data => &["crate"],
         }
     }
@@ -81,6 +90,9 @@ impl Arguments {
         if let Err(error) = read.parse2(tokens) {
             faults.add(error);
         }
+        if let (Some(_), Some(namespace)) = (&arguments.name, &arguments.namespace) {
+            faults.at(namespace, "`name` sets the whole name: remove one of the two");
+        }
         arguments
     }
 
@@ -95,6 +107,15 @@ impl Arguments {
             parenthesized!(list in input);
             let derives = Punctuated::<Path, Token![,]>::parse_terminated(&list)?;
             self.derives = derives.into_iter().collect();
+            return Ok(());
+        }
+        if key == "namespace" {
+            if input.peek(Token![=]) {
+                let text = "the namespace is the path of the module: write `namespace` alone, or \
+                            set the whole name with `name = \"…\"`";
+                return Err(Error::new(key.span(), text));
+            }
+            self.namespace = Some(key.clone());
             return Ok(());
         }
         input.parse::<Token![=]>()?;

@@ -84,12 +84,17 @@ fn parts<'a>(ty: &'a Type, all: &mut Vec<&'a Type>) {
 /// Returns whether attributes of serde or schemars use another type than the one that is written, so
 /// that this one needs no traits.
 pub(crate) fn is_replaced(attributes: &[Attribute]) -> bool {
+    has_word(attributes, &REPLACES)
+}
+
+/// Returns whether an attribute of serde or schemars has one of these words as an argument.
+pub(crate) fn has_word(attributes: &[Attribute], words: &[&str]) -> bool {
     let of_serde = |attribute: &&Attribute| {
         attribute.path().is_ident("serde") || attribute.path().is_ident("schemars")
     };
     attributes.iter().filter(of_serde).any(|attribute| match &attribute.meta {
         Meta::List(list) => list.tokens.clone().into_iter().any(|token| match token {
-            TokenTree::Ident(name) => REPLACES.iter().any(|replaces| name == replaces),
+            TokenTree::Ident(name) => words.iter().any(|word| name == word),
             _ => false,
         }),
         _ => false,

@@ -2,10 +2,10 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
-use syn::{Attribute as Mark, Fields, Ident, Item, Path, Type, parse_quote};
+use syn::{Attribute as Mark, Fields, Ident, Item, ItemEnum, Path, Type, parse_quote};
 
 use crate::arguments::{Arguments, Attribute};
-use crate::check::{self, is_replaced};
+use crate::check::{self, has_word, is_replaced};
 use crate::faults::Faults;
 use crate::tool::derive_paths;
 use crate::types;
@@ -25,7 +25,11 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream, krate: Path) -> 
     }
     let private: Path = parse_quote!(#krate::__private);
     let paths = derive_paths(&private);
-    let checks = parsed.map(|item| checks(&item, &private)).unwrap_or_default();
+    let checks = parsed.as_ref().map(|item| checks(item, &private)).unwrap_or_default();
+    let as_str = match &parsed {
+        Ok(Item::Enum(item)) if has_wire_names(item) => Some(as_str(item, &private)),
+        _ => None,
+    };
     quote! {
         #checks
         #[derive(
@@ -37,6 +41,40 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream, krate: Path) -> 
         )]
         #paths
         #item
+        #as_str
+    }
+}
+
+/// Returns whether serde writes every value of an enum as one text.
+fn has_wire_names(item: &ItemEnum) -> bool {
+    // With these, serde writes an object, another type's value, or nothing.
+    let others = |marks: &[Mark]| is_replaced(marks) || has_word(marks, &["tag", "untagged"]);
+    // The macro does not see what such an attribute adds.
+    let conditional = |marks: &[Mark]| marks.iter().any(|mark| mark.path().is_ident("cfg_attr"));
+    let odd = |marks: &[Mark]| others(marks) || conditional(marks);
+    item.generics.params.is_empty()
+        && !item.variants.is_empty()
+        && !odd(&item.attrs)
+        && item
+            .variants
+            .iter()
+            .all(|variant| matches!(variant.fields, Fields::Unit) && !odd(&variant.attrs))
+}
+
+/// Returns the method `as_str` of an enum. serde supplies the names, so they are those in JSON.
+fn as_str(item: &ItemEnum, private: &Path) -> TokenStream {
+    let (name, visibility) = (&item.ident, &item.vis);
+    let copied = item.attrs.iter().filter(|mark| mark.path().is_ident("cfg"));
+    quote! {
+        #(#copied)*
+        impl #name {
+            /// Returns the name of this value in JSON, as a model reads and writes it.
+            #[allow(dead_code)]
+            #[must_use]
+            #visibility fn as_str(&self) -> &'static str {
+                #private::wire_name(self)
+            }
+        }
     }
 }
 

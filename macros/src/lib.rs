@@ -55,14 +55,15 @@ mod types;
 /// A parameter may be `&str`, `&[T]`, `&T` or an `Option` of these. Its field has the owned type.
 /// A parameter takes `#[default]`, `#[default = 5]` and the attributes of serde and schemars.
 ///
-/// A function or a parameter without a doc comment is a warning, because a model works worse without
-/// it. A macro on stable Rust can only warn of a deprecated item, so the warning begins with "use of
-/// deprecated constant". `#![deny(deprecated)]` makes it an error, and `#[allow(deprecated)]` above
-/// the function silences it.
+/// The compiler warns once of each tool that lacks a doc comment, on the function or on a parameter,
+/// because a model works worse without it. A macro on stable Rust can only warn of a deprecated item,
+/// so the warning begins with "use of deprecated constant". `#![deny(deprecated)]` makes it an error,
+/// and `#[allow(deprecated)]` above the function silences it.
 ///
 /// | argument | sets |
 /// |---|---|
 /// | `name = "…"` | the tool's name |
+/// | `namespace` | the path of the Rust module as the first part of the name: `search_cases` in `mod legal` gives `legal_search_cases` |
 /// | `description = "…"` | the description, in place of the doc comment |
 /// | `effect = Read` | the effect: `Read`, `Idempotent`, `Write` or `Irreversible`. Default: `Write` |
 /// | `render = path` | the function or closure that turns an output into text for the model. Default: JSON |
@@ -87,11 +88,12 @@ pub fn tool(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// | argument | sets |
 /// |---|---|
 /// | `prefix = "db"` | the first part of each tool's name; empty: none. Default: the type's name in snake case |
+/// | `namespace` | the path of the Rust module, before the prefix |
 /// | `effect = Read` | the effect of the tools that set none |
 /// | `derive(…)` | more derives of all signature types |
 /// | `crate = path` | the path of the crate `toolwright`, if it is renamed |
 ///
-/// A name that `#[tool(name = "…")]` sets is the whole name, without the prefix.
+/// A name that `#[tool(name = "…")]` sets is the whole name, without namespace and prefix.
 #[proc_macro_attribute]
 pub fn toolset(arguments: TokenStream, item: TokenStream) -> TokenStream {
     toolset::expand(arguments.into(), item.into(), parse_quote!(::toolwright)).into()
@@ -102,6 +104,9 @@ pub fn toolset(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// It derives `Debug`, `Clone`, `Serialize`, `Deserialize` and `JsonSchema`. A package that depends
 /// only on `toolwright` needs it, because the derives of serde and schemars look for crates of
 /// these names. Attributes of serde and schemars work as usual.
+///
+/// An enum whose variants have no fields gets a method `as_str`, which returns the name in JSON:
+/// `"in-progress"` for `Status::InProgress` with `#[serde(rename_all = "kebab-case")]`.
 ///
 /// `crate = path` is the path of the crate `toolwright`, if it is renamed.
 #[proc_macro_attribute]

@@ -115,7 +115,20 @@ impl Tool {
                 };
             });
         }
+        if let Some(namespace) = self.namespace() {
+            let text = "`namespace` is the path of the module, and this is the root of the crate: \
+                        remove it, or move the code to a module";
+            checks.extend(quote_spanned! {namespace.span()=>
+                #(#copied)*
+                const _: () = ::core::assert!(#private::is_module(::core::module_path!()), #text);
+            });
+        }
         checks
+    }
+
+    /// Returns the argument `namespace`, if the name begins with the path of the module.
+    fn namespace(&self) -> Option<&Ident> {
+        self.arguments.namespace.as_ref().filter(|_| self.arguments.name.is_none())
     }
 
     /// Returns the attributes for every generated item.
@@ -140,6 +153,10 @@ impl Tool {
                 }
             }
         });
+        let full_name = match self.namespace() {
+            Some(_) => quote!(#private::namespaced(::core::module_path!(), #name)),
+            None => quote!(::std::borrow::Cow::Borrowed(#name)),
+        };
         let value = local("output");
         let text = local("render");
         let render = arguments.render.as_ref().map(|render| {
@@ -168,7 +185,7 @@ impl Tool {
             impl #private::Signature for #signature {
                 type Output = #output;
                 fn name() -> ::std::borrow::Cow<'static, str> {
-                    ::std::borrow::Cow::Borrowed(#name)
+                    #full_name
                 }
                 #description
                 #render
@@ -286,46 +303,58 @@ impl Tool {
         }
     }
 
-    /// Returns code that the compiler warns of, for each description that is missing.
+    /// Returns code that the compiler warns of, if the tool lacks descriptions: one warning, which
+    /// names all of them.
     ///
     /// A macro cannot warn on stable Rust. The use of a deprecated constant is a warning with a text,
     /// a place and a lint to deny or allow it by. The name of the constant is in the text.
     pub(crate) fn warnings(&self) -> TokenStream {
         let silent = self.description.is_empty() && self.arguments.description.is_none();
-        let silent = silent.then(|| {
-            let text = "the model does not learn what this tool does: write a doc comment above the \
-                        function, or `#[allow(deprecated)]` to have none";
-            ("tool_without_description", &self.function, text.to_owned())
-        });
-        let fields = self.fields().filter(|field| !field.described).map(|field| {
-            let name = &field.name;
-            let context = match field.may_be_context {
-                true => ", `#[context]` if the program supplies the value,",
-                false => ",",
-            };
-            let text = format!(
-                "the model does not learn what `{name}` is: write a doc comment above the \
-                 parameter{context} or `#[allow(deprecated)]` above the function to have none"
-            );
-            ("parameter_without_description", name, text)
-        });
+        let fields: Vec<&Field> = self.fields().filter(|field| !field.described).collect();
+        let names = |fields: &mut dyn Iterator<Item = &&Field>| {
+            fields.map(|field| format!("`{}`", field.name)).collect::<Vec<_>>().join(", ")
+        };
+        let (name, at, what, place) = match (silent, fields.as_slice()) {
+            (false, []) => return TokenStream::new(),
+            (true, []) => {
+                let what = "what this tool does".to_owned();
+                ("tool_without_description", &self.function, what, "the function")
+            }
+            (true, fields) => {
+                let what = format!("what this tool does and what {} is", names(&mut fields.iter()));
+                let place = "the function and above each of these parameters";
+                ("tool_without_description", &self.function, what, place)
+            }
+            (false, [field]) => {
+                let what = format!("what `{}` is", field.name);
+                ("parameter_without_description", &field.name, what, "the parameter")
+            }
+            (false, fields) => {
+                let what = format!("what each of {} is", names(&mut fields.iter()));
+                let place = "each of these parameters";
+                ("parameters_without_description", &fields[0].name, what, place)
+            }
+        };
+        let of_program = names(&mut fields.iter().filter(|field| field.may_be_context));
+        let context = match of_program.as_str() {
+            "" => ",".to_owned(),
+            names => format!(", `#[context]` if the program supplies {names},"),
+        };
+        let note = format!(
+            "the model does not learn {what}: write a doc comment above {place}{context} or \
+             `#[allow(deprecated)]` above the function to have none"
+        );
+        let name = Ident::new(name, at.span().resolved_at(Span::call_site()));
         let copied = &self.copied;
-        silent
-            .into_iter()
-            .chain(fields)
-            .map(|(name, at, note)| {
-                let name = Ident::new(name, at.span().resolved_at(Span::call_site()));
-                quote! {
-                    #(#copied)*
-                    const _: () = {
-                        #[deprecated(note = #note)]
-                        #[allow(non_upper_case_globals)]
-                        const #name: () = ();
-                        #name
-                    };
-                }
-            })
-            .collect()
+        quote! {
+            #(#copied)*
+            const _: () = {
+                #[deprecated(note = #note)]
+                #[allow(non_upper_case_globals)]
+                const #name: () = ();
+                #name
+            };
+        }
     }
 }
 

@@ -107,6 +107,7 @@ fn tools(
         marked = true;
         own.effect = own.effect.or_else(|| arguments.effect.clone());
         own.derives.extend(arguments.derives.iter().cloned());
+        own.namespace = arguments.namespace.clone();
         let ImplItemFn { attrs, vis, sig, .. } = method;
         let has_receiver = match sig.inputs.first() {
             Some(FnArg::Receiver(receiver)) => {

@@ -1,5 +1,6 @@
 //! The items that the attribute macros expand to. They are not part of the public API.
 
+use std::borrow::Cow;
 use std::fmt::{Debug, Display};
 
 pub use schemars;
@@ -15,6 +16,7 @@ use crate::error::Stage;
 pub use crate::error::{Error, Result};
 pub use crate::module::{Module, OutputOf};
 pub use crate::tool::Tool;
+pub use crate::wire_name::wire_name;
 
 /// The error that a function returned. The compiler chooses the first of three methods that its type
 /// allows: that of [`IntoError`] by value, of [`ShownError`] by reference, or of [`UnfitError`] by
@@ -172,4 +174,26 @@ impl<T: Clone> Shared for T {
     fn __toolwright_shared(&self) -> Self {
         self.clone()
     }
+}
+
+/// Returns whether a path of `module_path!()` is that of a module, and not of a crate's root.
+#[must_use]
+pub const fn is_module(path: &str) -> bool {
+    let bytes = path.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        if bytes[at] == b':' {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
+/// Returns the name of a tool after the path of its module, without the crate: `legal_search_cases`.
+#[must_use]
+pub fn namespaced(module: &str, name: &'static str) -> Cow<'static, str> {
+    let Some((_, path)) = module.split_once("::") else { return Cow::Borrowed(name) };
+    let parts = path.split("::").map(|part| part.trim_start_matches("r#"));
+    Cow::Owned(parts.chain([name]).collect::<Vec<_>>().join("_"))
 }

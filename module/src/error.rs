@@ -49,7 +49,7 @@ type Source = Box<dyn StdError + Send + Sync>;
 ///
 /// `{}` is one sentence. `{:#}` adds the causes and the model's raw replies, which may contain a
 /// user's data.
-pub struct Error(Box<Inner>);
+pub struct Error(Box<Inner>); // Not a `std::error::Error`: `.map_err(Error::into_std)` makes one.
 
 struct Inner {
     audience: Audience,
@@ -416,17 +416,55 @@ impl Error {
     }
 }
 
-impl<E: StdError + Send + Sync + 'static> From<E> for Error {
-    fn from(source: E) -> Self {
-        let mut source = Some(source);
+/// The errors that `?` converts to an [`Error`]: every [`std::error::Error`].
+///
+/// The trait exists for the compiler's message. A bound on `std::error::Error` alone would not
+/// name [`Error::retry`] to a user who returns a text.
+#[diagnostic::on_unimplemented(
+    label = "`{Self}` does not implement `std::error::Error`: write `.map_err(Error::retry)?` \
+             if a model may read it, or `.map_err(Error::other)?` if only the user may",
+    note = "for an option: `.ok_or_else(|| Error::retry(\"what the model should change\"))?`"
+)]
+#[doc(hidden)]
+pub trait AnyStdError {
+    /// Returns the error for the user, or the [`Error`] inside a [`Failure`].
+    fn into_error(self) -> Error;
+}
+
+#[diagnostic::do_not_recommend]
+impl<E: StdError + Send + Sync + 'static> AnyStdError for E {
+    fn into_error(self) -> Error {
+        let mut source = Some(self);
         // A `Failure` contains an `Error`, whose fields are kept.
         let ours = (&mut source as &mut dyn Any).downcast_mut::<Option<Failure>>();
         match ours.and_then(Option::take) {
             Some(failure) => failure.0,
-            None => Self::new(Audience::User, None, source.map(|source| Box::new(source) as _)),
+            None => Error::new(Audience::User, None, source.map(|source| Box::new(source) as _)),
         }
     }
 }
+
+impl<E: AnyStdError> From<E> for Error {
+    fn from(source: E) -> Self {
+        source.into_error()
+    }
+}
+
+/// The bound of the implementation below, which no type meets.
+///
+/// A library such as `anyhow` asks for `std::error::Error`. The compiler would only say that
+/// [`Error`] does not implement it. With this trait its message names [`Error::into_std`].
+#[diagnostic::on_unimplemented(
+    label = "`Error` does not implement `std::error::Error`, because `?` makes an `Error` of \
+             every type that does: write `.map_err(Error::into_std)?`"
+)]
+#[doc(hidden)]
+pub trait CallIntoStd<'a> {}
+
+// The lifetime keeps the compiler from rejecting a bound that is never met. `Error` must not
+// implement `std::error::Error`: `From<E> for Error` would then overlap `From<T> for T`.
+#[doc(hidden)]
+impl StdError for Error where for<'a> Self: CallIntoStd<'a> {}
 
 impl From<Error> for Box<dyn StdError + Send + Sync> {
     fn from(error: Error) -> Self {

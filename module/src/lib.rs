@@ -75,6 +75,7 @@ pub mod testing;
 mod tool;
 mod usage;
 mod validator;
+mod wire_name;
 
 pub use chain_of_thought::ChainOfThought;
 pub use context::{Cancellation, Context};

@@ -4,6 +4,39 @@
 //! [`ToolOrchestrator`] drives a run on tokio. [`ReAct`] drives a run with a typed input and
 //! output. Provider crates supply the model, and your program supplies the tools.
 //!
+//! A program with an agent needs this crate and that of a provider, and no other crate of ours: the
+//! types that this crate's functions take are exported here, and all of `toolwright-module` is in
+//! [`module`].
+//!
+//! ```
+//! use schemars::JsonSchema;
+//! use serde::{Deserialize, Serialize};
+//! use toolwright_orchestrator::module::{from_fn, testing::SchemaDriven};
+//! use toolwright_orchestrator::{Context, Effect, Result, Signature, Tool, ToolOrchestrator};
+//!
+//! /// Say how the weather is.
+//! #[derive(Serialize, Deserialize, JsonSchema)]
+//! struct GetWeather {
+//!     /// City name, in English.
+//!     city: String,
+//! }
+//!
+//! impl Signature for GetWeather {
+//!     type Output = String;
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<()> {
+//! let weather = from_fn(async |ask: GetWeather| Ok(format!("Rain in {}.", ask.city)));
+//! let tool = Tool::new(weather)?.with_effect(Effect::Read);
+//! // A test model, in place of that of a provider.
+//! let agent = ToolOrchestrator::new(SchemaDriven::default(), [tool])?;
+//! let finished = agent.run("How is the weather?", &Context::default()).await?;
+//! assert_eq!(finished.tools_used, ["get_weather"]);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Map
 //!
 //! | file | content |
@@ -57,5 +90,7 @@ pub use task::{Task, TaskAnswer};
 pub use tool_choosing::Choosing;
 pub use tool_orchestrator::ToolOrchestrator;
 pub use tool_set::{Change, Resumed, ToolSet};
+pub use toolwright_module as module;
 pub use toolwright_module::event::Ending;
+pub use toolwright_module::{Context, Effect, Error, Module, Result, Signature, Tool};
 pub use unfinished::{AwaitsApproval, Unfinished};

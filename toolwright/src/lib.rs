@@ -29,7 +29,7 @@
 //!
 //! | module | content | feature |
 //! |---|---|---|
-//! | [`prelude`] | the ten names that most programs use | |
+//! | [`prelude`] | the twelve names that most programs use | |
 //! | [`agent`] | the loop, its limits, stored runs, typed runs | |
 //! | [`module`](mod@module) | modules, tools, predictors, contexts, hooks, messages, models | |
 //! | [`signature`] | contracts; lowering of their schemas, and reading of a model's texts | |
@@ -90,10 +90,10 @@ pub use toolwright_text as text;
 
 /// The names that most programs use, for `use toolwright::prelude::*`.
 ///
-/// There are ten at most, and none of them is ambiguous beside the standard library: [`Result`] is
+/// There are twelve, and none of them is ambiguous beside the standard library: [`Result`] is
 /// `Result<T, E = Error>`, so `Result<T, E>` means what it always does.
 pub mod prelude {
-    pub use crate::{Agent, Context, Error, Module, Predict, Result, Signature};
+    pub use crate::{Agent, Context, Effect, Error, Module, Predict, Result, Signature, Tool};
     #[cfg(feature = "macros")]
     pub use crate::{data, tool, toolset};
 }

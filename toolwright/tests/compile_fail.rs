@@ -15,6 +15,7 @@ use oldest_toolchain::fails;
 #[test]
 fn misuse_of_an_attribute_is_an_error_at_the_code_that_is_wrong() {
     fails(&["functions", "arguments", "parameters", "outputs", "toolsets", "same_method"]);
+    fails(&["namespace"]);
 }
 
 #[test]
@@ -32,4 +33,11 @@ fn errors_of_the_compiler_point_at_the_code_that_was_written() {
 fn a_type_that_does_not_fit_is_an_error_that_says_what_to_write() {
     fails(&["without_derives", "without_derives_output", "without_derives_data"]);
     fails(&["forgotten_context", "unknown_error", "aliased_result"]);
+}
+
+/// Text and errors of other libraries do not convert by `?`. The message names the method that
+/// does.
+#[test]
+fn an_error_that_does_not_convert_is_an_error_that_names_the_method() {
+    fails(&["converted_errors"]);
 }

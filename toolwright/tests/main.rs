@@ -10,6 +10,7 @@ mod attributes {
     mod contracts;
     mod functions;
     mod toolsets;
+    mod wire_names;
 }
 /// Tests of the names.
 mod names;

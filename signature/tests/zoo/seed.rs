@@ -51,7 +51,7 @@ impl Signature for UpdateTask {
 
 #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
 #[serde(tag = "_type")]
-#[schemars(transform = type_tag("TaskMetadata"))]
+#[schemars(transform = type_tag::<Self>)]
 pub(crate) struct TaskMetadata {
     pub(crate) id: String,
     pub(crate) priority: Priority,
@@ -61,7 +61,7 @@ pub(crate) struct TaskMetadata {
 
 #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
 #[serde(tag = "_type")]
-#[schemars(transform = type_tag("TaskRequest"))]
+#[schemars(transform = type_tag::<Self>)]
 pub(crate) struct TaskRequest {
     pub(crate) title: String,
     pub(crate) description: String,

@@ -210,7 +210,7 @@ pub(crate) struct Outcome {
 /// A struct that names itself (S43).
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "_type")]
-#[schemars(transform = type_tag("Point"))]
+#[schemars(transform = type_tag::<Self>)]
 pub(crate) struct Point {
     x: i64,
     note: Option<String>,

@@ -24,6 +24,14 @@ fn named() {}
 #[tool(prefix = "a")]
 fn prefixed() {}
 
+/// A namespace of its own.
+#[tool(namespace = "legal")]
+fn spaced() {}
+
+/// Two names.
+#[tool(namespace, name = "a")]
+fn named_twice() {}
+
 #[derive(Clone)]
 struct Notes;
 

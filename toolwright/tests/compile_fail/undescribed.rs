@@ -11,6 +11,15 @@ fn get_weather(city: String, days: u8) -> String {
 #[tool]
 fn silent() {}
 
+/// Add a number.
+#[tool]
+fn add(number: &i64, sums: &Sums) {
+    let _ = (number, sums);
+}
+
+#[data]
+struct Sums;
+
 #[tool]
 #[allow(deprecated)]
 fn allowed(city: String) -> String {
