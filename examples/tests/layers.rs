@@ -170,10 +170,8 @@ fn cargo(arguments: &[&str]) -> String {
 
 #[test]
 fn every_dependency_points_down_tests_included() {
-    let metadata = cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"]);
-    let metadata: Value = serde_json::from_str(&metadata).unwrap();
     let rules: BTreeMap<_, _> = MAY_USE.iter().copied().collect();
-    for package in metadata["packages"].as_array().unwrap() {
+    for package in packages() {
         let name = package["name"].as_str().unwrap();
         let allowed = rules.get(name).unwrap_or_else(|| panic!("say where `{name}` stands"));
         for dependency in package["dependencies"].as_array().unwrap() {
@@ -191,10 +189,8 @@ fn every_dependency_points_down_tests_included() {
 /// one crate. A name that a crate only passes on is the same item, so it is not counted.
 #[test]
 fn no_two_crates_export_the_same_name() {
-    let metadata = cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"]);
-    let metadata: Value = serde_json::from_str(&metadata).unwrap();
-    let manifests = metadata["packages"].as_array().unwrap().iter();
-    let manifests = manifests.filter(|package| package["name"] != "toolwright-examples");
+    let packages = packages();
+    let manifests = packages.iter().filter(|package| package["name"] != "toolwright-examples");
     let folders: Vec<_> =
         manifests.map(|package| Path::new(package["manifest_path"].as_str().unwrap())).collect();
     let mut owners: BTreeMap<String, &Path> = BTreeMap::new();
@@ -238,13 +234,102 @@ fn is_own(path: &str) -> bool {
     !path.starts_with("toolwright_") && path.contains("::")
 }
 
+/// The packages of the workspace, without their dependencies.
+fn packages() -> Vec<Value> {
+    let metadata = cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"]);
+    let mut metadata: Value = serde_json::from_str(&metadata).unwrap();
+    serde_json::from_value(metadata["packages"].take()).unwrap()
+}
+
+/// The features that the sources or the tests of a package name.
+fn features_of_code(package: &Value) -> BTreeSet<String> {
+    let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+    let mut open = ["src", "tests"].map(|folder| manifest.with_file_name(folder)).to_vec();
+    let mut named = BTreeSet::new();
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let source = fs::read_to_string(path).unwrap();
+            let names = source.split("feature = \"").skip(1);
+            named.extend(names.filter_map(|rest| rest.split('"').next()).map(str::to_owned));
+        }
+    }
+    let required = package["targets"].as_array().unwrap().iter();
+    let required = required.filter_map(|target| target["required-features"].as_array()).flatten();
+    named.extend(required.map(|feature| feature.as_str().unwrap().to_owned()));
+    named
+}
+
+/// Code behind a feature that no test turns on may be broken.
+#[test]
+fn each_feature_that_code_depends_on_is_on_in_the_tests_of_ci() {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let checks = fs::read_to_string(root.join(".ci/run")).unwrap();
+    let listed = checks.lines().find_map(|line| line.strip_prefix("features=")).unwrap();
+    let mut on: BTreeSet<String> = listed.split(',').map(str::to_owned).collect();
+    assert!(checks.contains("\ncargo test --workspace --features \"$features\"\n"));
+    let all = ["tree", "--workspace", "--depth", "0", "-e", "normal,dev", "--prefix", "none"];
+    let members = cargo(&[&all[..], &["--offline", "-f", "{p}|{f}"]].concat());
+    for member in members.lines().filter(|line| !line.is_empty()) {
+        let (name, features) = member.split_once('|').unwrap();
+        let name = name.split(' ').next().unwrap();
+        on.extend(features.split(',').map(|feature| format!("{name}/{feature}")));
+    }
+    let mut missing = Vec::new();
+    // The facade has no code of its own, and `each_feature_builds_alone_and_none` builds it.
+    for package in packages().iter().filter(|package| package["name"] != "toolwright") {
+        let name = package["name"].as_str().unwrap();
+        let known = package["features"].as_object().unwrap();
+        let used = features_of_code(package).into_iter().filter(|name| known.contains_key(name));
+        missing.extend(used.map(|used| format!("{name}/{used}")).filter(|used| !on.contains(used)));
+    }
+    assert!(missing.is_empty(), "no test runs with {missing:?}: add them to `features` in .ci/run");
+}
+
+/// A user of the facade never needs one of its crates by name only to turn on a feature.
+#[test]
+fn the_facade_can_turn_on_every_feature_of_its_crates() {
+    let packages = packages();
+    let named = |name: &str| packages.iter().find(|package| package["name"] == name).unwrap();
+    let list = |value: &Value| -> Vec<String> { serde_json::from_value(value.clone()).unwrap() };
+    let facade = named("toolwright");
+    let own = facade["features"].as_object().unwrap().values().flat_map(list);
+    let own: BTreeSet<String> = own.map(|turned_on| turned_on.replace("?/", "/")).collect();
+    for dependency in facade["dependencies"].as_array().unwrap() {
+        let name = dependency["name"].as_str().unwrap();
+        if !name.starts_with("toolwright-") || !dependency["kind"].is_null() {
+            continue;
+        }
+        let features = named(name)["features"].as_object().unwrap();
+        let mut on: BTreeSet<String> = list(&dependency["features"]).into_iter().collect();
+        if dependency["uses_default_features"] == true {
+            on.insert("default".to_owned());
+        }
+        let own = own.iter().filter_map(|turned_on| turned_on.strip_prefix(&format!("{name}/")));
+        on.extend(own.map(str::to_owned));
+        let mut last = 0;
+        while last < on.len() {
+            last = on.len();
+            let next: Vec<_> =
+                on.iter().filter_map(|name| features.get(name)).flat_map(list).collect();
+            on.extend(next);
+        }
+        let off: Vec<&String> = features
+            .keys()
+            .filter(|feature| !on.contains(*feature) && *feature != "default")
+            // The facade exports the attributes itself.
+            .filter(|feature| (name, feature.as_str()) != ("toolwright-module", "macros"))
+            .collect();
+        assert!(off.is_empty(), "no feature of `toolwright` turns on {off:?} of `{name}`");
+    }
+}
+
 /// Slow, because each set of features is compiled: `.ci/run` runs it.
 #[test]
 #[ignore = "compiles every crate several times"]
 fn each_feature_builds_alone_and_none() {
-    let metadata = cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"]);
-    let metadata: Value = serde_json::from_str(&metadata).unwrap();
-    for package in metadata["packages"].as_array().unwrap() {
+    for package in packages() {
         let name = package["name"].as_str().unwrap();
         let features = package["features"].as_object().unwrap().keys().map(String::as_str);
         for feature in features.chain([""]) {
@@ -295,6 +380,31 @@ fn the_layer_of_tool_calls_stays_small() {
         lines += code.filter(|line| !line.starts_with("//")).count();
     }
     assert!((500..=TOOL_CALL_LINES).contains(&lines), "{lines} lines");
+}
+
+/// The figures of the page are those of today, and no row lacks its test.
+#[test]
+fn the_page_on_costs_has_the_number_of_crates() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/costs.md");
+    let page = fs::read_to_string(page).unwrap();
+    let table = page.split("| crate | external crates |\n|---|---|\n").nth(1).unwrap();
+    let rows = table.lines().take_while(|line| line.starts_with("| "));
+    let mut checked = 0;
+    for row in rows {
+        let (what, figure) = row.trim_matches(['|', ' ']).split_once(" | ").unwrap();
+        let mut names = what.split('`').skip(1).step_by(2).peekable();
+        while let Some(package) = names.next() {
+            let feature = names.next_if(|name| !name.starts_with("toolwright"));
+            let features: &[&str] = match &feature {
+                Some(feature) => &["--features", feature],
+                None => &[],
+            };
+            let crates = tree(&[&["-p", package], features].concat()).len();
+            assert_eq!(crates.to_string(), figure, "{package} {features:?}");
+            checked += 1;
+        }
+    }
+    assert!(checked >= 6, "{checked} figures");
 }
 
 #[test]

@@ -33,12 +33,16 @@
 //! | [`agent`] | the loop, its limits, stored runs, typed runs | |
 //! | [`module`](mod@module) | modules, tools, predictors, contexts, hooks, messages, models | |
 //! | [`signature`] | contracts; lowering of their schemas, and reading of a model's texts | |
-//! | `openai`, `anthropic`, `gemini`, `genai` | models | of the same name |
+//! | `openai`, `anthropic`, `gemini`, `genai` | models | of the same name; `openai-async-openai` |
 //! | `memory`, `text`, `github` | toolsets | of the same name; `memory-sqlite`, `memory-postgres` |
 //! | `mcp` | tools from other programs, and tools for other programs | `mcp` |
 //! | `group` | typed tool calls for a loop of your own | `group`; `group-async-openai`, `group-blocking` |
 //! | `journal`, `postgres`, `restate` | runs that survive a crash | of the same name |
 //! | `testing` | models for tests | `testing` |
+//!
+//! The features `bytes`, `chrono`, `decimal`, `indexmap`, `jiff`, `semver`, `url` and `uuid` allow types
+//! of these crates in signatures. The feature `provider` adds `module::provider`, for a provider of your
+//! own.
 //!
 //! A program with the feature `restate` must also depend on `restate-sdk`, because the code that
 //! its attributes generate refers to that crate.
