@@ -3,8 +3,8 @@
 //! The first module searches an index. The second is a language model, which invents the documents.
 //! The third lets a model expand the query, and then searches the index.
 //!
-//! With `--base-url URL --model NAME` a real model answers. Otherwise a test model answers with
-//! data that fits the schema.
+//! With `--base-url URL --model NAME` a real model answers. Otherwise two test models answer, each with
+//! one text.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -13,9 +13,10 @@ use clap::Parser;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_cli::{ServerArgs, say};
-use toolwright_module::testing::SchemaDriven;
+use toolwright_module::testing::Scripted;
 use toolwright_module::{
-    AnyModule, ChainOfThought, Context, Effect, LanguageModel, Module, Predict, Result, Signature,
+    AnyModule, ChainOfThought, Context, Effect, LanguageModel, Module, Predict, Reply, Result,
+    Signature,
 };
 
 /// Search legal documents by query.
@@ -155,12 +156,23 @@ struct Args {
     server: ServerArgs,
 }
 
+/// A document that is not in the index, so that the caller can see who found it.
+const INVENTED: &str = r#"{"reasoning": "Taxes are old.", "output": {
+    "documents": [{"title": "Taxes in antiquity", "year": 1998}], "total_count": 1}}"#;
+
+/// A query that finds a document more than the query of the caller.
+const EXPANDED: &str = r#"{"expanded_query": "tax law"}"#;
+
+fn scripted(answer: &'static str) -> Arc<dyn LanguageModel> {
+    Arc::new(Scripted::new(move |_| Ok(Reply::text(answer))))
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
-    let model: Arc<dyn LanguageModel> = match args.server.given()? {
-        Some(model) => model,
-        None => Arc::new(SchemaDriven::default()),
+    let (searcher, expander) = match args.server.given()? {
+        Some(model) => (Arc::clone(&model), model),
+        None => (scripted(INVENTED), scripted(EXPANDED)),
     };
     let title = |title: &str, year| Document { title: title.to_owned(), year };
     let index = Arc::new(Index(vec![
@@ -170,11 +182,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     ]));
     let modules = [
         ("code", AnyModule::new(ApiSearch { index: Arc::clone(&index) })),
-        (
-            "model",
-            AnyModule::new(LlmSearch { predictor: ChainOfThought::new(Arc::clone(&model))? }),
-        ),
-        ("both", AnyModule::new(SmartSearch { index, expander: Predict::new(model)? })),
+        ("model", AnyModule::new(LlmSearch { predictor: ChainOfThought::new(searcher)? })),
+        ("both", AnyModule::new(SmartSearch { index, expander: Predict::new(expander)? })),
     ];
     for (kind, module) in &modules {
         let found = search(module, "tax").await?;

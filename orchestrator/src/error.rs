@@ -166,7 +166,7 @@ pub enum RunError {
 
     /// The run is for another output than the agent that drives it.
     #[error(
-        "the run does not end with the current output of `{name}`; resume it with `ReAct::resume`, or start it again"
+        "the run does not end with the current output of `{name}`; if `{name}` started it, resume it with `ReAct::resume`; otherwise use the agent that started it"
     )]
     OtherOutput {
         /// Name of the agent's signature.

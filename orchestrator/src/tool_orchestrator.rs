@@ -398,9 +398,12 @@ impl ToolOrchestrator {
         self
     }
 
-    /// Makes the agent's runs typed, for an output schema that is known only at run time: a run ends
-    /// when the model calls `finish` with an output of this contract. If an output does not fit, the
-    /// model gets the faults and calls `finish` again. For a type, use [`ReAct`](crate::ReAct).
+    /// Makes the agent's runs typed: a run ends when the model calls `finish` with an output of this
+    /// contract. If an output does not fit, the model gets the faults and calls `finish` again.
+    ///
+    /// Use it for a schema that is known only at run time, or for the output of a type if the task is
+    /// a text: `Contract::of::<S>()`. If the task is the input of a signature too, use
+    /// [`ReAct`](crate::ReAct).
     ///
     /// The answer is the text of the output. Read it with [`Contract::read_output`].
     ///

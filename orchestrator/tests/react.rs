@@ -355,7 +355,7 @@ async fn a_run_with_another_output_is_rejected() {
     let mut run = before.start(&InspectBefore { address: "Elm Street 1".to_owned() }).unwrap();
     let (now, asked) = react::<Inspect>([]);
     let error = now.drive(&mut run, &soon()).await.unwrap_err();
-    insta::assert_snapshot!(error, @"the run does not end with the current output of `inspect`; resume it with `ReAct::resume`, or start it again");
+    insta::assert_snapshot!(error, @"the run does not end with the current output of `inspect`; if `inspect` started it, resume it with `ReAct::resume`; otherwise use the agent that started it");
     assert!(asked.requests().is_empty());
 }
 
