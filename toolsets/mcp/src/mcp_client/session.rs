@@ -33,6 +33,10 @@ const WITHOUT_HANDSHAKE: [ProtocolVersion; 1] = [ProtocolVersion::V_2026_07_28];
 /// Timeout of closing a session.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(6);
 
+/// Time between the cancellation of a call and the end of the session. The cancellation is queued, and
+/// a connection that ends drops what is queued.
+const CANCEL_TIME: Duration = Duration::from_millis(200);
+
 /// Minimum time between two requests of the tool list after change notifications.
 const LIST_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -44,6 +48,8 @@ pub(crate) struct Session {
     running: RwLock<Option<Running>>,
     stop: Mutex<Option<RunningServiceCancellationToken>>,
     lost: Arc<AtomicBool>,
+    /// When the last call was dropped before its result.
+    dropped: Mutex<Option<Instant>>,
     secrets: Secrets,
     /// Keeps reading the standard error of a child process.
     _stderr: Option<Stderr>,
@@ -65,6 +71,17 @@ pub(crate) enum CallFailure {
     Unauthorized,
     /// The response is not a result of a call.
     Unexpected(&'static str),
+}
+
+/// A call. If it is dropped before its end, it notes the time.
+struct UnderWay<'a>(Option<&'a Mutex<Option<Instant>>>);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if let Some(dropped) = self.0 {
+            *dropped.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
+    }
 }
 
 impl Session {
@@ -101,6 +118,7 @@ impl Session {
             stop: Mutex::new(Some(running.cancellation_token())),
             running: RwLock::new(Some(running)),
             lost,
+            dropped: Mutex::default(),
             secrets: client.secrets(),
             _stderr: stderr,
             _watching: AbortOnDropHandle::new(tokio::spawn(watching)),
@@ -127,15 +145,19 @@ impl Session {
         let Some(running) = running.as_ref() else {
             return Err(CallFailure::NotRun(Box::new(ServiceError::TransportClosed)));
         };
+        let mut under_way = UnderWay(Some(&self.dropped));
         // If the server asks for user input, rmcp responds that there is no user.
-        running
-            .call_tool(call)
-            .await
-            .map_err(|error| call_failure(error).without_secrets(&self.secrets))
+        let called = running.call_tool(call).await;
+        under_way.0 = None;
+        called.map_err(|error| call_failure(error).without_secrets(&self.secrets))
     }
 
     /// Closes the session as the specification says.
     pub(crate) async fn close(&self) {
+        let dropped = *self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(left) = dropped.and_then(|at| CANCEL_TIME.checked_sub(at.elapsed())) {
+            tokio::time::sleep(left).await;
+        }
         // Cancelling makes running calls fail, which releases their read locks.
         let stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(stop) = stop {
