@@ -24,6 +24,7 @@ use toolwright_orchestrator::{
 
 use crate::approve::decide;
 use crate::input::Input;
+use crate::keys::without_keys;
 use crate::model::Chosen;
 use crate::record::Options;
 use crate::runs;
@@ -428,7 +429,7 @@ impl Assistant {
                 Ok((output, finished)) => result(finished, output.as_ref()),
                 Err(error) => json!({"error": {
                     "stage": error.stage(),
-                    "text": text_of(error, self.replays),
+                    "text": without_keys(&text_of(error, self.replays)),
                     "spent": ledger.spent(),
                 }}),
             });

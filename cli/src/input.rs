@@ -271,7 +271,10 @@ fn is_not_utf8(error: &ReadlineError) -> bool {
 /// Reports a line that is not UTF-8, and drops the rest of it.
 fn not_utf8() {
     let _ = drop_typed();
-    note("error: the line is not UTF-8 text, so it is dropped; set your terminal to UTF-8");
+    note(
+        "error: the line is not UTF-8 text; it is dropped with what was typed after it; set your \
+         terminal to UTF-8",
+    );
 }
 
 /// Tenths of a second in which nothing must be typed.

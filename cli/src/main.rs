@@ -116,8 +116,9 @@ fn wrong_usage(mut error: clap::Error) -> ! {
     for kind in [ContextKind::InvalidValue, ContextKind::InvalidArg] {
         let Some(ContextValue::String(value)) = error.get(kind) else { continue };
         let is_name = kind == ContextKind::InvalidArg && value.starts_with(['-', '<', '[']);
-        // No key is so short, and most mistakes are.
-        if value.len() > LONGEST_SHOWN && !is_name {
+        // No key is so short, and most mistakes are. No key is the name of such a file.
+        let is_harmless = value.len() <= LONGEST_SHOWN || value.ends_with(".json");
+        if !is_harmless && !is_name {
             quoted.push(value.clone());
             error.insert(kind, ContextValue::String("…".to_owned()));
         }

@@ -57,7 +57,7 @@ fn presses() -> io::Result<tokio::signal::windows::CtrlC> {
 }
 
 /// Time that work has to end after Ctrl-C.
-const END_TIME: Duration = Duration::from_secs(1);
+const END_TIME: Duration = Duration::from_secs(2);
 
 /// Does work in a context that Ctrl-C cancels, and returns its result. After Ctrl-C the work has a
 /// moment, for example to cancel a call at its server and to close that server; a second press ends

@@ -413,6 +413,19 @@ fn a_resumed_run_asks_about_the_call_that_it_would_make() {
     let shown = session.exp_eof().unwrap();
     assert!(shown.contains("is damaged: it shows another tool or other arguments"), "{shown:?}");
     assert!(!shown.contains("allow it?") && is_there(&folder, "precious.txt"), "{shown:?}");
+    for arguments in [
+        &["show", &id][..],
+        &["page", &id],
+        &["decide", &id, "--call", "call_file_delete", "--approve"],
+        &["decide", &id, "--deny", "No."],
+    ] {
+        let ran = run(program("runs").args(arguments).arg("--journal").arg(&runs));
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{arguments:?}");
+        assert!(ran.stderr.contains("is damaged: "), "{arguments:?}: {}", ran.stderr);
+    }
+    assert!(
+        run(program("runs").args(["list", "--journal"]).arg(&runs)).stdout.contains("unreadable")
+    );
 }
 
 #[test]
