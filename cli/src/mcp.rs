@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use tokio::net::TcpListener;
@@ -84,6 +85,15 @@ struct Serve {
     /// Host name of this machine in the requests of HTTP clients; can be repeated
     #[arg(long, value_name = "NAME", requires = "http")]
     host: Vec<String>,
+
+    /// Origin of a web page that may use the server over HTTP, such as https://app.example.com:443;
+    /// can be repeated
+    #[arg(long, value_name = "ORIGIN", requires = "http")]
+    origin: Vec<String>,
+
+    /// Time after which an HTTP session without a call and an open stream ends. Default: 300
+    #[arg(long, value_name = "SECONDS", requires = "http", value_parser = clap::value_parser!(u64).range(1..))]
+    session_time: Option<u64>,
 }
 
 #[derive(Args)]
@@ -232,7 +242,11 @@ impl Serve {
         let version = env!("CARGO_PKG_VERSION");
         let mut server = McpServer::new("toolwright", version, tools.tools().await?)?
             .with_shutdown(shutdown.clone())
-            .with_hosts(self.host);
+            .with_hosts(self.host)
+            .with_origins(self.origin);
+        if let Some(seconds) = self.session_time {
+            server = server.with_session_time(Duration::from_secs(seconds));
+        }
         if let Some(instructions) = tools.instructions() {
             server = server.with_instructions(instructions);
         }

@@ -618,3 +618,23 @@ fn a_comma_can_be_part_of_a_path() {
     let ran = list(&tools.replace("a,b", r"a\,b"));
     assert!(ran.stdout.contains("x.txt"), "{}", ran.stderr);
 }
+
+#[test]
+fn half_a_character_in_a_reply_is_replaced_and_two_halves_are_joined() {
+    let whole = r#"{"model":"small","choices":[{"finish_reason":"stop","message":{"role":"assistant","content":"Cut \ud83d."}}]}"#;
+    let ran = run(task(&server(&[whole.to_owned()])).arg("Go."));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Cut \u{fffd}.\n"), "{}", ran.stderr);
+    let piece = |text: &str, end: &str| {
+        format!(
+            "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}},\"finish_reason\":{end}}}]}}\n\n"
+        )
+    };
+    let pieces =
+        [piece("Whole \\ud83d", "null"), piece("\\ude00, cut \\ud83d", "\"stop\"")].concat();
+    let model = server(&[pieces + "data: [DONE]\n\n"]);
+    let mut command = program("run");
+    command.args(["--base-url", &model.base_url, "--model", "small", "--no-journal", "Go."]);
+    let ran = run(&mut command);
+    let expected = "Whole \u{1f600}, cut \u{fffd}\n";
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), expected), "{}", ran.stderr);
+}

@@ -1,5 +1,6 @@
 //! [`Connection`]: the HTTP settings of a model, and its requests.
 
+use std::borrow::Cow;
 use std::env::{self, VarError};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use toolwright_http::{
     Client, Deadline, Endpoint, HttpError, HttpLimits, HttpRequest, HttpResponse, RequestBody,
     RetryPolicy,
 };
+use toolwright_signature::readable_json;
 
 use super::error::{ProviderError, Result};
 use super::streaming::{Decoder, stream_of};
@@ -175,7 +177,7 @@ impl Connection {
         let request = HttpRequest::post_json(url.clone(), body);
         let deadline = Deadline::after(self.max_time);
         let attempt = || async {
-            let body = self.send(&request, deadline).await?.text().await?;
+            let body = readable_body(self.send(&request, deadline).await?.text().await?);
             read(body).await
         };
         let (reply, spent) = self.retried(deadline, attempt).await?;
@@ -253,7 +255,8 @@ impl Connection {
     pub async fn get(&self, url: &Url) -> Result<Bytes> {
         let (request, deadline) = (HttpRequest::get(url.clone()), Deadline::after(self.max_time));
         let attempt = || self.send(&request, deadline);
-        Ok(self.retry.run(deadline, attempt, ProviderError::retry).await?.text().await?)
+        let response = self.retry.run(deadline, attempt, ProviderError::retry).await?;
+        Ok(readable_body(response.text().await?))
     }
 
     /// Converts an error for the caller of a model: without secrets, and with stage and usage.
@@ -307,6 +310,21 @@ pub fn from_env(variable: &str, what: &str) -> Result<Option<String>> {
         Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
         Err(VarError::NotPresent) => Ok(None),
         Err(VarError::NotUnicode(_)) => Err(ProviderError::Header { what: what.to_owned() }),
+    }
+}
+
+/// Returns JSON with U+FFFD for halves of characters, which `serde_json` does not read.
+pub(super) fn readable(json: &str) -> Cow<'_, str> {
+    match json.contains("\\ud") || json.contains("\\uD") {
+        true => readable_json(json.as_bytes()),
+        false => Cow::Borrowed(json),
+    }
+}
+
+pub(super) fn readable_body(body: Bytes) -> Bytes {
+    match std::str::from_utf8(&body).map(readable) {
+        Ok(Cow::Owned(body)) => body.into(),
+        _ => body,
     }
 }
 

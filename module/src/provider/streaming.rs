@@ -3,6 +3,7 @@
 //! A [`Decoder`] knows the events of one API. [`Reader`] parses the bytes; [`stream_of`] adds the
 //! connection and its timeouts.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,7 +12,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use toolwright_http::{Event, EventBody, EventReader, Streamed};
+use toolwright_signature::{ends_in_half, joined_halves};
 
+use super::connection::{readable, readable_body};
 use super::error::{ProviderError, Result};
 use super::{Deltas, deltas_of};
 use crate::model::{Delta, Reply, Usage};
@@ -133,12 +136,16 @@ struct Decoding<D> {
     decoder: D,
     deltas: Deltas,
     is_over: bool,
+    /// An event that ends with half a character, until the next event, which may have the other
+    /// half. With it, whether the event is an error.
+    half: Option<(String, bool)>,
 }
 
 impl<D: Decoder> Reader<D> {
     /// Returns a reader at the beginning of a stream.
     pub fn new(decoder: D) -> Self {
-        let decoding = Decoding { decoder, deltas: Deltas::default(), is_over: false };
+        let (deltas, is_over, half) = (Deltas::default(), false, None);
+        let decoding = Decoding { decoder, deltas, is_over, half };
         Self { events: EventReader::default(), decoding }
     }
 
@@ -181,6 +188,9 @@ impl<D: Decoder> Reader<D> {
                 taken => taken?,
             }
         }
+        if !self.is_over() {
+            self.decoding.take_half()?;
+        }
         self.decoding.is_over = true;
         Ok(())
     }
@@ -210,8 +220,32 @@ impl<D: Decoder> Reader<D> {
 }
 
 impl<D: Decoder> Decoding<D> {
+    /// Adds an event, or keeps it until the next one if a character is cut between the two.
     fn take(&mut self, event: Event<'_>) -> Result<()> {
         let (data, is_error) = (event.data.trim(), event.name == "error");
+        let mut data = Cow::Borrowed(data);
+        if let Some((first, _)) = &mut self.half {
+            if let Some((before, joined)) = joined_halves(first, &data) {
+                (*first, data) = (before, Cow::Owned(joined));
+            }
+            self.take_half()?;
+        }
+        if ends_in_half(&data) {
+            self.half = Some((data.into_owned(), is_error));
+            return Ok(());
+        }
+        self.take_text(&data, is_error)
+    }
+
+    /// Adds the event that was kept.
+    fn take_half(&mut self) -> Result<()> {
+        match self.half.take() {
+            Some((data, is_error)) => self.take_text(&data, is_error),
+            None => Ok(()),
+        }
+    }
+
+    fn take_text(&mut self, data: &str, is_error: bool) -> Result<()> {
         if data == "[DONE]" {
             self.decoder.done();
             self.is_over = true;
@@ -241,6 +275,7 @@ impl<D: Decoder> Decoding<D> {
     }
 
     fn take_json(&mut self, data: &str, is_error: bool) -> Result<()> {
+        let data = &*readable(data);
         let broken = |source| ProviderError::Decoding { source, raw: data.to_owned() };
         // For serde, a list is also a struct: its items are the fields, in their order.
         let is_object = data.trim_start().starts_with('{');
@@ -287,7 +322,7 @@ pub(super) fn stream_of<D: Decoder>(
     let body = match response {
         Streamed::Events(body) => body,
         Streamed::Whole(body) => {
-            return Ok(stream::iter(deltas_of(whole(&body)?).into_iter().map(Ok)).boxed());
+            return Ok(stream::iter(deltas_of(whole(&readable_body(body))?).into_iter().map(Ok)).boxed());
         }
     };
     let wait = USAGE_WAIT.min(silence);
@@ -352,5 +387,79 @@ impl<D: Decoder> State<D> {
             ProviderError::TooSlow { after, .. } => ProviderError::TooSlow { after, raw: raw() },
             error => error,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::ReplyParts;
+
+    #[derive(Default)]
+    struct Words(ReplyParts);
+
+    #[derive(Deserialize)]
+    struct Word {
+        word: String,
+    }
+
+    impl Decoder for Words {
+        type Event<'e> = Word;
+
+        fn take(&mut self, event: Word, deltas: &mut Deltas) -> Result<()> {
+            self.0.text(event.word, deltas);
+            Ok(())
+        }
+
+        fn has_ended(&self) -> bool {
+            false
+        }
+
+        fn finish(mut self) -> Result<Reply> {
+            Ok(Reply::new(self.0.take()))
+        }
+
+        fn so_far(&self) -> String {
+            self.0.to_json()
+        }
+    }
+
+    fn read(words: &[&str], end: &str) -> String {
+        let mut reader = Reader::new(Words::default());
+        for word in words {
+            let event = format!("data: {{\"word\": \"{word}\"}}\n\n");
+            reader.push(Bytes::from(event));
+            while reader.next().unwrap().is_some() {}
+        }
+        reader.push(Bytes::copy_from_slice(end.as_bytes()));
+        while reader.next().unwrap().is_some() {}
+        reader.end().unwrap();
+        reader.finish().unwrap().to_text()
+    }
+
+    #[test]
+    fn a_character_that_is_cut_between_two_events_is_whole() {
+        for end in ["", "data: [DONE]\n\n"] {
+            assert_eq!(read(&["a\\ud83d", "\\ude00b"], end), "a\u{1f600}b");
+            assert_eq!(read(&["\\ud83d", "\\ude00\\ud83d", "\\ude00"], end), "\u{1f600}\u{1f600}");
+            // Without the other half, it is replaced.
+            assert_eq!(read(&["a\\ud83d", "b"], end), "a\u{fffd}b");
+            assert_eq!(
+                read(&["\\ude00a \\ud83d b", "c\\ud83d"], end),
+                "\u{fffd}a \u{fffd} bc\u{fffd}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_whole_body_with_half_a_character_is_read() {
+        let read = crate::provider::read_whole::<Word>;
+        let body = super::super::connection::readable(r#"{"word": "a\ud83d"}"#).into_owned();
+        let reply = read(body.as_bytes(), |reply| {
+            let mut parts = ReplyParts::default();
+            parts.text(reply.word, &mut Deltas::default());
+            Ok(Reply::new(parts.take()))
+        });
+        assert_eq!(reply.unwrap().to_text(), "a\u{fffd}");
     }
 }

@@ -59,9 +59,21 @@ impl Server {
         let params = &message["params"];
         match method {
             "server/discover" if self.mode == "dying-at-discover" => exit(1),
+            "server/discover" if self.mode == "deaf-to-discover" => {}
             "initialize" => {
                 if self.mode == "chatty" {
                     println!("Welcome to the server!");
+                    println!("{{starting}}");
+                    println!("{{'level': 'info'}}");
+                    println!("{}", json!({"level": "info", "msg": "started"}));
+                }
+                if self.mode == "nameless" {
+                    let result = json!({
+                        "protocolVersion": params["protocolVersion"],
+                        "capabilities": {"tools": {}},
+                    });
+                    say(&json!({"jsonrpc": "2.0", "id": id, "error": null, "result": result}));
+                    return;
                 }
                 let result = json!({
                     "protocolVersion": params["protocolVersion"],
@@ -127,7 +139,9 @@ impl Server {
                     "properties": {"at": {"$ref": "https://example.com/at.json"}},
                 });
                 let elsewhere = tool("leads-elsewhere", &elsewhere);
-                answer(id, &json!({"tools": [text, hinted, {"name": "no-schema"}, 7, elsewhere]}));
+                let tools = json!([text, hinted, {"name": "no-schema"}, 7, elsewhere]);
+                // Some servers send an empty cursor with the last page.
+                answer(id, &json!({"tools": tools, "nextCursor": ""}));
             }
             _ => {
                 let changed = *self.changed.lock().unwrap();
@@ -157,8 +171,13 @@ impl Server {
                     "fail",
                     "ask_and_not_listen",
                     "ask_for_roots",
+                    "bad_text",
+                    "data",
                     "garble",
+                    "huge",
                     "long",
+                    "nested",
+                    "slow",
                     "never",
                     "process",
                     "refuse",
@@ -202,7 +221,11 @@ impl Server {
                     {"type": "resource_link", "name": "readme", "uri": "file:///readme"},
                 ]}),
             ),
-            "die" => exit(9),
+            "die" => {
+                eprintln!("I die");
+                exit(9)
+            }
+            "never" => eprintln!("I wait"),
             "ask_and_not_listen" => {
                 self.not_reading.store(true, Ordering::SeqCst);
                 for id in 0..1_000_000 {
@@ -228,6 +251,42 @@ impl Server {
                 id,
                 &json!({"content": [{"type": "text", "text": "no such day"}], "isError": true}),
             ),
+            // Half an emoji, and bytes that are no characters.
+            "bad_text" => {
+                let text = format!(
+                    r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"cut \ud83d"}},{{"type":"text","text":"bytes "#,
+                );
+                let mut line = text.into_bytes();
+                line.extend_from_slice(b"\xff\0\"}]}}\n");
+                let mut out = std::io::stdout().lock();
+                out.write_all(&line).unwrap();
+                out.flush().unwrap();
+            }
+            "data" => say(&json!({
+                "jsonrpc": "2.0",
+                "id": id,
+                "error": {
+                    "code": -32602,
+                    "message": "Invalid params",
+                    "data": {"reason": "unknown city Xanadu", "zmore": "a".repeat(5000)},
+                },
+            })),
+            "huge" => answer(id, &said(&"a".repeat(20_000_000))),
+            "nested" => println!(
+                r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[],"structuredContent":{}{}}}}}"#,
+                "[".repeat(500),
+                "]".repeat(500)
+            ),
+            "slow" => {
+                let token = &params["_meta"]["progressToken"];
+                for step in 0..12 {
+                    std::thread::sleep(Duration::from_millis(100));
+                    let params = json!({"progressToken": token, "progress": step});
+                    let method = "notifications/progress";
+                    say(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+                }
+                answer(id, &said("slow"));
+            }
             "garble" => println!("{{\"jsonrpc\": \"2.0\", oops"),
             "long" => answer(id, &said(&"a".repeat(text.parse().unwrap_or(1_000_000)))),
             "process" => answer(id, &said(&std::process::id().to_string())),

@@ -103,7 +103,7 @@ pub enum McpError {
     Connect {
         /// The program or the address.
         server: String,
-        /// The end of the program's standard error, or nothing.
+        /// The end of the program's standard error, or advice, or nothing.
         stderr: String,
         /// The cause.
         source: Source,
@@ -119,13 +119,15 @@ pub enum McpError {
     /// The server did not start and list its tools within the start timeout.
     #[error(
         "{server} was not ready after {time:?}; set a longer timeout with \
-         `McpClientBuilder::with_start_time`"
+         `McpClientBuilder::with_start_time`{stderr}"
     )]
     Late {
         /// The program or the address.
         server: String,
         /// The start timeout.
         time: Duration,
+        /// The end of the program's standard error, or nothing.
+        stderr: String,
     },
 
     /// The server's response to `tools/list` is an error or is not a list of tools.
@@ -266,16 +268,30 @@ fn listed(differences: &[Difference]) -> String {
     differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
+#[cfg(feature = "client")]
+fn shown_stderr(stderr: &str) -> String {
+    match stderr {
+        "" => String::new(),
+        _ => format!("; its standard error was: {stderr}"),
+    }
+}
+
 pub(crate) type Source = Box<dyn StdError + Send + Sync>;
 
 #[cfg(feature = "client")]
 impl McpError {
-    pub(crate) fn connect(server: &str, stderr: &str, source: impl Into<Source>) -> Self {
-        let stderr = match stderr {
-            "" => String::new(),
-            _ => format!("; its standard error was: {stderr}"),
-        };
+    pub(crate) fn connect(
+        server: &str,
+        stderr: &str,
+        hint: &str,
+        source: impl Into<Source>,
+    ) -> Self {
+        let stderr = format!("{hint}{}", shown_stderr(stderr));
         Self::Connect { server: server.to_owned(), stderr, source: source.into() }
+    }
+
+    pub(crate) fn late(server: &str, time: Duration, stderr: &str) -> Self {
+        Self::Late { server: server.to_owned(), time, stderr: shown_stderr(stderr) }
     }
 
     pub(crate) fn listing(server: &str, source: ServiceError) -> Self {

@@ -134,6 +134,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod error;
+#[cfg(any(feature = "client", feature = "server"))]
+mod lines;
 #[cfg(feature = "client")]
 mod mcp_client;
 #[cfg(feature = "server")]

@@ -4,8 +4,12 @@ mod builder;
 mod call_result;
 mod child_process;
 mod connection;
+mod discovery;
 #[cfg(feature = "http-client")]
 mod http;
+#[cfg(feature = "http-client")]
+mod http_client;
+mod incoming;
 mod listing;
 mod lock;
 mod secrets;
@@ -15,8 +19,9 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fmt;
 use std::marker::PhantomData;
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio::sync::watch;
@@ -37,11 +42,14 @@ use crate::mcp_client::call_result::CallResult;
 use crate::mcp_client::connection::Connection;
 use crate::mcp_client::listing::{Listed, Listing, short_name, valid_name};
 use crate::mcp_client::lock::Lock;
-use crate::mcp_client::session::CallFailure;
+use crate::mcp_client::session::{CallFailure, Session};
 
 /// Maximum number of responses to the server's own requests that are being sent. Without a limit,
 /// a server that sends requests and does not read the responses would fill the memory.
 const MAX_PENDING_RESPONSES: usize = 64;
+
+/// Maximum time of a call that makes progress, as a multiple of its timeout.
+const MAX_EXTENSIONS: u32 = 10;
 
 /// Maximum number of times that a call is sent.
 const MAX_SENDS: u32 = 3;
@@ -270,6 +278,21 @@ impl McpClient {
         }
     }
 
+    /// Requests the server's tool list again, after connecting again if the connection was lost.
+    ///
+    /// Afterwards, [`tools`](Self::tools) returns the present tools. A server with a
+    /// [lock file](crate::McpClientBuilder::with_lock) keeps its tools.
+    ///
+    /// # Errors
+    ///
+    /// [`McpError::Drift`] if the tools differ from the lock file, and the errors of
+    /// [`connect`](crate::McpClientBuilder::connect).
+    pub async fn refresh(&self) -> Result<(), Arc<McpError>> {
+        let session = self.connection.session().await?;
+        let refreshed = session.refresh(&self.connection.client, &self.connection.listing).await;
+        refreshed.map_err(Arc::new)
+    }
+
     /// Closes the connection. Later calls fail with [`McpError::Closed`].
     ///
     /// For a child process, this closes its input, then sends a termination signal, then kills
@@ -349,6 +372,32 @@ impl<S> fmt::Debug for McpModule<S> {
     }
 }
 
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for a progress notification in the session that is used.
+async fn progress(mut used: watch::Receiver<Option<Arc<Session>>>) {
+    loop {
+        let session = used.borrow_and_update().clone();
+        let progress = async {
+            match session {
+                Some(session) => session.progress().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = progress => return,
+            changed = used.changed() => if changed.is_err() {
+                std::future::pending::<()>().await;
+            },
+        }
+    }
+}
+
 /// A tool of a server, and the connection to the server.
 struct RemoteTool {
     connection: Arc<Connection>,
@@ -367,23 +416,35 @@ impl RemoteTool {
                 return Err(error.at(Stage::Arguments).with_raw(arguments));
             }
         };
-        let client = &self.connection.client;
-        let deadline = Instant::now().checked_add(client.tool_time);
-        let deadline = [deadline, cx.deadline()].into_iter().flatten().min();
-        let work = cx.until_cancelled(self.send(arguments));
-        let Some(deadline) = deadline else { return work.await };
-        // `timeout_at` polls the work before the timer, which would send the call.
-        if deadline <= Instant::now() {
-            return Err(self.late(false));
+        let (using, used) = watch::channel(None);
+        let mut work = pin!(cx.until_cancelled(self.send(arguments, &using)));
+        let time = self.connection.client.tool_time;
+        let after = |time: Duration| Instant::now().checked_add(time);
+        let latest = [after(time.saturating_mul(MAX_EXTENSIONS)), cx.deadline()];
+        let latest = latest.into_iter().flatten().min();
+        // The work is polled before the timer, which would send the call.
+        if latest.is_some_and(|latest| latest <= Instant::now()) {
+            return Err(self.late(None));
         }
-        let in_time = tokio::time::timeout_at(deadline.into(), work).await;
-        in_time.unwrap_or_else(|_| Err(self.late(true)))
+        loop {
+            let deadline = [after(time), latest].into_iter().flatten().min();
+            tokio::select! {
+                biased;
+                result = &mut work => return result,
+                () = until(deadline) => {
+                    let session = used.borrow().clone();
+                    return Err(self.late(Some(session)));
+                }
+                () = progress(used.clone()) => {}
+            }
+        }
     }
 
-    /// Returns the error of a call whose timeout elapsed. If it was sent, it may have run.
-    fn late(&self, sent: bool) -> module::Error {
+    /// Returns the error of a call whose timeout elapsed. If it was sent, it may have run. The
+    /// session is the one that it was sent over.
+    fn late(&self, sent: Option<Option<Arc<Session>>>) -> module::Error {
         let name = self.name();
-        let error = if !sent {
+        let error = if sent.is_none() {
             module::Error::retry(format!("`{name}` was not called, because no time was left."))
         } else if self.may_repeat() {
             let text = format!("`{name}` did not end in time. Ask for less, or call again later.");
@@ -394,12 +455,25 @@ impl RemoteTool {
                  call it again."
             ))
         };
-        error.at(Stage::Limit).retryable(!sent || self.may_repeat())
+        let retryable = sent.is_none() || self.may_repeat();
+        let stderr = sent.flatten().map(|session| session.stderr().text());
+        let error = match stderr.as_deref() {
+            None | Some("") => error,
+            Some(stderr) => {
+                let source: Source = format!("the server's standard error was: {stderr}").into();
+                error.with_source(source)
+            }
+        };
+        error.at(Stage::Limit).retryable(retryable)
     }
 
     /// Sends the call until there is a response. A call that may have run is sent again only if
-    /// the tool's effect allows it.
-    async fn send(&self, arguments: serde_json::Map<String, Value>) -> ModuleResult<CallResult> {
+    /// the tool's effect allows it. `using` gets the session.
+    async fn send(
+        &self,
+        arguments: serde_json::Map<String, Value>,
+        using: &watch::Sender<Option<Arc<Session>>>,
+    ) -> ModuleResult<CallResult> {
         let may_repeat = self.may_repeat();
         let mut sent = 0;
         loop {
@@ -409,6 +483,7 @@ impl RemoteTool {
             })?;
             self.check_unchanged()?;
             sent += 1;
+            using.send_replace(Some(Arc::clone(&session)));
             let failure = match session.call(&self.listed.name, arguments.clone()).await {
                 Ok(result) => {
                     return CallResult::new(result, self.connection.client.max_result_bytes);
@@ -432,11 +507,29 @@ impl RemoteTool {
                     return Err(self.not_run(Box::new(McpError::Unauthorized { server })));
                 }
                 CallFailure::ServerError(text) => return Err(call_result::tool_error(text)),
+                CallFailure::Unreadable => return Err(self.unreadable()),
                 CallFailure::Unexpected(reason) => {
                     return Err(module::Error::other(reason).at(Stage::Decoding));
                 }
             }
         }
+    }
+
+    /// Returns the error of a call whose response cannot be read. It is the fault of one message,
+    /// so the connection and the run go on.
+    fn unreadable(&self) -> module::Error {
+        let name = self.name();
+        let error = match self.may_repeat() {
+            true => module::Error::retry(format!(
+                "The result of `{name}` is too large or cannot be read. Ask for less, or for \
+                 something else."
+            )),
+            false => module::Error::refuse(format!(
+                "The result of `{name}` is too large or cannot be read, and the call may have \
+                 taken effect. Check that before you call it again."
+            )),
+        };
+        error.at(Stage::Decoding)
     }
 
     /// Whether the tool may run twice.

@@ -8,7 +8,6 @@ mod guarded_body;
 mod handler;
 #[cfg(feature = "http-server")]
 mod http;
-mod line_limit;
 mod progress;
 mod served_tool;
 #[cfg(feature = "http-server")]
@@ -24,7 +23,6 @@ use std::time::Duration;
 use rmcp::ServiceExt;
 use rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
 use rmcp::service::ServerInitializeError;
-use rmcp::transport::async_rw::AsyncRwTransport;
 #[cfg(feature = "http-server")]
 use secrecy::SecretString;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -35,7 +33,6 @@ use toolwright_module::{Cancellation, Context, Tool};
 
 use self::calls::{Calls, Limits};
 use self::handler::Handler;
-use self::line_limit::LimitedLines;
 use self::served_tool::ServedTool;
 use self::stream_transport::StreamTransport;
 use crate::error::{McpError, Result};
@@ -73,6 +70,8 @@ pub struct McpServer {
     max_message_bytes: usize,
     #[cfg(feature = "http-server")]
     access: HttpAccess,
+    #[cfg(feature = "http-server")]
+    session_time: Duration,
 }
 
 /// The clients that may use the server over HTTP.
@@ -109,6 +108,8 @@ impl McpServer {
             max_message_bytes: 4 * 1024 * 1024,
             #[cfg(feature = "http-server")]
             access: HttpAccess::default(),
+            #[cfg(feature = "http-server")]
+            session_time: Duration::from_secs(300),
         })
     }
 
@@ -213,6 +214,19 @@ impl McpServer {
         Ok(self)
     }
 
+    /// Sets the time after which an idle HTTP session ends. Default: 5 minutes.
+    ///
+    /// A session with an open stream or a running call is not idle. After the end of its session, a
+    /// client gets the status 404 and starts another session. [`Duration::MAX`] means no limit; the
+    /// number of sessions is limited to 1024, and a further one ends the one that was idle for
+    /// longest.
+    #[cfg(feature = "http-server")]
+    #[must_use]
+    pub fn with_session_time(mut self, time: Duration) -> Self {
+        self.session_time = time;
+        self
+    }
+
     /// Adds allowed values of the `Host` header of HTTP requests, such as `tools.example.com`. If
     /// a value has a port, the request must have the same port.
     ///
@@ -228,6 +242,9 @@ impl McpServer {
 
     /// Adds allowed origins of web pages that send HTTP requests, such as
     /// `https://app.example.com:443`. `:*` allows any port.
+    ///
+    /// Browsers may also read the responses: an allowed origin gets the CORS headers, and
+    /// `OPTIONS` requests get their response without a token.
     ///
     /// Default: pages from this machine, which are always allowed. Programs that are not browsers
     /// send no origin and are allowed too.
@@ -265,10 +282,7 @@ impl McpServer {
         W: AsyncWrite + Send + Unpin + 'static,
     {
         let shutdown = self.shutdown.clone();
-        let max_bytes = self.max_message_bytes;
-        let transport = AsyncRwTransport::new_server(LimitedLines::new(read, max_bytes), write)
-            .with_max_line_length(usize::MAX);
-        let transport = StreamTransport::new(transport, max_bytes);
+        let transport = StreamTransport::new(read, write, self.max_message_bytes);
         let handler = self.handler();
         let stop = CancellationToken::new();
         let _stop = stop.clone().drop_guard();
@@ -334,6 +348,7 @@ impl McpServer {
             shutdown: self.shutdown.clone(),
             max_connections: http::MAX_CONNECTIONS,
             max_sessions: http::MAX_SESSIONS,
+            session_time: self.session_time,
         };
         http::serve(listener, self.handler(), settings).await
     }

@@ -426,3 +426,126 @@ fn invalid_addresses_and_headers_are_rejected() {
     let child = McpClient::stdio("server", [""; 0]);
     insta::assert_snapshot!(child.with_token("a").unwrap_err(), @"the server's address cannot be used: a child process has no headers; use `with_env`");
 }
+
+/// Starts a server of 2025-11-25 whose calls get these responses, in order.
+async fn answering(answers: Vec<fn(&Asked) -> Response<String>>) -> SocketAddr {
+    let legacy = Legacy::default();
+    let next = AtomicUsize::new(0);
+    serve(move |asked| {
+        if asked.is("tools/call") {
+            return Some(answers[next.fetch_add(1, Ordering::SeqCst)](&asked));
+        }
+        Some(legacy.answer(&asked, |_| respond(404, "text/plain", "")))
+    })
+    .await
+}
+
+fn result(asked: &Asked, content: &str) -> String {
+    let id = &asked.message["id"];
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":{content}}}}}"#)
+}
+
+fn event(data: &str) -> Response<String> {
+    respond(200, "text/event-stream", format!("event: message\ndata: {data}\n\n"))
+}
+
+#[tokio::test]
+async fn a_message_that_cannot_be_read_over_http_is_one_calls_error() {
+    const CUT: &str = r#"[{"type":"text","text":"cut \ud83d"}]"#;
+    let address = answering(vec![
+        |asked| respond(200, "application/json", result(asked, CUT)),
+        |asked| event(&result(asked, CUT)),
+        |asked| {
+            let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
+            respond(200, "application/json", result(asked, &deep))
+        },
+        |asked| {
+            let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
+            event(&result(asked, &deep))
+        },
+        |asked| respond(200, "application/json", result(asked, CUT)),
+    ])
+    .await;
+    let remote = client(address).connect().await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(call(&remote, "count").await.unwrap().text(), "cut \u{fffd}");
+    }
+    for _ in 0..2 {
+        let error = call(&remote, "count").await.unwrap_err();
+        assert!(error.for_model().contains("cannot be read"), "{error:#}");
+    }
+    assert_eq!(call(&remote, "count").await.unwrap().text(), "cut \u{fffd}");
+}
+
+#[tokio::test]
+async fn a_ping_event_before_the_response_is_ignored() {
+    let legacy = Legacy::default();
+    let address = serve(move |asked| {
+        let whole = legacy.answer(&asked, |_| respond(404, "text/plain", ""));
+        if asked.message["id"].is_null() || whole.status() != 200 {
+            return Some(whole);
+        }
+        let (mut head, body) = whole.into_parts();
+        head.headers.insert("content-type", "text/event-stream".parse().unwrap());
+        let events = "event: ping\ndata: 2026-01-01T00:00:00Z\n\ndata: {starting}\n\n";
+        Some(Response::from_parts(head, format!("{events}event: message\ndata: {body}\n\n")))
+    })
+    .await;
+    let remote = client(address).connect().await.unwrap();
+    assert_eq!(call(&remote, "count").await.unwrap().text(), "1");
+}
+
+#[tokio::test]
+async fn an_empty_stream_is_not_opened_again_without_end() {
+    for body in ["", "retry: 0\n\n", "id: 7\nretry: 0\n\n", "id: 7\ndata:\n\n"] {
+        let opened = Arc::new(AtomicUsize::new(0));
+        let counting = Arc::clone(&opened);
+        let legacy = Legacy::default();
+        let address = serve(move |asked| {
+            if asked.method == Method::GET {
+                counting.fetch_add(1, Ordering::SeqCst);
+                return Some(respond(200, "text/event-stream", body));
+            }
+            Some(legacy.answer(&asked, |_| respond(404, "text/plain", "")))
+        })
+        .await;
+        let remote = client(address).connect().await.unwrap();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let opened = opened.load(Ordering::SeqCst);
+        assert!((1..=3).contains(&opened), "{body:?}: {opened}");
+        assert_eq!(call(&remote, "count").await.unwrap().text(), "1");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_request_is_an_error_of_the_call_which_did_not_run() {
+    let address = answering(vec![
+        |_| respond(413, "text/plain", "at most 1 MB"),
+        |_| respond(422, "application/json", r#"{"detail": "no"}"#),
+        |asked| respond(200, "application/json", result(asked, "[]")),
+    ])
+    .await;
+    let remote = client(address).connect().await.unwrap();
+    let error = call(&remote, "count").await.unwrap_err();
+    let told = "the server refused the request with 413 Payload Too Large: at most 1 MB";
+    assert_eq!(error.for_model(), told);
+    let error = call(&remote, "count").await.unwrap_err();
+    assert!(error.for_model().contains("422"), "{error:#}");
+    call(&remote, "count").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_with_only_the_old_transport_gets_a_hint() {
+    let address = serve(|asked| {
+        Some(match asked.method {
+            Method::GET => {
+                let events = "event: endpoint\ndata: /messages?session=1\n\n";
+                respond(200, "text/event-stream", events)
+            }
+            _ => respond(405, "text/plain", "Method Not Allowed"),
+        })
+    })
+    .await;
+    let error = client(address).connect().await.unwrap_err().to_string();
+    assert!(error.contains("only the old transport HTTP+SSE"), "{error}");
+}

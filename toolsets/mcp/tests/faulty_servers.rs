@@ -173,8 +173,8 @@ async fn a_lost_call_is_repeated_only_if_its_effect_allows_it() {
 }
 
 #[tokio::test]
-async fn malformed_output_or_unread_input_fails_the_call() {
-    for (mode, name) in [("", "garble"), ("with-a-child", "die"), ("", "ask_and_not_listen")] {
+async fn a_lost_server_or_unread_input_fails_the_call() {
+    for (mode, name) in [("with-a-child", "die"), ("", "ask_and_not_listen")] {
         let odd = Odd::new(mode);
         let remote = odd.remote().await;
         let error = call(&remote, name, "{}").await.unwrap_err();
@@ -308,6 +308,25 @@ async fn a_lock_file_rejects_changed_tools() {
 }
 
 #[tokio::test]
+async fn a_list_that_is_requested_again_has_the_present_tools_or_the_locked_ones() {
+    let odd = Odd::new("");
+    let remote = odd.remote().await;
+    let locked = odd.client().with_lock(&remote.lock()).unwrap().connect().await.unwrap();
+    call(&remote, "change", "{}").await.unwrap();
+    remote.refresh().await.unwrap();
+    assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text(), "a");
+
+    let echo = named(&locked, "echo");
+    locked.refresh().await.unwrap();
+    call(&locked, "change", "{}").await.unwrap();
+    let error = locked.refresh().await.unwrap_err();
+    assert!(matches!(*error, McpError::Drift { .. }), "{error}");
+    // The next call starts the server again, whose tools are those of the lock file.
+    assert_eq!(echo.call(r#"{"text": "a"}"#, &Context::default()).await.unwrap().text(), "a");
+    assert_eq!(named(&locked, "echo").contract().description(), "Echo.");
+}
+
+#[tokio::test]
 async fn the_users_settings_decide_which_tools_are_imported_and_their_effects() {
     let odd = Odd::new("paged");
     let tools = odd.remote().await.tools();
@@ -401,7 +420,7 @@ async fn oversized_results_are_rejected_and_oversized_messages_are_not_read() {
     );
     // More than four times the maximum and 1 MiB.
     let error = tool.call(r#"{"text": "5000000"}"#, &cx).await.unwrap_err();
-    assert!(matches!(cause(&error), McpError::Lost { .. }), "{error:#}");
+    assert!(error.for_model().starts_with("The result of `long` is too large"), "{error:#}");
 }
 
 #[tokio::test]
@@ -525,4 +544,82 @@ async fn each_of_50_running_calls_ends_when_the_server_is_killed() {
     assert!(!runs(&process));
     assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text(), "a");
     assert_eq!(odd.times("started"), 2);
+}
+
+#[tokio::test]
+async fn a_message_that_cannot_be_read_is_one_calls_error() {
+    let odd = Odd::new("");
+    let remote = odd.remote().await;
+    let text = call(&remote, "bad_text", "{}").await.unwrap();
+    assert_eq!(text.text(), "cut \u{fffd}\nbytes \u{fffd}\0");
+    for name in ["nested", "huge", "garble"] {
+        let error = call(&remote, name, "{}").await.unwrap_err();
+        assert_eq!((error.stage(), error.audience()), (Stage::Decoding, Audience::ModelFinal));
+        assert!(error.for_model().contains("may have taken effect"), "{error:#}");
+        assert_eq!(odd.times(name), 1);
+    }
+    // The server was not restarted.
+    assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text(), "a");
+    assert_eq!(odd.times("started"), 1);
+}
+
+#[tokio::test]
+async fn servers_that_other_clients_accept_are_accepted() {
+    let odd = Odd::new("nameless");
+    let nameless = odd.remote().await;
+    assert_eq!(nameless.name(), "");
+    assert_eq!(call(&nameless, "echo", r#"{"text": "a"}"#).await.unwrap().text(), "a");
+}
+
+/// rmcp would wait for ten seconds.
+#[tokio::test]
+async fn a_server_that_ignores_discover_gets_a_handshake_soon_and_then_at_once() {
+    let odd = Odd::new("deaf-to-discover");
+    let start = Instant::now();
+    let remote = odd.remote().await;
+    assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+    call(&remote, "die", "{}").await.unwrap_err();
+    let start = Instant::now();
+    assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text(), "a");
+    assert!(start.elapsed() < Duration::from_millis(1900), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn the_data_of_an_error_reaches_the_model() {
+    let odd = Odd::new("");
+    let error = call(&odd.remote().await, "data", "{}").await.unwrap_err();
+    let text = error.for_model();
+    assert!(text.starts_with(r#"Invalid params: {"#), "{text}");
+    assert!(text.contains("unknown city Xanadu") || text.ends_with('…'), "{text}");
+    assert!(text.chars().count() < 2100, "{}", text.len());
+}
+
+#[tokio::test]
+async fn progress_extends_the_time_of_a_call() {
+    let odd = Odd::new("");
+    let client = odd.client().with_tool_time(Duration::from_millis(600));
+    let remote = client.connect().await.unwrap();
+    assert_eq!(call(&remote, "slow", "{}").await.unwrap().text(), "slow");
+    // Not beyond ten times the limit.
+    let client = odd.client().with_tool_time(Duration::from_millis(110));
+    let error = call(&client.connect().await.unwrap(), "slow", "{}").await.unwrap_err();
+    assert_eq!(error.stage(), Stage::Limit);
+}
+
+#[tokio::test]
+async fn the_standard_error_is_in_the_error_of_a_lost_or_slow_call() {
+    for (script, start) in
+        [("read a; echo out of memory >&2; exit 3", 20), ("echo out of memory >&2; sleep 30", 1)]
+    {
+        let client = McpClient::stdio("sh", ["-c", script]);
+        let error = client.with_start_time(Duration::from_secs(start)).connect().await.unwrap_err();
+        let text = error.to_string();
+        assert!(text.ends_with("; its standard error was: out of memory"), "{text}");
+    }
+    let odd = Odd::new("");
+    let error = call(&odd.remote().await, "die", "{}").await.unwrap_err();
+    assert!(format!("{error:#}").contains("its standard error was: I die"), "{error:#}");
+    let client = odd.client().with_tool_time(Duration::from_millis(300)).connect().await.unwrap();
+    let error = call(&client, "never", "{}").await.unwrap_err();
+    assert!(format!("{error:#}").contains("standard error was: I wait"), "{error:#}");
 }

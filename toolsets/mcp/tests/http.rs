@@ -235,6 +235,28 @@ async fn invalid_http_requests_are_rejected() {
 }
 
 #[tokio::test]
+async fn every_http_request_with_an_id_gets_a_response() {
+    let http = Http::new(server(&seen())).await;
+    let session = http.session().await;
+    let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
+    for (params, status) in [
+        (r#"{"name":"hello","arguments":{"x":"\ud83d"}}"#, 200),
+        (&*format!(r#"{{"name":"hello","arguments":{{"x":{deep}}}}}"#), 400),
+        ("{oops}", 400),
+    ] {
+        let body =
+            format!(r#"{{"jsonrpc":"2.0","id":101,"method":"tools/call","params":{params}}}"#);
+        let request = http.client.post(&http.url).header("accept", ACCEPT);
+        let request = request.header("content-type", "application/json");
+        let request = request.header("mcp-session-id", &session).body(body);
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.status(), status, "{params}");
+        let text = answer.text().await.unwrap();
+        assert!(text.contains(r#""id":101"#), "{params}: {text}");
+    }
+}
+
+#[tokio::test]
 async fn headers_that_contradict_the_body_are_rejected() {
     let http = Http::new(server(&seen())).await;
     let params = || json!({"name": "hello", "arguments": {}});

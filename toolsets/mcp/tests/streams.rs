@@ -172,6 +172,29 @@ async fn invalid_lines_do_not_end_the_connection() {
     lines.end().await;
 }
 
+#[tokio::test]
+async fn every_request_with_an_id_gets_a_response() {
+    let mut lines = Lines::begun(server(&seen())).await;
+    let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
+    for (line, ok) in [
+        (&br#"{"jsonrpc":"2.0","id":101,"method":"tools/call","params":{"name":"hello","arguments":{"x":"\ud83d"}}}"#[..], true),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":101,\"method\":\"tools/call\",\"params\":{\"name\":\"hello\",\"arguments\":{\"x\":\"\xff\0\"}}}", true),
+        (format!(r#"{{"jsonrpc":"2.0","id":101,"method":"tools/call","params":{{"name":"hello","arguments":{{"x":{deep}}}}}}}"#).as_bytes(), false),
+        (br#"{"jsonrpc":"2.0","id":101,"method":"tools/call","params":{oops}}"#, false),
+        (br#"{"jsonrpc":"2.0","method":"tools/call","params":{"name":"hello"},"id":101"#, false),
+        (br#"{"jsonrpc":"2.0","id":101,"method":"\udc00"}"#, false),
+    ] {
+        lines.write_bytes(line).await;
+        lines.write_bytes(b"\n").await;
+        let answer = lines.receive().await.unwrap();
+        let shown = String::from_utf8_lossy(line);
+        assert_eq!(answer["id"], 101, "{shown}: {answer}");
+        assert_eq!(answer["result"].is_object(), ok, "{shown}: {answer}");
+    }
+    assert_eq!(texts(&lines.call("hello", json!({})).await), ["Hello!"]);
+    lines.end().await;
+}
+
 /// The request's id may be anywhere in the request.
 #[tokio::test]
 async fn an_oversized_request_gets_an_error_response() {

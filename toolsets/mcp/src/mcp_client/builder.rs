@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 #[cfg(feature = "http-client")]
@@ -55,6 +56,8 @@ pub struct McpClientBuilder {
     pub(super) tool_time: Duration,
     pub(super) start_time: Duration,
     pub(super) max_result_bytes: usize,
+    /// Whether the last connection needed a handshake.
+    pub(super) is_legacy: Arc<AtomicBool>,
 }
 
 /// The transport to a server, with its settings.
@@ -74,6 +77,7 @@ impl McpClientBuilder {
             tool_time: Duration::from_secs(300),
             start_time: Duration::from_secs(60),
             max_result_bytes: 4 * 1024 * 1024,
+            is_legacy: Arc::default(),
         }
     }
 
@@ -231,6 +235,7 @@ impl McpClientBuilder {
 
     /// Sets the timeout of a call, which includes connecting again. Default: 5 minutes.
     ///
+    /// Each progress notification of the server begins it anew, up to ten times this time in all.
     /// After the timeout the server is asked to cancel the call, and the call fails.
     #[must_use]
     pub fn with_tool_time(mut self, time: Duration) -> Self {
@@ -250,7 +255,7 @@ impl McpClientBuilder {
     ///
     /// Images and files that have no room beside the texts are left out, and the text says so. If
     /// the texts and the value are larger, the call fails and the model is asked to request less. A
-    /// message of more than four times this size and 1 MiB closes the connection.
+    /// message of more than four times this size and 1 MiB is not read.
     #[must_use]
     pub fn with_max_result_bytes(mut self, bytes: usize) -> Self {
         self.max_result_bytes = bytes;

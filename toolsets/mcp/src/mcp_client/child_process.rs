@@ -1,6 +1,7 @@
 //! A server that runs as a child process: [`Command`] starts it, [`ChildProcess`] is the transport
 //! over its standard input and output, [`Stderr`] keeps the end of its standard error.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
@@ -9,18 +10,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rmcp::RoleClient;
+use rmcp::model::{ClientNotification, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::error::Source;
+use crate::lines::{Line, Lines};
 use crate::mcp_client::MAX_PENDING_RESPONSES;
+use crate::mcp_client::discovery::{Discovery, same_id};
+use crate::mcp_client::incoming::{Incoming, malformed, responds_to};
 use crate::mcp_client::lock::is_hidden;
-use crate::mcp_client::session::malformed_response;
 
 /// Time for the process to end after its input was closed, and again after the termination
 /// signal.
@@ -32,7 +36,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Timeout for reading the remaining output after the process has ended.
 const LAST_READ_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Number of bytes of the standard error that are kept, for the error of a failed start.
+/// Number of bytes of the standard error that are kept, for the errors of starts and calls.
 const STDERR_BYTES: usize = 2048;
 
 /// The environment variables that a server inherits. Others may contain secrets.
@@ -67,7 +71,13 @@ pub(crate) struct Command {
 }
 
 impl Command {
-    pub(crate) fn start(&self, max_message_bytes: usize) -> io::Result<(ChildProcess, Stderr)> {
+    /// Starts the server. Its standard error goes to `stderr`.
+    pub(crate) fn start(
+        &self,
+        max_message_bytes: usize,
+        discovery: Discovery,
+        stderr_kept: &Stderr,
+    ) -> io::Result<ChildProcess> {
         let mut command = tokio::process::Command::new(&self.program);
         command
             .args(&self.arguments)
@@ -91,20 +101,17 @@ impl Command {
         else {
             return Err(io::Error::other("the process has no standard streams"));
         };
-        let kept = Arc::new(Mutex::new(String::new()));
-        let reading = tokio::spawn(read_stderr(stderr, Arc::clone(&kept)));
-        let stderr = Stderr { kept, _reading: AbortOnDropHandle::new(reading) };
-        let child = ChildProcess {
+        stderr_kept.read(stderr);
+        Ok(ChildProcess {
             input: Arc::new(AsyncMutex::new(Some(input))),
-            output: BufReader::new(output),
-            line: Vec::new(),
-            max_message_bytes,
+            lines: Lines::new(output, max_message_bytes),
+            pending: HashSet::new(),
+            discovery,
             process: Process::new(child),
             ended: false,
             responses: Arc::new(Semaphore::new(MAX_PENDING_RESPONSES)),
             not_reading: CancellationToken::new(),
-        };
-        Ok((child, stderr))
+        })
     }
 }
 
@@ -128,10 +135,10 @@ async fn read_stderr(mut stderr: ChildStderr, kept: Arc<Mutex<String>>) {
 /// such a line is a response, the request would wait until its timeout.
 pub(crate) struct ChildProcess {
     input: Arc<AsyncMutex<Option<ChildStdin>>>,
-    output: BufReader<ChildStdout>,
-    /// The part of a line that was read before the last `receive` was dropped.
-    line: Vec<u8>,
-    max_message_bytes: usize,
+    lines: Lines<ChildStdout>,
+    /// The requests without a response.
+    pending: HashSet<RequestId>,
+    discovery: Discovery,
     process: Process,
     /// The server has ended. Its own child processes may still hold its output open.
     ended: bool,
@@ -141,10 +148,12 @@ pub(crate) struct ChildProcess {
     not_reading: CancellationToken,
 }
 
-/// The end of the server's standard error.
+/// The end of a server's standard error.
+#[derive(Clone, Default)]
 pub(crate) struct Stderr {
     kept: Arc<Mutex<String>>,
-    _reading: AbortOnDropHandle<()>,
+    /// Reads on after the end of the transport, because the last lines say why it ended.
+    reading: Arc<Mutex<Option<AbortOnDropHandle<()>>>>,
 }
 
 impl Stderr {
@@ -153,6 +162,23 @@ impl Stderr {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.trim().chars().filter(|c| *c == '\n' || !is_hidden(*c)).collect()
     }
+
+    /// Reads the standard error of another process, and forgets that of an earlier one.
+    fn read(&self, stderr: ChildStderr) {
+        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        *reading = None;
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let task = tokio::spawn(read_stderr(stderr, Arc::clone(&self.kept)));
+        *reading = Some(AbortOnDropHandle::new(task));
+    }
+
+    /// Adds the text to an error, if there is any.
+    pub(crate) fn added_to(&self, error: Source) -> Source {
+        match &*self.text() {
+            "" => error,
+            text => format!("{error}; its standard error was: {text}").into(),
+        }
+    }
 }
 
 impl ChildProcess {
@@ -160,14 +186,14 @@ impl ChildProcess {
     ///
     /// Lines that the server wrote before it ended are still returned. Fails if the server does
     /// not read its input.
-    async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+    async fn next(&mut self) -> io::Result<Option<Line>> {
         if !self.ended {
             let not_reading = self.not_reading.clone();
             // Reading a line and waiting for the process are both cancel safe.
             let ended = tokio::select! {
                 biased;
                 () = not_reading.cancelled() => false,
-                line = read_line(&mut self.output, &mut self.line, self.max_message_bytes) => return line,
+                line = self.lines.next() => return line,
                 _ = self.process.child.wait() => true,
             };
             if !ended {
@@ -181,37 +207,7 @@ impl ChildProcess {
             // written before can still be read.
             self.process.kill();
         }
-        let line = read_line(&mut self.output, &mut self.line, self.max_message_bytes);
-        tokio::time::timeout(LAST_READ_TIMEOUT, line).await.unwrap_or(Ok(None))
-    }
-}
-
-/// Reads until `line` is complete. Cancel safe: the part that was read stays in `line`.
-async fn read_line(
-    output: &mut BufReader<ChildStdout>,
-    line: &mut Vec<u8>,
-    max_bytes: usize,
-) -> io::Result<Option<Vec<u8>>> {
-    loop {
-        let read = output.fill_buf().await?;
-        if read.is_empty() {
-            return Ok(None);
-        }
-        let end = memchr::memchr(b'\n', read);
-        let (part, used) = match end {
-            Some(end) => (read.get(..end), end + 1),
-            None => (Some(read), read.len()),
-        };
-        let part = part.unwrap_or_default();
-        if line.len() + part.len() > max_bytes {
-            let text = format!("a line has more than {max_bytes} bytes");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
-        }
-        line.extend_from_slice(part);
-        output.consume(used);
-        if end.is_some() {
-            return Ok(Some(std::mem::take(line)));
-        }
+        tokio::time::timeout(LAST_READ_TIMEOUT, self.lines.next()).await.unwrap_or(Ok(None))
     }
 }
 
@@ -224,6 +220,16 @@ impl Transport<RoleClient> for ChildProcess {
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let input = Arc::clone(&self.input);
         let not_reading = self.not_reading.clone();
+        if let TxJsonRpcMessage::<RoleClient>::Request(request) = &item {
+            self.pending.insert(request.id.clone());
+            self.discovery.sent(&request.request, &request.id);
+        }
+        if let TxJsonRpcMessage::<RoleClient>::Notification(notification) = &item
+            && let ClientNotification::CancelledNotification(cancelled) = &notification.notification
+            && let Some(id) = &cancelled.params.request_id
+        {
+            self.pending.remove(id);
+        }
         let is_response = matches!(
             item,
             TxJsonRpcMessage::<RoleClient>::Response(_) | TxJsonRpcMessage::<RoleClient>::Error(_)
@@ -262,21 +268,49 @@ impl Transport<RoleClient> for ChildProcess {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            match self.next().await {
-                Ok(Some(line)) => match parse_line(&line) {
-                    Line::Message(message) => return Some(*message),
-                    Line::Ignored => {}
-                    Line::Malformed => {
-                        tracing::warn!("an MCP server sent a message that is not valid JSON");
-                        return None;
+            let line = match self.discovery.time_left() {
+                None => self.next().await,
+                Some(left) => match tokio::time::timeout(left, self.next()).await {
+                    Ok(line) => line,
+                    Err(_) => {
+                        if let Some(error) = self.discovery.give_up() {
+                            return Some(error);
+                        }
+                        continue;
                     }
                 },
+            };
+            let incoming = match line {
+                Ok(Some(Line::Whole(line))) => Incoming::read(&line),
+                Ok(Some(Line::Oversized(scan))) => {
+                    tracing::warn!("an MCP server sent a message that is too large");
+                    Incoming::unreadable(&scan)
+                }
                 Ok(None) => return None,
                 Err(error) => {
                     tracing::warn!(%error, "the output of an MCP server cannot be read");
                     return None;
                 }
+            };
+            let message = match incoming {
+                Incoming::Message(message) => *message,
+                Incoming::Ignored => continue,
+                Incoming::Nameless => {
+                    tracing::warn!("an MCP server sent a message that is not valid JSON");
+                    // Only one request can be meant. Otherwise, each ends at its own timeout.
+                    match (self.pending.len(), self.pending.iter().next()) {
+                        (1, Some(id)) => malformed(id.clone()),
+                        _ => continue,
+                    }
+                }
+            };
+            if let Some(id) = responds_to(&message) {
+                self.pending.retain(|pending| !same_id(pending, id));
+                if !self.discovery.takes(id) {
+                    continue;
+                }
             }
+            return Some(message);
         }
     }
 
@@ -294,37 +328,6 @@ impl Transport<RoleClient> for ChildProcess {
         self.process.kill();
         self.process.ends().await;
         Ok(())
-    }
-}
-
-/// A line of the server's output.
-enum Line {
-    Message(Box<RxJsonRpcMessage<RoleClient>>),
-    /// A line that is not a response, such as a log message.
-    Ignored,
-    /// Invalid JSON, which may have been a response to an unknown request.
-    Malformed,
-}
-
-/// Parses a line. A response that is not valid becomes an error response, so that its request
-/// fails immediately.
-fn parse_line(line: &[u8]) -> Line {
-    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-    if let Ok(message) = serde_json::from_slice(line) {
-        return Line::Message(Box::new(message));
-    }
-    let Ok(value) = serde_json::from_slice::<Value>(line) else {
-        // Some servers print a text for users when they start.
-        let is_object = line.trim_ascii_start().starts_with(b"{");
-        return if is_object { Line::Malformed } else { Line::Ignored };
-    };
-    let id = value.get("id").filter(|_| value.get("method").is_none());
-    match id.and_then(|id| serde_json::from_value(id.clone()).ok()) {
-        Some(id) => {
-            let error = RxJsonRpcMessage::<RoleClient>::error(malformed_response(), Some(id));
-            Line::Message(Box::new(error))
-        }
-        None => Line::Ignored,
     }
 }
 

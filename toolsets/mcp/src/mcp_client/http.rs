@@ -1,38 +1,31 @@
-//! HTTP to a server: its address with token and headers, and the HTTP client that rmcp uses.
+//! HTTP to a server: its address with token and headers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::stream::BoxStream;
-use http::header::AUTHORIZATION;
-use http::{HeaderName, HeaderValue};
+use http::HeaderName;
+use http::header::{ACCEPT, AUTHORIZATION};
 use reqwest::redirect::{Attempt, Policy};
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::FixedInterval;
-use rmcp::transport::streamable_http_client::{
-    StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
-    StreamableHttpPostResponse,
-};
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use secrecy::{ExposeSecret, SecretString};
-use sse_stream::{Error as SseError, Sse};
-use tokio::sync::Semaphore;
 use toolwright_http::{Endpoint, ErrorKind, UrlFault};
 
 use crate::error::{McpError, Result};
-use crate::mcp_client::MAX_PENDING_RESPONSES;
+use crate::mcp_client::discovery::Discovery;
+use crate::mcp_client::http_client::{EVENT_STREAM, HttpClient, kind_of};
 use crate::mcp_client::secrets::Secrets;
+
+/// Timeout of the request that finds out whether a server has only the old transport.
+const HINT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Timeout of a TCP connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum number of redirects of a request: enough to add a missing slash.
 const MAX_REDIRECTS: usize = 1;
-
-/// The error codes of servers that do not respond with 404 when a session has expired. Any other
-/// code is an error of the call, which may have run.
-const SESSION_EXPIRED: [i32; 2] = [-32000, -32001];
 
 /// Maximum number of concurrent requests.
 const MAX_REQUESTS: usize = 64;
@@ -87,10 +80,7 @@ impl HttpAddress {
         Secrets::new(self.endpoint.redactor().clone())
     }
 
-    pub(crate) fn transport(
-        &self,
-        max_message_bytes: usize,
-    ) -> Result<StreamableHttpClientTransport<HttpClient>> {
+    fn client(&self) -> Result<reqwest::Client, reqwest::Error> {
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .redirect(Policy::custom(same_server))
@@ -99,9 +89,38 @@ impl HttpAddress {
             .pool_max_idle_per_host(0);
         // A proxy cannot reach loopback addresses of this machine.
         let http = if self.endpoint.is_loopback() { http.no_proxy() } else { http };
-        let http = http
-            .build()
-            .map_err(|error| McpError::connect(&self.shown(), "", error.without_url()))?;
+        http.build()
+    }
+
+    /// Returns advice for a connection that failed, if the server has only the old transport.
+    pub(crate) async fn hint(&self) -> &'static str {
+        let Ok(client) = self.client() else { return "" };
+        let headers = self.endpoint.headers().clone();
+        let request = client.get(self.endpoint.as_url().clone()).headers(headers);
+        let request = request.header(ACCEPT, EVENT_STREAM).timeout(HINT_TIMEOUT);
+        let Ok(mut response) = request.send().await else { return "" };
+        let is_stream = kind_of(response.headers()).starts_with(EVENT_STREAM);
+        if !(response.status().is_success() && is_stream) {
+            return "";
+        }
+        let Ok(Some(first)) = response.chunk().await else { return "" };
+        match memchr::memmem::find(&first, b"endpoint").is_some() {
+            true => {
+                "; it has only the old transport HTTP+SSE, which is not supported: use its address \
+                 for streamable HTTP, often /mcp"
+            }
+            false => "",
+        }
+    }
+
+    pub(crate) fn transport(
+        &self,
+        max_message_bytes: usize,
+        discovery: Discovery,
+    ) -> Result<StreamableHttpClientTransport<HttpClient>> {
+        let http = self
+            .client()
+            .map_err(|error| McpError::connect(&self.shown(), "", "", error.without_url()))?;
         let mut config =
             StreamableHttpClientTransportConfig::with_uri(self.endpoint.as_url().as_str())
                 .max_concurrent_requests(MAX_REQUESTS)
@@ -122,7 +141,7 @@ impl HttpAddress {
         let headers = headers.map(|(name, value)| (name.clone(), value.clone()));
         config = config.custom_headers(headers.collect::<HashMap<_, _>>());
         Ok(StreamableHttpClientTransport::with_client(
-            HttpClient { client: http, responses: Arc::new(Semaphore::new(MAX_PENDING_RESPONSES)) },
+            HttpClient::new(http, discovery, max_message_bytes),
             config,
         ))
     }
@@ -150,137 +169,6 @@ fn invalid_address(error: toolwright_http::HttpError) -> McpError {
         _ => "it is not valid; check it",
     };
     McpError::Url { fault }
-}
-
-/// rmcp's HTTP client with three differences:
-///
-/// - An error response without a request id fails the request. rmcp ignores such a response, and
-///   the caller would wait until its timeout.
-/// - Errors do not show the URL, because its query may contain a secret.
-/// - The number of responses that are being sent is limited.
-#[derive(Clone)]
-pub(crate) struct HttpClient {
-    client: reqwest::Client,
-    responses: Arc<Semaphore>,
-}
-
-type Posted = Result<StreamableHttpPostResponse, StreamableHttpError<reqwest::Error>>;
-type Streamed =
-    Result<BoxStream<'static, Result<Sse, SseError>>, StreamableHttpError<reqwest::Error>>;
-type Headers = HashMap<HeaderName, HeaderValue>;
-
-impl StreamableHttpClient for HttpClient {
-    type Error = reqwest::Error;
-
-    async fn post_message(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session: Option<Arc<str>>,
-        token: Option<String>,
-        headers: Headers,
-    ) -> Posted {
-        self.post_message_with_max_sse_event_size(uri, message, session, token, headers, usize::MAX)
-            .await
-    }
-
-    async fn post_message_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session: Option<Arc<str>>,
-        token: Option<String>,
-        headers: Headers,
-        max_event_size: usize,
-    ) -> Posted {
-        let is_response = matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_));
-        let permit = is_response.then(|| self.responses.try_acquire());
-        if let Some(Err(_)) = permit {
-            return Err(StreamableHttpError::ControlRequestTimeout);
-        }
-        let in_session = session.is_some();
-        let posted = self
-            .client
-            .post_message_with_max_sse_event_size(
-                uri,
-                message,
-                session,
-                token,
-                headers,
-                max_event_size,
-            )
-            .await
-            .map_err(without_url)?;
-        match posted {
-            StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), _)
-                if error.id.is_none()
-                    && in_session
-                    && SESSION_EXPIRED.contains(&error.error.code.0) =>
-            {
-                tracing::debug!(error = %error.error.message, "the session has expired");
-                Err(StreamableHttpError::SessionExpired)
-            }
-            StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), _)
-                if error.id.is_none() =>
-            {
-                Err(StreamableHttpError::UnexpectedServerResponse(error.error.message))
-            }
-            posted => Ok(posted),
-        }
-    }
-
-    async fn delete_session(
-        &self,
-        uri: Arc<str>,
-        session: Arc<str>,
-        token: Option<String>,
-        headers: Headers,
-    ) -> Result<(), StreamableHttpError<reqwest::Error>> {
-        self.client.delete_session(uri, session, token, headers).await.map_err(without_url)
-    }
-
-    async fn get_stream(
-        &self,
-        uri: Arc<str>,
-        session: Option<Arc<str>>,
-        last_event_id: Option<String>,
-        token: Option<String>,
-        headers: Headers,
-    ) -> Streamed {
-        self.client
-            .get_stream(uri, session, last_event_id, token, headers)
-            .await
-            .map_err(without_url)
-    }
-
-    async fn get_stream_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        session: Option<Arc<str>>,
-        last_event_id: Option<String>,
-        token: Option<String>,
-        headers: Headers,
-        max_event_size: usize,
-    ) -> Streamed {
-        self.client
-            .get_stream_with_max_sse_event_size(
-                uri,
-                session,
-                last_event_id,
-                token,
-                headers,
-                max_event_size,
-            )
-            .await
-            .map_err(without_url)
-    }
-}
-
-fn without_url(error: StreamableHttpError<reqwest::Error>) -> StreamableHttpError<reqwest::Error> {
-    match error {
-        StreamableHttpError::Client(error) => StreamableHttpError::Client(error.without_url()),
-        error => error,
-    }
 }
 
 /// Follows a redirect only to the same origin, so that the token is not sent to another server

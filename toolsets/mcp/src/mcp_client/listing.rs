@@ -44,7 +44,7 @@ impl ToolOptions {
     pub(crate) fn check(&self) -> Result<()> {
         if let Some(prefix) = &self.prefix {
             // The shortest name that a tool could have.
-            let name = if prefix.is_empty() { prefix } else { &local_name("x", Some(prefix)) };
+            let name = if prefix.is_empty() { prefix } else { &format!("{prefix}_x") };
             Contract::dynamic(name, "", json!({}), None)?;
         }
         Ok(())

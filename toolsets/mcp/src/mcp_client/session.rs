@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rmcp::handler::client::ClientHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, Implementation,
-    ListRootsRequestMethod, ProtocolVersion, SubscriptionFilter,
+    ListRootsRequestMethod, ProgressNotificationParam, ProtocolVersion, SubscriptionFilter,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt, NotificationContext,
@@ -24,11 +24,18 @@ use crate::error::{McpError, Result, Source};
 use crate::mcp_client::McpClientBuilder;
 use crate::mcp_client::builder::TransportConfig;
 use crate::mcp_client::child_process::Stderr;
+use crate::mcp_client::discovery::Discovery;
 use crate::mcp_client::listing::Listing;
 use crate::mcp_client::secrets::Secrets;
 
 /// The revisions without a handshake, in order of preference. The others are negotiated in it.
 const WITHOUT_HANDSHAKE: [ProtocolVersion; 1] = [ProtocolVersion::V_2026_07_28];
+
+/// Time to wait for the response to `server/discover`, which some older servers ignore.
+const DISCOVER_TIME: Duration = Duration::from_secs(2);
+
+/// The same time for a server that may be slow to start.
+const PATIENT_DISCOVER_TIME: Duration = Duration::from_secs(10);
 
 /// Timeout of closing a session.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(6);
@@ -51,8 +58,10 @@ pub(crate) struct Session {
     /// When the last call was dropped before its result.
     dropped: Mutex<Option<Instant>>,
     secrets: Secrets,
-    /// Keeps reading the standard error of a child process.
-    _stderr: Option<Stderr>,
+    /// The standard error of a child process.
+    stderr: Stderr,
+    /// Notified at each progress notification of the server.
+    progress: Arc<Notify>,
     _watching: AbortOnDropHandle<()>,
 }
 
@@ -64,11 +73,13 @@ pub(crate) enum CallFailure {
     NotRun(Source),
     /// The connection was lost, and the call may have run.
     Lost(Source),
-    /// The server responded with an error.
+    /// The server responded with an error, or refused the request.
     ServerError(String),
     /// The server requires a token.
     #[cfg(feature = "http-client")]
     Unauthorized,
+    /// The response is too large, or cannot be read.
+    Unreadable,
     /// The response is not a result of a call.
     Unexpected(&'static str),
 }
@@ -90,17 +101,26 @@ impl Session {
         client: &McpClientBuilder,
         listing: &Arc<watch::Sender<Arc<Listing>>>,
     ) -> Result<Self> {
-        let opening = Box::pin(Self::open_without_timeout(client, listing));
-        let timeout = |_| McpError::Late { server: client.shown(), time: client.start_time };
-        tokio::time::timeout(client.start_time, opening).await.map_err(timeout)?
+        let stderr = Stderr::default();
+        let opening = Box::pin(Self::open_without_timeout(client, listing, &stderr));
+        let opened = tokio::time::timeout(client.start_time, opening).await;
+        opened.unwrap_or_else(|_| {
+            Err(McpError::late(&client.shown(), client.start_time, &stderr.text()))
+        })
     }
 
     async fn open_without_timeout(
         client: &McpClientBuilder,
         listing: &Arc<watch::Sender<Arc<Listing>>>,
+        stderr: &Stderr,
     ) -> Result<Self> {
         let changed = Arc::new(Notify::new());
-        let (running, stderr) = connect(client, &changed).await?;
+        let progress = Arc::new(Notify::new());
+        let handler = || NotificationHandler {
+            changed: Arc::clone(&changed),
+            progress: Arc::clone(&progress),
+        };
+        let running = connect(client, handler, stderr).await?;
         let peer = running.peer().clone();
         let listed = client.list(&peer).await?;
         publish(listing, listed);
@@ -120,7 +140,8 @@ impl Session {
             lost,
             dropped: Mutex::default(),
             secrets: client.secrets(),
-            _stderr: stderr,
+            stderr: stderr.clone(),
+            progress,
             _watching: AbortOnDropHandle::new(tokio::spawn(watching)),
         })
     }
@@ -149,7 +170,36 @@ impl Session {
         // If the server asks for user input, rmcp responds that there is no user.
         let called = running.call_tool(call).await;
         under_way.0 = None;
-        called.map_err(|error| call_failure(error).without_secrets(&self.secrets))
+        called.map_err(|error| {
+            match call_failure(error).without_secrets(&self.secrets) {
+                CallFailure::Lost(source) => CallFailure::Lost(self.stderr.added_to(source)),
+                failure => failure,
+            }
+        })
+    }
+
+    /// Waits for the next progress notification.
+    pub(crate) async fn progress(&self) {
+        self.progress.notified().await;
+    }
+
+    /// Returns the end of the standard error of a child process.
+    pub(crate) fn stderr(&self) -> &Stderr {
+        &self.stderr
+    }
+
+    /// Requests the tool list again. After an error the session counts as lost, so that no call is
+    /// sent to a server whose tools are not those of the lock file.
+    pub(crate) async fn refresh(
+        &self,
+        client: &McpClientBuilder,
+        listing: &watch::Sender<Arc<Listing>>,
+    ) -> Result<()> {
+        let listed = client.list(&self.peer).await.inspect_err(|_| self.set_lost())?;
+        if self.is_up() {
+            publish(listing, listed);
+        }
+        Ok(())
     }
 
     /// Closes the session as the specification says.
@@ -194,16 +244,14 @@ const NOT_A_RESULT: &str = "the server's response is not the result of a tool ca
 
 fn call_failure(error: ServiceError) -> CallFailure {
     match error {
-        ServiceError::McpError(data) if has_mark(&data, MALFORMED) => {
-            CallFailure::Unexpected(NOT_A_RESULT)
-        }
+        ServiceError::McpError(data) if has_mark(&data, MALFORMED) => CallFailure::Unreadable,
         // rmcp's mark of a stream that ended before the response.
         ServiceError::McpError(data)
             if has_mark(&data, "io.modelcontextprotocol/transportClosed") =>
         {
             CallFailure::Lost(Box::new(ServiceError::TransportClosed))
         }
-        ServiceError::McpError(data) => CallFailure::ServerError(data.message.into_owned()),
+        ServiceError::McpError(data) => CallFailure::ServerError(text_of(data)),
         ServiceError::Cancelled { .. } => {
             CallFailure::ServerError("The server cancelled the call.".to_owned())
         }
@@ -214,6 +262,27 @@ fn call_failure(error: ServiceError) -> CallFailure {
         ),
         error => CallFailure::Lost(Box::new(error)),
     }
+}
+
+/// Maximum number of characters of an error's data that the model gets.
+const MAX_DATA_CHARS: usize = 2000;
+
+/// Returns the message of an error with its data, which may say what the message does not.
+fn text_of(error: ErrorData) -> String {
+    let message = error.message.into_owned();
+    let data = match error.data {
+        None | Some(Value::Null) => return message,
+        Some(Value::String(text)) => text,
+        Some(data) => data.to_string(),
+    };
+    // Some servers repeat the message in the data.
+    if data.trim().is_empty() || message.contains(&data) {
+        return message;
+    }
+    let mut chars = data.chars();
+    let start: String = chars.by_ref().take(MAX_DATA_CHARS).collect();
+    let more = if chars.next().is_some() { "…" } else { "" };
+    format!("{message}: {start}{more}")
 }
 
 /// The failure of a request that could not be sent.
@@ -245,30 +314,53 @@ fn has_mark(data: &ErrorData, mark: &str) -> bool {
 /// Connects with a revision without a handshake, or with a handshake if the server requires one.
 async fn connect(
     client: &McpClientBuilder,
-    changed: &Arc<Notify>,
-) -> Result<(Running, Option<Stderr>)> {
-    let auto = ClientLifecycleMode::Auto {
+    handler: impl Fn() -> NotificationHandler,
+    stderr: &Stderr,
+) -> Result<Running> {
+    let auto = || ClientLifecycleMode::Auto {
         preferred_versions: WITHOUT_HANDSHAKE.to_vec(),
         legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
     };
-    let first = match connect_with(client, changed, auto).await {
-        Err(error @ McpError::Connect { .. }) => error,
-        outcome => return outcome,
+    let discovery = Discovery::new(DISCOVER_TIME);
+    // A server that required a handshake gets it first when the connection is made again.
+    let (first, second) = match client.is_legacy.load(Ordering::Relaxed) {
+        true => (ClientLifecycleMode::Initialize, auto()),
+        false => (auto(), ClientLifecycleMode::Initialize),
     };
+    let mut outcome = connect_with(client, handler(), stderr, first, &discovery).await;
     // Some servers end, or respond with invalid JSON, if they do not know the first request.
-    connect_with(client, changed, ClientLifecycleMode::Initialize).await.map_err(|_| first)
+    if let Err(error @ McpError::Connect { .. }) = outcome {
+        let again = connect_with(client, handler(), stderr, second, &discovery).await;
+        outcome = again.map_err(|_| error);
+    }
+    outcome = match outcome {
+        // Or it starts slowly, and knows no handshake.
+        Err(error @ McpError::Connect { .. }) if discovery.is_unanswered() => {
+            let patient = Discovery::new(PATIENT_DISCOVER_TIME);
+            let again = connect_with(client, handler(), stderr, auto(), &patient).await;
+            again.map_err(|_| error)
+        }
+        outcome => outcome,
+    };
+    if let Ok(running) = &outcome {
+        let version = running.peer().peer_info().map(|info| info.protocol_version.clone());
+        let is_legacy = version.is_some_and(|version| !WITHOUT_HANDSHAKE.contains(&version));
+        client.is_legacy.store(is_legacy, Ordering::Relaxed);
+    }
+    outcome
 }
 
 async fn connect_with(
     client: &McpClientBuilder,
-    changed: &Arc<Notify>,
+    handler: NotificationHandler,
+    stderr: &Stderr,
     mode: ClientLifecycleMode,
-) -> Result<(Running, Option<Stderr>)> {
-    let handler = NotificationHandler { changed: Arc::clone(changed) };
+    discovery: &Discovery,
+) -> Result<Running> {
     let max_bytes = client.max_message_bytes();
-    let (outcome, error_output, stderr) = match &client.transport {
+    let (outcome, hint) = match &client.transport {
         TransportConfig::ChildProcess(command) => {
-            let (child, stderr) = command.start(max_bytes).map_err(|source| {
+            let child = command.start(max_bytes, discovery.clone(), stderr).map_err(|source| {
                 let command = client.shown();
                 McpError::Start { command, source }
             })?;
@@ -277,21 +369,26 @@ async fn connect_with(
                 // The last lines of its standard error may arrive a moment after its end.
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            (outcome, stderr.text(), Some(stderr))
+            (outcome, "")
         }
         #[cfg(feature = "http-client")]
         TransportConfig::Http(address) => {
-            let transport = address.transport(max_bytes)?;
-            (handler.serve_with_lifecycle(transport, mode).await, String::new(), None)
+            let transport = address.transport(max_bytes, discovery.clone())?;
+            let outcome = handler.serve_with_lifecycle(transport, mode).await;
+            let hint = match &outcome {
+                Err(_) => address.hint().await,
+                Ok(_) => "",
+            };
+            (outcome, hint)
         }
     };
-    outcome.map(|running| (running, stderr)).map_err(|error| {
+    outcome.map_err(|error| {
         let server = client.shown();
         if error.is_authorization_required() {
             McpError::Unauthorized { server }
         } else {
             let source = client.secrets().redact_error(cause(error));
-            McpError::connect(&server, &error_output, source)
+            McpError::connect(&server, &stderr.text(), hint, source)
         }
     })
 }
@@ -301,6 +398,11 @@ fn cause(error: ClientInitializeError) -> Source {
     match error {
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => cause(*fallback),
         ClientInitializeError::TransportError { error, .. } => without_wrapper(error.error),
+        // rmcp shows the whole response in its form for debugging.
+        ClientInitializeError::ExpectedInitResponse(_)
+        | ClientInitializeError::ExpectedInitResult(_) => {
+            "the response to `initialize` has no valid protocol version, or lacks a field".into()
+        }
         error => Box::new(error),
     }
 }
@@ -379,6 +481,7 @@ async fn watch_tools(
 /// The handler of the server's notifications. It declares no capabilities.
 pub(crate) struct NotificationHandler {
     changed: Arc<Notify>,
+    progress: Arc<Notify>,
 }
 
 impl ClientHandler for NotificationHandler {
@@ -395,6 +498,15 @@ impl ClientHandler for NotificationHandler {
         _context: RequestContext<RoleClient>,
     ) -> Result<rmcp::model::ListRootsResult, ErrorData> {
         Err(ErrorData::method_not_found::<ListRootsRequestMethod>())
+    }
+
+    async fn on_progress(
+        &self,
+        _params: ProgressNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        // rmcp chooses the token of a request, so it is not known which call makes progress.
+        self.progress.notify_waiters();
     }
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {

@@ -1,11 +1,12 @@
 //! The HTTP server: authentication, limits of connections and sessions, and shutdown.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
@@ -13,14 +14,18 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
+use rmcp::model::ErrorData;
 use rmcp::transport::streamable_http_server::session::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use toolwright_module::Cancellation;
+use toolwright_signature::readable_json;
 
 use crate::error::Result;
 use crate::mcp_server::GRACE;
@@ -28,6 +33,7 @@ use crate::mcp_server::connections::{ConnectionPermit, Connections};
 use crate::mcp_server::guarded_body::GuardedBody;
 use crate::mcp_server::handler::Handler;
 use crate::mcp_server::sessions::Sessions;
+use crate::mcp_server::stream_transport::unreadable;
 
 /// The path of the MCP endpoint.
 const PATH: &str = "/mcp";
@@ -41,8 +47,8 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of connections. For a further one, an idle connection is closed.
 pub(crate) const MAX_CONNECTIONS: usize = 1024;
 
-/// Maximum number of sessions, in the revisions that have sessions. An idle session is closed
-/// after five minutes, or when a further one starts.
+/// Maximum number of sessions, in the revisions that have sessions. When a further one starts, an
+/// idle session is closed.
 pub(crate) const MAX_SESSIONS: usize = 1024;
 
 /// Delay before the next `accept` after a failed one.
@@ -50,6 +56,14 @@ const ACCEPT_DELAY: Duration = Duration::from_millis(50);
 
 /// The same delay if an idle connection was closed, which frees a file handle.
 const CLOSED_DELAY: Duration = Duration::from_millis(1);
+
+/// Maximum time between two searches for sessions that have been idle for too long.
+const SESSION_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The methods and request headers of the protocol, which web pages may send.
+const ALLOWED_METHODS: &str = "GET, POST, DELETE, OPTIONS";
+const ALLOWED_HEADERS: &str = "accept, authorization, content-type, last-event-id, mcp-method, \
+    mcp-name, mcp-protocol-version, mcp-session-id";
 
 /// Timeout for closing the connections at shutdown.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -62,6 +76,7 @@ pub(crate) struct Settings {
     pub(crate) shutdown: Cancellation,
     pub(crate) max_connections: usize,
     pub(crate) max_sessions: usize,
+    pub(crate) session_time: Duration,
 }
 
 type HttpResponse = Response<BoxBody<Bytes, Infallible>>;
@@ -95,7 +110,10 @@ pub(crate) async fn serve(
         .enforce_origin_validation()
         .with_max_request_body_bytes(max_message_bytes)
         .with_cancellation_token(stop.clone());
-    let sessions = Arc::new(LocalSessionManager::default());
+    let mut sessions = LocalSessionManager::default();
+    // rmcp's own limit ends sessions with an open stream or a long call too.
+    sessions.session_config.keep_alive = None;
+    let sessions = Arc::new(sessions);
     let serving = handler.clone();
     let protocol =
         StreamableHttpService::new(move || Ok(serving.clone()), Arc::clone(&sessions), config);
@@ -107,6 +125,11 @@ pub(crate) async fn serve(
         max_message_bytes,
         max_sessions,
     });
+
+    let _expiry = AbortOnDropHandle::new(tokio::spawn(close_idle_sessions(
+        Arc::downgrade(&service),
+        settings.session_time,
+    )));
 
     let graceful = GracefulShutdown::new();
     let connections = Connections::new(max_connections);
@@ -172,12 +195,63 @@ impl HttpService {
         request: Request<Incoming>,
         permit: &Arc<ConnectionPermit>,
     ) -> HttpResponse {
+        if let Err(response) = check_host(&request) {
+            return response;
+        }
+        let origin = match self.allowed_origin(&request).await {
+            Ok(origin) => origin,
+            Err(response) => return response,
+        };
+        let mut response = match origin.is_some() && request.method() == Method::OPTIONS {
+            true => preflight(),
+            false => self.respond_to_allowed(request, permit).await,
+        };
+        if let Some(origin) = origin {
+            let headers = response.headers_mut();
+            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+            let exposed = HeaderValue::from_static("mcp-session-id, www-authenticate");
+            headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+            headers.append(header::VARY, HeaderValue::from_static("origin"));
+        }
+        response
+    }
+
+    /// Returns the origin of the web page that sent the request, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// rmcp's response to an origin or a host that is not allowed.
+    async fn allowed_origin(
+        &self,
+        request: &Request<Incoming>,
+    ) -> Result<Option<HeaderValue>, HttpResponse> {
+        let Some(origin) = request.headers().get(header::ORIGIN) else { return Ok(None) };
+        // rmcp checks both headers of any request, and has no response to this method.
+        let mut probe = Request::new(Full::new(Bytes::new()));
+        *probe.method_mut() = Method::OPTIONS;
+        for name in [header::HOST, header::ORIGIN] {
+            if let Some(value) = request.headers().get(&name) {
+                probe.headers_mut().insert(name, value.clone());
+            }
+        }
+        let response = self.protocol.handle(probe).await;
+        match response.status() {
+            StatusCode::METHOD_NOT_ALLOWED => Ok(Some(origin.clone())),
+            _ => Err(response),
+        }
+    }
+
+    async fn respond_to_allowed(
+        &self,
+        request: Request<Incoming>,
+        permit: &Arc<ConnectionPermit>,
+    ) -> HttpResponse {
         if request.uri().path() != PATH {
             return rejected(StatusCode::NOT_FOUND, "the MCP endpoint is /mcp");
         }
         if !self.is_authorized(request.headers()) {
             let mut response = rejected(StatusCode::UNAUTHORIZED, "send the server's bearer token");
-            let bearer = header::HeaderValue::from_static("Bearer");
+            let bearer = HeaderValue::from_static("Bearer");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, bearer);
             return response;
         }
@@ -186,7 +260,7 @@ impl HttpService {
         let (head, body) = request.into_parts();
         let body = Limited::new(body, self.max_message_bytes).collect();
         let body = match tokio::time::timeout(BODY_TIMEOUT, body).await {
-            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Ok(body)) => readable(body.to_bytes()),
             Ok(Err(error)) if error.is::<LengthLimitError>() => {
                 return rejected(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large");
             }
@@ -200,8 +274,10 @@ impl HttpService {
         // Only calls keep a connection open. A stream of notifications may be closed at any time,
         // because its client opens another one.
         let is_call = head.method == Method::POST;
-        let guards =
-            is_call.then(|| (permit.call(), session_id.and_then(|id| self.session_use.call(&id))));
+        let in_session = session_id.and_then(|id| self.session_use.request(&id, is_call));
+        let guards = (is_call.then(|| permit.call()), in_session);
+        let message = is_call.then(|| body.clone());
+        let is_json = is_json(&head.headers);
         let ends_session = head.method == Method::DELETE;
         let mut response = self.protocol.handle(Request::from_parts(head, Full::new(body))).await;
         if starts_session && let Some(id) = self::session_id(response.headers()) {
@@ -210,6 +286,13 @@ impl HttpService {
         if ends_session && response.status() == StatusCode::ACCEPTED {
             // The session is already closed, and clients expect 204.
             *response.status_mut() = StatusCode::NO_CONTENT;
+        }
+        // rmcp's response to a message that it cannot read has no id.
+        if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE
+            && is_json
+            && let Some((error, id)) = message.as_deref().and_then(unreadable)
+        {
+            return invalid_message(&error, id);
         }
         response.map(|body| GuardedBody::new(body, guards).boxed())
     }
@@ -241,6 +324,75 @@ impl HttpService {
         scheme.eq_ignore_ascii_case(b"Bearer ")
             && bool::from(sent.ct_eq(token.expose_secret().as_bytes()))
     }
+}
+
+/// Closes the sessions that have been idle for longer than `time`.
+async fn close_idle_sessions(service: Weak<HttpService>, time: Duration) {
+    loop {
+        tokio::time::sleep((time / 4).min(SESSION_INTERVAL).max(Duration::from_millis(10))).await;
+        let Some(service) = service.upgrade() else { return };
+        for id in service.session_use.expired(time) {
+            if let Err(error) = service.sessions.close_session(&id.into()).await {
+                tracing::debug!(%error, "a session could not be closed");
+            }
+        }
+    }
+}
+
+/// Fails if a request names two hosts or origins, of which a proxy may check another one.
+fn check_host(request: &Request<Incoming>) -> Result<(), HttpResponse> {
+    let headers = request.headers();
+    for name in [header::HOST, header::ORIGIN] {
+        if headers.get_all(&name).iter().nth(1).is_some() {
+            return Err(rejected(
+                StatusCode::BAD_REQUEST,
+                "the request has two headers of the same name: Host or Origin",
+            ));
+        }
+    }
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    match (request.uri().authority(), host) {
+        (Some(authority), Some(host)) if !authority.as_str().eq_ignore_ascii_case(host) => {
+            Err(rejected(StatusCode::BAD_REQUEST, "the URI and the header Host name two hosts"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the response to a browser that asks which requests a web page may send.
+fn preflight() -> HttpResponse {
+    let mut response = rejected(StatusCode::NO_CONTENT, "");
+    for (name, value) in [
+        (header::ACCESS_CONTROL_ALLOW_METHODS, ALLOWED_METHODS),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_HEADERS),
+        (header::ACCESS_CONTROL_MAX_AGE, "600"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("application/json"))
+}
+
+/// Replaces text in a body that is not Unicode.
+fn readable(body: Bytes) -> Bytes {
+    match readable_json(&body) {
+        Cow::Owned(body) => body.into(),
+        Cow::Borrowed(_) => body,
+    }
+}
+
+/// Returns the response to a message that cannot be read: an error with its id, if there is one.
+fn invalid_message(error: &ErrorData, id: Option<Value>) -> HttpResponse {
+    let body = json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string();
+    let mut response = Response::new(Full::new(Bytes::from(body)).boxed());
+    *response.status_mut() = StatusCode::BAD_REQUEST;
+    let kind = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
 }
 
 /// Returns whether a request starts a session. Requests of the revision without sessions have an
@@ -279,6 +431,8 @@ mod tests {
     use super::*;
     use crate::mcp_server::McpServer;
 
+    const SESSION_TIME: Duration = Duration::from_millis(400);
+
     /// Starts a server with a token and these limits.
     async fn limited_server(max_connections: usize, max_sessions: usize) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -286,11 +440,12 @@ mod tests {
         let settings = Settings {
             token: Some("hunter2".into()),
             hosts: Vec::new(),
-            origins: Vec::new(),
+            origins: vec!["https://app.example.com:443".to_owned()],
             max_message_bytes: 1 << 20,
             shutdown: Cancellation::default(),
             max_connections,
             max_sessions,
+            session_time: SESSION_TIME,
         };
         let server = McpServer::new("limited", "1", []).unwrap();
         tokio::spawn(serve(listener, server.handler(), settings));
@@ -377,5 +532,83 @@ mod tests {
             statuses.push(status(session).await);
         }
         assert_eq!(statuses, ["200", "404", "200", "200"]);
+    }
+
+    #[tokio::test]
+    async fn a_session_with_an_open_stream_is_not_idle_and_others_end() {
+        let address = limited_server(100, 100).await;
+        let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let status = async |id: &str| {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let answer = request(&mut stream, ping, Some(id)).await;
+            answer.split(' ').nth(1).unwrap().to_owned()
+        };
+        let ((_idle, idle), (_open, open)) =
+            (start_session(address).await, start_session(address).await);
+        let mut events = TcpStream::connect(address).await.unwrap();
+        let get = format!(
+            "GET /mcp HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer hunter2\r\n\
+             accept: text/event-stream\r\nmcp-session-id: {open}\r\n\r\n"
+        );
+        events.write_all(get.as_bytes()).await.unwrap();
+        let mut read = [0; 1024];
+        assert!(events.read(&mut read).await.unwrap() > 0);
+        tokio::time::sleep(SESSION_TIME * 3).await;
+        assert_eq!((status(&idle).await, status(&open).await), ("404".into(), "200".into()));
+        drop(events);
+        tokio::time::sleep(SESSION_TIME * 3).await;
+        assert_eq!(status(&open).await, "404");
+    }
+
+    /// Sends a head without a body, and returns the head of the response.
+    async fn head_of(address: SocketAddr, lines: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let head = lines.replace('\n', "\r\n") + "\r\nconnection: close\r\n\r\n";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer.split("\r\n\r\n").next().unwrap().to_owned()
+    }
+
+    #[tokio::test]
+    async fn two_hosts_or_origins_are_rejected() {
+        let address = limited_server(100, 100).await;
+        for (lines, status) in [
+            ("GET /mcp HTTP/1.1\nhost: localhost", "401"),
+            ("GET /mcp HTTP/1.1\nhost: localhost\nhost: localhost", "400"),
+            ("GET /mcp HTTP/1.1\nhost: evil.example\nhost: localhost", "400"),
+            ("GET http://evil.example/mcp HTTP/1.1\nhost: localhost", "400"),
+            ("GET http://localhost/mcp HTTP/1.1\nhost: localhost", "401"),
+            (
+                "GET /mcp HTTP/1.1\nhost: localhost\norigin: http://localhost\norigin: http://localhost",
+                "400",
+            ),
+            ("GET /mcp HTTP/1.1\nhost: localhost\norigin: https://evil.example", "403"),
+        ] {
+            let answer = head_of(address, lines).await;
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{lines}: {answer}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_allowed_web_page_may_read_the_responses() {
+        let address = limited_server(100, 100).await;
+        let asked = "\nhost: localhost\norigin: https://app.example.com";
+        let options = head_of(address, &format!("OPTIONS /mcp HTTP/1.1{asked}")).await;
+        assert!(options.starts_with("HTTP/1.1 204"), "{options}");
+        assert!(options.contains("access-control-allow-methods: GET, POST, DELETE"), "{options}");
+        assert!(options.contains("mcp-session-id"), "{options}");
+        // The page reads why its request failed, too.
+        let refused = head_of(address, &format!("GET /mcp HTTP/1.1{asked}")).await;
+        assert!(refused.starts_with("HTTP/1.1 401"), "{refused}");
+        for answer in [options, refused] {
+            let allowed = "access-control-allow-origin: https://app.example.com\r\n";
+            assert!(answer.contains(allowed) && answer.contains("vary: origin"), "{answer}");
+            assert!(!answer.contains("allow-origin: *"), "{answer}");
+        }
+        let evil = "OPTIONS /mcp HTTP/1.1\nhost: localhost\norigin: https://evil.example";
+        let answer = head_of(address, evil).await;
+        assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+        assert!(!answer.contains("access-control"), "{answer}");
     }
 }

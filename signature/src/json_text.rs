@@ -1,0 +1,173 @@
+//! JSON text of other programs that `serde_json` does not read, made readable.
+
+use std::borrow::Cow;
+
+/// Returns JSON text that `serde_json` can read, with the same values where they are characters.
+///
+/// Programs in languages with UTF-16 strings cut texts inside a character, and then write half of
+/// it as an escape, such as `\ud83d`. Such a half, and bytes that are not UTF-8, become U+FFFD. A
+/// control character inside a string becomes its escape. All other text is unchanged, so a text
+/// that is not JSON for another reason stays so.
+///
+/// ```
+/// use toolwright_signature::readable_json;
+///
+/// assert_eq!(readable_json(br#"["cut \ud83d"]"#), r#"["cut \ufffd"]"#);
+/// assert_eq!(readable_json(br#"["\ud83d\ude00"]"#), r#"["\ud83d\ude00"]"#);
+/// assert_eq!(readable_json(b"[\"\xff\0\"]"), "[\"\u{fffd}\\u0000\"]");
+/// ```
+#[must_use]
+pub fn readable_json(json: &[u8]) -> Cow<'_, str> {
+    let text = String::from_utf8_lossy(json);
+    let bytes = text.as_bytes();
+    let mut readable = String::new();
+    // The text up to `copied` is in `readable`.
+    let (mut copied, mut at, mut in_string) = (0, 0, false);
+    while let Some(&byte) = bytes.get(at) {
+        let (length, replacement) = match byte {
+            b'"' => {
+                in_string = !in_string;
+                (1, None)
+            }
+            b'\\' => match surrogate(bytes, at) {
+                Some(Half::High) if surrogate(bytes, at + 6) == Some(Half::Low) => (12, None),
+                Some(_) => (6, Some("\\ufffd".to_owned())),
+                None => (2, None),
+            },
+            0..0x20 if in_string => (1, Some(format!("\\u{byte:04x}"))),
+            _ => (1, None),
+        };
+        if let Some(replacement) = replacement {
+            readable.push_str(text.get(copied..at).unwrap_or_default());
+            readable.push_str(&replacement);
+            copied = at + length;
+        }
+        at += length;
+    }
+    if copied == 0 {
+        return text;
+    }
+    readable.push_str(text.get(copied..).unwrap_or_default());
+    Cow::Owned(readable)
+}
+
+/// Returns two texts of JSON that follow each other, with a character in one of them that was cut
+/// between them. Returns `None` if none was cut.
+///
+/// The pieces of a streamed text are strings in events of their own. If a program cuts the text
+/// between two halves of a character, the last string of the first event ends with `\ud83d`, and the
+/// first string with another half begins with `\ude00`.
+///
+/// ```
+/// use toolwright_signature::joined_halves;
+///
+/// let joined = joined_halves(r#"{"text":"a\ud83d"}"#, r#"{"text":"\ude00b"}"#);
+/// let whole = (r#"{"text":"a"}"#.to_owned(), r#"{"text":"\ud83d\ude00b"}"#.to_owned());
+/// assert_eq!(joined, Some(whole));
+/// assert_eq!(joined_halves(r#"["a"]"#, r#"["\ude00"]"#), None);
+/// ```
+#[must_use]
+pub fn joined_halves(first: &str, second: &str) -> Option<(String, String)> {
+    let high = cut_at(first, Half::High)?;
+    let low = cut_at(second, Half::Low)?;
+    let (before, half) = first.split_at_checked(high)?;
+    let (half, after) = half.split_at_checked(6)?;
+    let (start, rest) = second.split_at_checked(low)?;
+    Some((format!("{before}{after}"), format!("{start}{half}{rest}")))
+}
+
+/// Returns whether a string of the JSON ends with the first half of a character.
+#[must_use]
+pub fn ends_in_half(json: &str) -> bool {
+    (json.contains("\\ud") || json.contains("\\uD")) && cut_at(json, Half::High).is_some()
+}
+
+/// The halves of a character in UTF-16.
+#[derive(Clone, Copy, PartialEq)]
+enum Half {
+    High,
+    Low,
+}
+
+/// Returns the half whose escape is at this place.
+fn surrogate(bytes: &[u8], at: usize) -> Option<Half> {
+    let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
+    let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
+    match digits {
+        _ if !is_hex => None,
+        [b'd' | b'D', b'8' | b'9' | b'a' | b'A' | b'b' | b'B', ..] => Some(Half::High),
+        [b'd' | b'D', b'c'..=b'f' | b'C'..=b'F', ..] => Some(Half::Low),
+        _ => None,
+    }
+}
+
+/// Returns the place of the first lone half that is at the end of a string for a high one, and at
+/// the beginning for a low one.
+fn cut_at(json: &str, half: Half) -> Option<usize> {
+    let bytes = json.as_bytes();
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let length = match (byte, surrogate(bytes, at)) {
+            (b'\\', Some(Half::High)) if surrogate(bytes, at + 6) == Some(Half::Low) => 12,
+            (b'\\', Some(found)) => {
+                let is_cut = match half {
+                    Half::High => bytes.get(at + 6) == Some(&b'"'),
+                    Half::Low => at > 0 && bytes.get(at - 1) == Some(&b'"'),
+                };
+                if found == half && is_cut {
+                    return Some(at);
+                }
+                6
+            }
+            (b'\\', None) => 2,
+            _ => 1,
+        };
+        at += length;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_serde_json_reads_is_unchanged() {
+        for json in [
+            r#"{"a": "\ud83d\ude00 \\ud83d \\\\ud83d", "b": "é\n\u0000"}"#,
+            "[\n\t1]",
+            "",
+            "\"",
+            "\\",
+            "[\"\\u12",
+            r#"["\\"]"#,
+        ] {
+            assert!(matches!(readable_json(json.as_bytes()), Cow::Borrowed(text) if text == json));
+        }
+    }
+
+    #[test]
+    fn halves_of_characters_and_bad_bytes_are_replaced() {
+        for (json, value) in [
+            (&br#""\ud83d""#[..], "\u{fffd}"),
+            (br#""\uDE00\ud83d""#, "\u{fffd}\u{fffd}"),
+            (br#""\ud83d\ud83d\ude00x""#, "\u{fffd}\u{1f600}x"),
+            (br#""\\\ud83d\n""#, "\\\u{fffd}\n"),
+            (br#""\ud83d\u0041""#, "\u{fffd}A"),
+            (b"\"a\x80b\0\x1f\"", "a\u{fffd}b\0\u{1f}"),
+        ] {
+            let text = readable_json(json);
+            assert_eq!(serde_json::from_str::<String>(&text).unwrap(), value, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_halves_that_belong_together_are_joined() {
+        assert!(ends_in_half(r#"{"a":"\ud83d","b":1}"#));
+        for json in [r#"["\ud83d a"]"#, r#"["\\ud83d"]"#, r#"["\ud83d\ude00"]"#, r#"["\ude00"]"#] {
+            assert!(!ends_in_half(json), "{json}");
+        }
+        assert_eq!(joined_halves(r#"["\ud83d"]"#, r#"["a\ude00"]"#), None);
+        assert_eq!(joined_halves(r#"["\ud83d"]"#, "[1]"), None);
+    }
+}
