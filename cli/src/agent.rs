@@ -1,4 +1,4 @@
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::error::Error;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,14 @@ use clap::Args;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use toolwright_journal::{Journal, RunSummary};
-use toolwright_module::Effect;
-use toolwright_module::model::Settings;
+use toolwright_mcp::McpClient;
+use toolwright_module::model::{LanguageModel, Settings};
+use toolwright_module::{Contract, Effect, Tool};
 use toolwright_orchestrator::{ApprovalPolicy, Choosing, Limits, ToolOrchestrator};
 
 use crate::assistant::{Assistant, options_of};
 use crate::config::ConfigArgs;
+use crate::fresh_tools::FreshTools;
 use crate::model::{Chosen, ModelArgs, NoModel};
 use crate::record::{Options, Recorded};
 use crate::schema::AnswerSchema;
@@ -95,6 +97,61 @@ pub struct AgentArgs {
     replay: Option<Arc<Recorded>>,
 }
 
+/// The parts of an agent, to make it again when the tools of a server change.
+pub(crate) struct AgentMaker {
+    args: AgentArgs,
+    model: Arc<dyn LanguageModel>,
+    /// The tools of the toolsets.
+    ours: Vec<Tool>,
+    limits: Limits,
+    streams: bool,
+    output: Option<Arc<Contract>>,
+    asks_from: Option<Effect>,
+}
+
+impl AgentMaker {
+    /// Makes the agent with the present tools of the servers.
+    ///
+    /// # Errors
+    ///
+    /// If the model's provider does not accept the tools.
+    pub(crate) fn agent(&self, servers: &[McpClient]) -> Result<ToolOrchestrator, Box<dyn Error>> {
+        // Made first, so that no later change is overlooked.
+        let fresh = FreshTools::of(servers);
+        let mut tools = self.ours.clone();
+        for server in servers {
+            let theirs = server.tools_beside(&tools)?;
+            tools.extend(theirs);
+        }
+        let least = self.asks_from.unwrap_or(Effect::Irreversible);
+        let mut approval = ApprovalPolicy::from_effect(least);
+        for theirs in tools.iter().skip(self.ours.len()) {
+            approval = approval.with_tool(theirs.name());
+        }
+        let args = &self.args;
+        let tokens = args.max_output_tokens.unwrap_or(OUTPUT_TOKENS);
+        let mut agent = ToolOrchestrator::new(Arc::clone(&self.model), tools)?
+            .with_limits(self.limits.clone())
+            .with_settings(Settings::default().with_max_output_tokens(tokens))?
+            .with_streaming(self.streams);
+        let theirs = args.mcp.instructions(servers);
+        let system: Vec<&str> = args.system.iter().chain(&theirs).map(String::as_str).collect();
+        if !system.is_empty() {
+            agent = agent.with_instructions(&system.join("\n\n"));
+        }
+        if args.selector {
+            agent = agent.with_choosing(Choosing::Selector)?;
+        }
+        if let Some(output) = &self.output {
+            agent = agent.with_output(Arc::clone(output))?;
+        }
+        if self.asks_from.is_some() {
+            agent = agent.with_approval(approval)?;
+        }
+        Ok(if servers.is_empty() { agent } else { agent.with_hook(fresh) })
+    }
+}
+
 impl AgentArgs {
     /// Returns the arguments, with the defaults of the configuration file for options that the
     /// command line leaves out.
@@ -154,38 +211,25 @@ impl AgentArgs {
         limits.max_time = args.max_time.map(Duration::from_secs);
         // A selection and a structured answer are JSON for the program, not text for the user.
         let streams = !args.model.no_stream && !args.selector && args.schema.is_none();
-        let mut tools = args.tools.tools_with(args.model.key_file()).await?;
-        let ours = tools.len();
+        let ours = args.tools.tools_with(args.model.key_file()).await?;
+        let mut tools = ours.clone();
         let servers = tokio::select! {
             servers = args.mcp.connect(&mut tools, args.model.key_file()) => servers?,
             _ = tokio::signal::ctrl_c() => return Ok(None),
         };
-        let mut approval = ApprovalPolicy::from_effect(asks_from.unwrap_or(Effect::Irreversible));
-        for theirs in &tools[ours..] {
-            approval = approval.with_tool(theirs.name());
-        }
-        let tokens = args.max_output_tokens.unwrap_or(OUTPUT_TOKENS);
-        let mut agent = ToolOrchestrator::new(Arc::clone(&chosen.model), tools)?
-            .with_limits(limits.clone())
-            .with_settings(Settings::default().with_max_output_tokens(tokens))?
-            .with_streaming(streams);
-        let theirs = args.mcp.instructions(&servers);
-        let system: Vec<&str> = args.system.iter().chain(&theirs).map(String::as_str).collect();
-        if !system.is_empty() {
-            agent = agent.with_instructions(&system.join("\n\n"));
-        }
-        if args.selector {
-            agent = agent.with_choosing(Choosing::Selector)?;
-        }
         let output = args.schema.as_ref().map(AnswerSchema::contract);
-        if let Some(output) = &output {
-            agent = agent.with_output(Arc::clone(output))?;
-        }
-        if asks_from.is_some() {
-            agent = agent.with_approval(approval)?;
-        }
+        let maker = AgentMaker {
+            args: args.clone(),
+            model: Arc::clone(&chosen.model),
+            ours,
+            limits: limits.clone(),
+            streams,
+            output: output.clone(),
+            asks_from,
+        };
         Ok(Some(Assistant {
-            agent,
+            agent: RefCell::new(maker.agent(&servers)?),
+            maker,
             output,
             chosen,
             options: args.options(),

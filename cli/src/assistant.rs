@@ -1,7 +1,7 @@
 //! The drives of an agent at a terminal or for another program: one task, or a conversation. The runs
 //! may be kept in a journal.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::env;
 use std::error::Error;
 use std::io::ErrorKind;
@@ -19,10 +19,12 @@ use toolwright_module::error::Stage;
 use toolwright_module::{Cancellation, Context, Contract, Error as ModuleError, Message};
 use toolwright_orchestrator::perform::with_decider;
 use toolwright_orchestrator::{
-    AwaitsApproval, Ending, Finished, Limits, Run, Task, ToolOrchestrator,
+    AwaitsApproval, Ending, Finished, Limits, Run, RunState, Task, ToolOrchestrator,
 };
 
+use crate::agent::AgentMaker;
 use crate::approve::decide;
+use crate::fresh_tools::ToolsChanged;
 use crate::input::Input;
 use crate::keys::without_keys;
 use crate::model::Chosen;
@@ -33,6 +35,9 @@ use crate::show::{
 };
 use crate::signals::Interrupts;
 use crate::task_lock::TaskLock;
+
+/// Maximum number of times that a run goes on with other tools.
+const MAX_RENEWALS: u32 = 10;
 
 /// The name of the metadata with the folder in which a run was started.
 const FOLDER: &str = "folder";
@@ -45,7 +50,9 @@ pub(crate) const OPTIONS: &str = "options";
 
 /// An assistant, with the servers that it started.
 pub struct Assistant {
-    pub(crate) agent: ToolOrchestrator,
+    /// The agent with the present tools of the servers.
+    pub(crate) agent: RefCell<ToolOrchestrator>,
+    pub(crate) maker: AgentMaker,
     /// The contract whose output is the answer, if the answer is not text.
     pub(crate) output: Option<Arc<Contract>>,
     pub(crate) chosen: Chosen,
@@ -126,7 +133,7 @@ impl Assistant {
         input: Option<&Input>,
     ) -> Result<End, Box<dyn Error>> {
         let Some(journal) = &self.journal else {
-            let mut run = self.agent.start(prompt)?;
+            let mut run = self.agent.borrow().start(prompt)?;
             let end = self.carry_out(Work::Run(&mut run), input).await?;
             return end.ok_or_else(|| "the run is locked".into());
         };
@@ -245,7 +252,8 @@ impl Assistant {
         }
         // The run has its result, so the model is not asked.
         let task = journal.task(&last.id)?;
-        let finished = journal.drive(&self.agent, &last.id, task, &Context::default()).await;
+        let agent = self.agent.borrow().clone();
+        let finished = journal.drive(&agent, &last.id, task, &Context::default()).await;
         let finished = finished.map_err(|error| format!("run {}: {error:#}", last.id))?;
         note(&format!("(the conversation of run {} goes on)", quoted(&last.id)));
         Ok(Some(End::Finished(Box::new(finished))))
@@ -326,7 +334,7 @@ impl Assistant {
                 }
                 None => {
                     let mut run = match &so_far {
-                        None => self.agent.start(task)?,
+                        None => self.agent.borrow().start(task)?,
                         Some(before) => self.follow_up(before.clone(), task)?,
                     };
                     let end = self.carry_out(Work::Run(&mut run), Some(input)).await?;
@@ -388,28 +396,43 @@ impl Assistant {
         self.interrupts.forget();
         let screen = Arc::new(Screen::new(!self.json));
         let (cancellation, ledger) = (Cancellation::default(), Ledger::default());
-        let cx = self
-            .context(input, &screen)
-            .with_cancellation(cancellation.clone())
-            .with_ledger(ledger.clone());
         let started = Instant::now();
-        let running = async {
-            match work {
-                Work::Run(run) => self.agent.drive(run, &cx).await,
-                Work::Kept { journal, id, task, metadata, .. } => {
-                    let cx = cx.clone().with_run(id, metadata);
-                    journal.drive(&self.agent, id, task, &cx).await
+        let mut work = work;
+        let mut renewals = 0;
+        let finished = loop {
+            let agent = self.agent.borrow().clone();
+            let cx = self
+                .context(input, &screen)
+                .with_cancellation(cancellation.clone())
+                .with_ledger(ledger.clone());
+            let running = async {
+                match &mut work {
+                    Work::Run(run) => agent.drive(run, &cx).await,
+                    Work::Kept { journal, id, task, metadata, .. } => {
+                        let cx = cx.clone().with_run(*id, metadata.clone());
+                        journal.drive(&agent, id, task.clone(), &cx).await
+                    }
                 }
+            };
+            let mut running = Box::pin(running);
+            let finished = tokio::select! {
+                finished = &mut running => finished,
+                () = self.interrupts.next() => {
+                    // The run stops and returns an error with the stage `Cancelled`.
+                    cancellation.cancel();
+                    running.as_mut().await
+                }
+            };
+            drop(running);
+            let changed = matches!(
+                &finished,
+                Err(error) if error.downcast_ref::<ToolsChanged>().is_some()
+            );
+            if !changed || renewals == MAX_RENEWALS {
+                break finished;
             }
-        };
-        let mut running = std::pin::pin!(running);
-        let finished = tokio::select! {
-            finished = &mut running => finished,
-            () = self.interrupts.next() => {
-                // The run stops and returns an error with the stage `Cancelled`.
-                cancellation.cancel();
-                running.await
-            }
+            renewals += 1;
+            self.renew(&mut work)?;
         };
         screen.rest();
         screen.end_line();
@@ -498,6 +521,18 @@ impl Assistant {
             .map_err(|error| ModuleError::stop(error).at(Stage::Decoding))
     }
 
+    /// Makes the agent again with the present tools of the servers, for a run that goes on with it.
+    fn renew(&self, work: &mut Work<'_>) -> Result<(), Box<dyn Error>> {
+        let agent = self.maker.agent(&self.servers)?;
+        note("(the tools of a server changed; the run goes on with the present ones)");
+        if let Work::Run(run) = work {
+            let state: RunState = serde_json::from_value(serde_json::to_value(&**run)?)?;
+            **run = agent.resume(state)?.run;
+        }
+        *self.agent.borrow_mut() = agent;
+        Ok(())
+    }
+
     /// Returns whether the journal has the run.
     fn has(&self, id: &str) -> bool {
         self.journal.as_ref().is_some_and(|journal| journal.run(id).is_ok())
@@ -509,7 +544,7 @@ impl Assistant {
         let cx = Context::default()
             .with_events(move |event| if json { tell(event) } else { screen.show(event) });
         let Some(input) = input.filter(|_| self.approves) else { return cx };
-        let (input, agent) = (input.clone(), self.agent.clone());
+        let (input, agent) = (input.clone(), self.agent.borrow().clone());
         // Who decides at this terminal, for the page of the run.
         let cx = runs::user().map_or(cx.clone(), |user| with_decider(&cx, user));
         cx.with_approver(move |asked: Approval| {

@@ -12,6 +12,7 @@ mod config;
 pub mod contract;
 pub mod files;
 mod folders;
+mod fresh_tools;
 mod input;
 mod journal;
 mod keys;

@@ -552,3 +552,65 @@ fn ctrl_c_cancels_a_call_at_its_server() {
         assert!(got("notifications/cancelled"), "{}", fs::read_to_string(&log).unwrap());
     }
 }
+
+/// A tool that returns its name.
+fn named(name: &'static str, description: &str) -> Tool {
+    let contract = Contract::dynamic(name, description, json!({"type": "object"}), None).unwrap();
+    Tool::dynamic(contract, Effect::Read, move |_, _| async move {
+        Ok(ToolOutput::text_only(format!("{name} ran")))
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_that_change_during_a_run_are_offered_in_the_next_round() {
+    use toolwright_module::Cancellation;
+
+    for journal in [false, true] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let shutdown = Cancellation::default();
+        let ends = shutdown.clone();
+        let contract =
+            Contract::dynamic("enable", "Enable.", json!({"type": "object"}), None).unwrap();
+        let enable = Tool::dynamic(contract, Effect::Read, move |_, _| {
+            let ends = ends.clone();
+            async move {
+                ends.cancel();
+                Ok(ToolOutput::text_only("enabled"))
+            }
+        });
+        let before = [enable, named("look", "Look.")];
+        let before = McpServer::new("s", "1", before).unwrap().with_shutdown(shutdown);
+        let after = [named("look", "Look twice."), named("extra", "More.")];
+        let after = McpServer::new("s", "1", after).unwrap();
+        tokio::spawn(async move {
+            before.serve_http(listener).await.unwrap();
+            let listener = tokio::net::TcpListener::bind(address).await.unwrap();
+            after.serve_http(listener).await.unwrap();
+        });
+        tokio::task::spawn_blocking(move || {
+            let home = TempDir::new().unwrap();
+            let model = crate::common::server(&[
+                crate::common::call("enable", "{}"),
+                crate::common::call("extra", "{}"),
+                crate::common::call("look", "{}"),
+                crate::common::says("Done."),
+            ]);
+            let mut command = program("run");
+            command.args(["--base-url", &model.base_url, "--model", "small", "--no-stream"]);
+            command.args(["--tools", "none", "--no-config", "--mcp"]);
+            command.arg(format!("http://{address}/mcp")).env("XDG_DATA_HOME", home.path());
+            let ran = run(command.args((!journal).then_some("--no-journal")).arg("Go."));
+            assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Done.\n"), "{}", ran.stderr);
+            let asked = model.asked();
+            assert_eq!(asked.len(), 4, "{}", ran.stderr);
+            let tools = asked[1]["tools"].to_string();
+            assert!(tools.contains("extra") && tools.contains("Look twice."), "{tools}");
+            assert!(!tools.contains("enable"), "{tools}");
+            let said = asked[3]["messages"].to_string();
+            assert!(said.contains("extra ran") && said.contains("look ran"), "{said}");
+        })
+        .await
+        .unwrap();
+    }
+}

@@ -322,7 +322,9 @@ pub(super) fn stream_of<D: Decoder>(
     let body = match response {
         Streamed::Events(body) => body,
         Streamed::Whole(body) => {
-            return Ok(stream::iter(deltas_of(whole(&readable_body(body))?).into_iter().map(Ok)).boxed());
+            return Ok(
+                stream::iter(deltas_of(whole(&readable_body(body))?).into_iter().map(Ok)).boxed()
+            );
         }
     };
     let wait = USAGE_WAIT.min(silence);

@@ -170,11 +170,9 @@ impl Session {
         // If the server asks for user input, rmcp responds that there is no user.
         let called = running.call_tool(call).await;
         under_way.0 = None;
-        called.map_err(|error| {
-            match call_failure(error).without_secrets(&self.secrets) {
-                CallFailure::Lost(source) => CallFailure::Lost(self.stderr.added_to(source)),
-                failure => failure,
-            }
+        called.map_err(|error| match call_failure(error).without_secrets(&self.secrets) {
+            CallFailure::Lost(source) => CallFailure::Lost(self.stderr.added_to(source)),
+            failure => failure,
         })
     }
 
