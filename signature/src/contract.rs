@@ -300,7 +300,11 @@ impl Contract {
                 description = text;
             }
         }
-        let input = readable(input, typed.is_some());
+        let mut input = readable(input, typed.is_some());
+        if typed.is_some_and(|typed| typed.unit_input) {
+            // The type alone would read `null`, but the model is asked for an object.
+            input = Readable::holding(input.schema, Value::clone(&input.source), true);
+        }
         let output =
             output.map(|(to_read, to_write)| Output::new(to_read, to_write, typed.is_some()));
         let sides =

@@ -276,14 +276,7 @@ impl Target<'_> {
         };
         // An output may be requested under a name that only the provider crate has.
         let tool = (self.side == Side::Input).then_some(self.contract);
-        let root = Document {
-            graph: &plan.graph,
-            tool,
-            policy,
-            unit: self.unit,
-            wrapped: self.wrapped,
-            wrapper,
-        };
+        let root = Document { graph: &plan.graph, tool, policy, wrapped: self.wrapped, wrapper };
         let found = root.read(wire).map_err(|(faults, more)| self.error(wire, faults, more))?;
         if policy == Policy::Exact {
             let repairs = found.repairs.iter().filter(|repair| !repair.is_null_for_default());

@@ -374,8 +374,9 @@ fn a_call_is_told_from_arguments_with_a_field_called_name() {
         // Of another tool, or of a person with arguments.
         let other = r#"{"name":"Bob","arguments":{"name":"Kate"}}"#;
         assert!(read(other, policy).is_err());
+        // It is not clear which name is meant.
         let beside = r#"{"name":"Kate","loudly":true,"arguments":{"name":"Bob"}}"#;
-        assert_eq!(read(beside, policy).unwrap().value, kate);
+        assert!(read(beside, policy).is_err());
         let more = r#"{"name":"Kate","loudly":true,"input":5}"#;
         assert_eq!(read(more, policy).unwrap().value, kate);
     }
@@ -670,4 +671,108 @@ fn a_default_that_the_type_does_not_write_is_read() {
         let read = contract.read_output_with::<List>(wire, Policy::Repair).unwrap();
         assert_eq!(read.value.limit, 10);
     }
+}
+
+/// Check that the server is there.
+#[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+struct Ping;
+
+impl Signature for Ping {
+    type Output = ();
+}
+
+/// The same with braces.
+#[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+struct Pong {}
+
+impl Signature for Pong {
+    type Output = ();
+}
+
+#[test]
+fn null_for_no_arguments_is_listed_as_a_repair() {
+    let (ping, pong) = (Contract::of::<Ping>().unwrap(), Contract::of::<Pong>().unwrap());
+    for round in 0..2 {
+        let unit = ping.read_with::<Ping>("null", Policy::Coerce).unwrap();
+        let braces = pong.read_with::<Pong>("null", Policy::Coerce).unwrap();
+        for (repairs, json) in [(&unit.repairs, unit.json()), (&braces.repairs, braces.json())] {
+            assert_eq!(repairs[0].to_string(), "$: read null as no arguments", "{round}");
+            assert_eq!(json, Some("{}"));
+        }
+        for policy in [Policy::Exact, Policy::Strict, Policy::Repair] {
+            assert!(ping.read_with::<Ping>("null", policy).is_err(), "{policy:?}");
+            assert!(pong.read_with::<Pong>("null", policy).is_err(), "{policy:?}");
+        }
+        for wire in ["{}", ""] {
+            assert!(ping.read_with::<Ping>(wire, Policy::Strict).unwrap().repairs.is_empty());
+            assert!(pong.read_with::<Pong>(wire, Policy::Strict).unwrap().repairs.is_empty());
+        }
+    }
+}
+
+/// Delete a file.
+#[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+struct Delete {
+    path: String,
+    force: Option<bool>,
+}
+
+impl Signature for Delete {
+    type Output = ();
+}
+
+#[test]
+fn a_declared_field_that_a_wrapper_holds_with_another_value_is_a_fault_under_every_policy() {
+    let contract = Contract::of::<Delete>().unwrap();
+    let inner = r#"{"path":"danger.txt"}"#;
+    let text = serde_json::to_string(inner).unwrap();
+    let around = [
+        "arguments",
+        "input",
+        "args",
+        "parameters",
+        "params",
+        "kwargs",
+        "tool_input",
+        "action_input",
+        "request",
+        "data",
+        "body",
+        "payload",
+        "properties",
+        "fields",
+        "result",
+        "function",
+        "function_call",
+        "tool_call",
+        "tool_calls",
+    ];
+    let mut wires = Vec::new();
+    for name in around {
+        wires.extend([
+            format!(r#"{{"path":"safe.txt","{name}":{inner}}}"#),
+            format!(r#"{{"{name}":{inner},"path":"safe.txt"}}"#),
+            format!(r#"{{"path":"safe.txt","{name}":{text}}}"#),
+            format!(r#"{{"path":"safe.txt","{name}":[{inner}]}}"#),
+            format!(r#"{{"path":"safe.txt","{name}":{{"arguments":{inner}}}}}"#),
+            format!(r#"{{"path":"safe.txt","{name}":{{"Path":"danger.txt"}}}}"#),
+            format!(r#"{{"path":"safe.txt","{name}":{{"force":true}}}}"#),
+        ]);
+    }
+    for wire in wires {
+        for policy in [Policy::Exact, Policy::Strict, Policy::Repair, Policy::Coerce] {
+            let read = contract.read_with::<Delete>(&wire, policy);
+            assert!(read.is_err(), "{wire} under {policy:?}: {read:?}");
+        }
+    }
+    // The same value twice has one meaning.
+    let twice = r#"{"path":"safe.txt","arguments":{"path":"safe.txt"}}"#;
+    let read = contract.read_with::<Delete>(twice, Policy::Coerce).unwrap();
+    assert_eq!((read.value.path.as_str(), read.repairs.len()), ("safe.txt", 1));
+
+    let input =
+        json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
+    let dynamic = Contract::dynamic("delete", "Delete.", input, None).unwrap();
+    let wire = format!(r#"{{"path":"safe.txt","arguments":{inner}}}"#);
+    assert!(dynamic.read_with::<Value>(&wire, Policy::Strict).is_err());
 }

@@ -36,7 +36,7 @@ use crate::schema::types::Types;
 use crate::wire_shapes::{INPUT, RESULT};
 
 /// Fields in which APIs put a whole call: its name and its arguments.
-const CALLS: [&str; 4] = ["function", "function_call", "tool_call", "tool_calls"];
+pub(super) const CALLS: [&str; 4] = ["function", "function_call", "tool_call", "tool_calls"];
 
 /// Fields beside the arguments of a call that name the tool.
 const NAMES: [&str; 5] = ["name", "tool", "tool_name", "function", "action"];
@@ -87,8 +87,6 @@ pub(super) struct Document<'f> {
     /// The tool that has these arguments; `None` if a call may have another name.
     pub(super) tool: Option<&'f str>,
     pub(super) policy: Policy,
-    /// Whether the type is serialized as `null`.
-    pub(super) unit: bool,
     /// Whether the model was asked for the value in the field [`RESULT`].
     pub(super) wrapped: bool,
     /// The field in which lowering puts a value that is not a plain object.
@@ -500,9 +498,8 @@ impl Document<'_> {
     fn fit(&self, at: Place<'_>) -> Result<ReadValue, Refused> {
         let Place { tape, token, path } = at;
         let mut fit = RepairWalk::new(self.graph, tape);
-        let null = self.unit && at.kind() == TokenKind::Null;
         let at = At { tape, token, path: &Path::Root(path) };
-        if null || fit.value(at, self.graph.root, self.level()) {
+        if fit.value(at, self.graph.root, self.level()) {
             if fit.more_repairs > 0 {
                 let what = format!("and {} more of these", fit.more_repairs);
                 fit.repairs.push(Repair::new(path, what));

@@ -25,6 +25,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::limits::{GUESS_DEPTH, NEAR_NAMES};
 use crate::reading::coerce::{folded, is_nothing};
+use crate::reading::document::CALLS;
 use crate::reading::fault_words::{counted, excerpt, expected, is_near, shortened};
 use crate::reading::fit_check::{FitCheck, Fits};
 use crate::reading::policy::NULL_FOR_DEFAULT;
@@ -391,31 +392,29 @@ impl RepairWalk<'_> {
         self.push_fault(at.path, expected, got, "")
     }
 
-    /// Rejects an object with an absent field inside an undeclared one, as in
-    /// `{"dry_run": true, "arguments": {"prefix": "tmp"}}`.
+    /// Rejects an object with a declared field inside an undeclared one, if the object itself lacks
+    /// the field or has another value in it. Both values may be meant.
+    ///
+    /// ```text
+    /// {"dry_run": true, "arguments": {"prefix": "tmp"}}
+    /// {"path": "safe.txt", "arguments": {"path": "danger.txt"}}
+    /// ```
     fn holds_nothing_deeper(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
-        if !self.graph.typed {
-            return true;
-        }
-        let around = |name: &str| WRAPPERS.contains(&name) || AROUND.contains(&name);
-        let absent = |name: &str| {
-            let name = folded(name);
-            let field = rule.fields.iter().position(|field| folded(&field.name) == name);
-            field.is_some_and(|index| !plan.says(self.graph, rule, at, index))
+        let typed = self.graph.typed;
+        // The caller of a contract made at run time gets all fields, but not in a wrapper.
+        let around = |name: &str| {
+            WRAPPERS.contains(&name) || CALLS.contains(&name) || typed && AROUND.contains(&name)
         };
         let inside = |entry: &&Entry<'_>| {
-            let holds = |tape: &Tape<'_>, object| {
-                tape.entries(object).any(|(key, _)| absent(&tape.text(key)))
+            let is_other = |name: &str, tape: &Tape<'_>, value: usize| {
+                let name = folded(name);
+                let field = rule.fields.iter().position(|field| folded(&field.name) == name);
+                field.is_some_and(|index| match plan.says(self.graph, rule, at, index) {
+                    false => typed,
+                    true => !plan.has_value(at, index, tape.whole(value)),
+                })
             };
-            match at.tape.kind(entry.value) {
-                TokenKind::Object => holds(at.tape, entry.value),
-                TokenKind::Text | TokenKind::Escaped => {
-                    let text = at.tape.text(entry.value);
-                    let tape = Tape::parse(&text).ok();
-                    tape.is_some_and(|tape| tape.kind(0) == TokenKind::Object && holds(&tape, 0))
-                }
-                _ => false,
-            }
+            holds_other(at.tape, entry.value, &is_other, GUESS_DEPTH)
         };
         let found = plan.unknown(at, rule).filter(|entry| around(&entry.name)).find(inside);
         let Some(entry) = found else {
@@ -633,7 +632,45 @@ fn holds_a_field(tape: &Tape<'_>, value: usize, rule: &ObjectRule, left: usize) 
     }
 }
 
+/// Whether a value, or one inside its wrappers, has a field for which `is_other` holds.
+fn holds_other(
+    tape: &Tape<'_>,
+    value: usize,
+    is_other: &impl Fn(&str, &Tape<'_>, usize) -> bool,
+    left: usize,
+) -> bool {
+    if left == 0 {
+        return false;
+    }
+    match tape.kind(value) {
+        TokenKind::Object => tape.entries(value).any(|(key, inner)| {
+            let name = tape.text(key);
+            let around = WRAPPERS.contains(&&*name) || CALLS.contains(&&*name);
+            is_other(&name, tape, inner) || around && holds_other(tape, inner, is_other, left - 1)
+        }),
+        TokenKind::List => {
+            tape.items(value).any(|item| holds_other(tape, item, is_other, left - 1))
+        }
+        TokenKind::Text | TokenKind::Escaped => {
+            let text = tape.text(value);
+            text.trim_start().starts_with(['{', '['])
+                && Tape::parse(&text).is_ok_and(|tape| holds_other(&tape, 0, is_other, left - 1))
+        }
+        _ => false,
+    }
+}
+
 impl<'t> Plan<'t> {
+    /// Whether a declared field is present with the value of this JSON.
+    fn has_value(&self, at: At<'_>, index: usize, json: &str) -> bool {
+        let parsed = |json: &str| serde_json::from_str::<serde_json::Value>(json).ok();
+        let wanted = parsed(json);
+        self.entries.iter().filter(|entry| entry.field == Some(index)).any(|entry| {
+            let given = at.tape.whole(entry.value);
+            given == json || wanted.is_some() && parsed(given) == wanted
+        })
+    }
+
     /// Returns the entries without a declared field.
     fn undeclared(&self) -> impl Iterator<Item = &Entry<'t>> {
         self.entries.iter().filter(|entry| entry.field.is_none())
