@@ -159,7 +159,8 @@ impl<Out> Outcome<Out> {
 pub enum FailReason {
     /// No tool has this name.
     InvalidName,
-    /// The arguments do not fit the schema. The text names every fault.
+    /// The arguments do not fit the schema, and the text names every fault; or the call is
+    /// [`incomplete`](ToolCall::incomplete).
     InvalidArguments,
     /// The handler returned [`Error::retry`] or [`Error::refuse`].
     ExplicitHandlerError,

@@ -10,7 +10,9 @@ use serde_json::value::RawValue;
 use toolwright_module::driver::{self, Arguments, Failed, contained, shown};
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::message::CallKind;
-use toolwright_module::{Context, Effect, Error, Module, Result, Tool, ToolCall, ToolOutput};
+use toolwright_module::{
+    Context, Effect, Error, Module, Repaired, Result, Tool, ToolCall, ToolOutput,
+};
 use toolwright_signature::{NameFault, Policy};
 
 use crate::custom::Custom;
@@ -254,7 +256,9 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     /// Each call has its own result, in the order of the calls:
     ///
     /// - An [`Outcome`] is for the model. It may be a failure: an unknown name, arguments that do
-    ///   not fit, or an [`Error::retry`] or [`Error::refuse`] of the handler.
+    ///   not fit, or an [`Error::retry`] or [`Error::refuse`] of the handler. A call that is
+    ///   [`incomplete`](ToolCall::incomplete) is not made; providers and `async_openai::ReplyExt`
+    ///   mark the calls of a reply that was cut off.
     /// - An `Err` is for the program: any other error, or a panic. The other calls are not
     ///   affected. To continue after it, answer the call with [`Outcome::of_error`].
     ///
@@ -278,9 +282,16 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     /// Errors that are not for the model; see [`dispatch`](Self::dispatch).
     pub async fn run(&self, call: &ToolCall, cx_in: &In, cx: &Context) -> Result<Outcome<Out>> {
         let Some(&at) = self.by_name.get(call.name.as_str()) else {
+            if let Some(name) = self.meant(&call.name, cx) {
+                return Box::pin(self.run_as(name, call, cx_in, cx)).await;
+            }
             let error = Error::retry(format!("Tool, `{}` not found.", shown(&call.name, 100)));
             return Ok(Outcome::failed(call, FailReason::InvalidName, error));
         };
+        if let Some(why) = call.why_not_made() {
+            let error = Error::retry(why);
+            return Ok(Outcome::failed(call, FailReason::InvalidArguments, error));
+        }
         let (definition, work) = (&self.definitions[at], &self.works[at]);
         if definition.kind() != call.kind {
             return Err(other_kind(call));
@@ -313,6 +324,37 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
                 told(call, error, of_arguments)
             }
         }
+    }
+}
+
+impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
+    /// Returns the tool that is meant by a name in a model's own notation, if a repair is allowed.
+    fn meant(&self, called: &str, cx: &Context) -> Option<&str> {
+        let name = driver::meant_tool(called, self.definitions.iter().map(Definition::name))?;
+        let policy = self.policy.min(self.get(name)?.policy()).min(cx.policy());
+        (policy >= Policy::Repair).then_some(name)
+    }
+
+    /// Runs a call under the repaired name, and lists the repair.
+    async fn run_as(
+        &self,
+        name: &str,
+        call: &ToolCall,
+        cx_in: &In,
+        cx: &Context,
+    ) -> Result<Outcome<Out>> {
+        let mut named = call.clone();
+        name.clone_into(&mut named.name);
+        let mut outcome = self.run(&named, cx_in, cx).await?;
+        if outcome.fail_reason.is_none() {
+            let mut repaired = match outcome.take_repaired() {
+                Some(repaired) => *repaired,
+                None => Repaired::new(&*call.arguments, []),
+            };
+            repaired.repairs.insert(0, driver::name_repair(&call.name, name));
+            outcome.set_repaired(repaired);
+        }
+        Ok(outcome)
     }
 }
 

@@ -365,7 +365,12 @@ async fn a_part_without_a_form_is_a_note_and_the_id_of_another_provider_is_not_s
 }
 
 fn chat_reply(messages: &[Value]) -> CreateChatCompletionResponse {
-    let choice = |(index, message)| json!({"index": index, "message": message});
+    chat_reply_ending(messages, Some("tool_calls"))
+}
+
+fn chat_reply_ending(messages: &[Value], reason: Option<&str>) -> CreateChatCompletionResponse {
+    let choice =
+        |(index, message)| json!({"index": index, "message": message, "finish_reason": reason});
     let choices: Vec<_> = messages.iter().enumerate().map(choice).collect();
     serde_json::from_value(json!({
         "id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": choices,
@@ -521,5 +526,69 @@ fn a_group_with_too_many_tools_is_rejected_in_every_form() {
     for error in refused {
         let error = error.unwrap().to_string();
         assert!(error.contains("129 tools are more than the 128"), "{error}");
+    }
+}
+
+/// Greet everybody, or one person.
+#[derive(Deserialize, JsonSchema)]
+struct Greet {
+    name: Option<String>,
+}
+
+impl Handle for Greet {
+    async fn handle(self, (): &(), _cx: &Context) -> Result<(String, ())> {
+        Ok((format!("Greeted {}.", self.name.as_deref().unwrap_or("everybody")), ()))
+    }
+}
+
+async fn is_made(calls: &[ToolCall]) -> bool {
+    let group = ToolGroup::new().handler::<Greet>().unwrap();
+    let outcome = group.run(&calls[0], &(), &Context::default()).await.unwrap();
+    let is_made = outcome.content.starts_with("Greeted");
+    assert!(is_made || outcome.content.contains("was not made"), "{}", outcome.content);
+    is_made
+}
+
+#[tokio::test]
+async fn a_call_of_a_chat_reply_that_was_cut_off_is_not_made() {
+    for (reason, arguments, made) in [
+        (Some("tool_calls"), "{}", true),
+        (Some("stop"), "{}", true),
+        (Some("function_call"), "{}", true),
+        (Some("length"), "{}", false),
+        (Some("length"), r#"{"name": "A"}"#, false),
+        (Some("content_filter"), r#"{"name": "A"}"#, false),
+        (None, r#"{"name": "A"}"#, true),
+        (None, "", false),
+    ] {
+        let function = json!({"name": "greet", "arguments": arguments});
+        let call = json!({"type": "function", "id": "1", "function": function});
+        let message = json!({"role": "assistant", "tool_calls": [call]});
+        let reply = chat_reply_ending(&[message], reason);
+        assert_eq!(is_made(&reply.calls()).await, made, "{reason:?}: {arguments}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_of_a_responses_reply_that_was_cut_off_is_not_made() {
+    for (status, of_item, arguments, made) in [
+        ("completed", "completed", "{}", true),
+        ("completed", "incomplete", "{}", false),
+        ("completed", "in_progress", "{}", false),
+        ("completed", "completed", "", false),
+        ("incomplete", "completed", "{}", false),
+        ("incomplete", "incomplete", r#"{"name": "A"}"#, false),
+        ("failed", "completed", "{}", false),
+    ] {
+        let item = json!({"type": "function_call", "call_id": "1", "id": "fc", "name": "greet", "arguments": arguments, "status": of_item});
+        let reply: Response = serde_json::from_value(json!({
+            "id": "r", "object": "response", "created_at": 0, "status": status, "model": "m",
+            "output": [item],
+        }))
+        .unwrap();
+        assert_eq!(is_made(&reply.calls()).await, made, "{status}, {of_item}: {arguments}");
+        if status == "completed" && !arguments.is_empty() {
+            assert_eq!(is_made(&[read_call(&item).unwrap()]).await, made, "{of_item}");
+        }
     }
 }

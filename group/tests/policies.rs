@@ -447,3 +447,29 @@ async fn lists_and_renamed_fields_of_outputs_are_checked() {
     let error = roll.call(r#"{"dice": 7}"#, &cx).await.unwrap_err();
     assert!(error.to_string().contains("$[6].rolled: "), "{error}");
 }
+
+#[tokio::test]
+async fn a_name_in_a_models_own_notation_is_repaired_and_listed() {
+    /// Roll a die.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Roll {
+        sides: usize,
+    }
+    impl Signature for Roll {
+        type Output = usize;
+    }
+    let group =
+        || ToolGroup::<(), ()>::new().module(from_fn(async |it: Roll| Ok(it.sides))).unwrap();
+    let call = |name: &str| ToolCall::new("1", name, "{'sides': 6}");
+    let cx = Context::default();
+    let outcome = group().run(&call("functions.roll"), &(), &cx).await.unwrap();
+    let repairs = &outcome.repaired().unwrap().repairs;
+    assert_eq!(repairs[0].what, "read the tool \"functions.roll\" as `roll`");
+    assert_eq!((outcome.content.as_str(), repairs.len()), ("6", 2));
+
+    let strict = group().with_policy(Policy::Strict);
+    for (group, name) in [(strict, "functions.roll"), (group(), "functions.bowl")] {
+        let outcome = group.run(&call(name), &(), &cx).await.unwrap();
+        assert_eq!(outcome.fail_reason, Some(FailReason::InvalidName));
+    }
+}

@@ -13,7 +13,7 @@ use std::task;
 
 use futures_util::future::{Either, FutureExt};
 use serde::Serialize;
-use toolwright_signature::{Contract, Side};
+use toolwright_signature::{Contract, Repair, Side};
 
 use crate::approval::{Approval, Decision};
 pub use crate::arguments::Arguments;
@@ -257,6 +257,39 @@ pub fn set_repaired(output: &mut ToolOutput, repaired: Option<Box<Repaired>>) {
 #[must_use]
 pub fn with_repaired(error: Error, repaired: Option<Box<Repaired>>) -> Error {
     error.with_repaired(repaired)
+}
+
+/// Returns the tool that is meant by a name in a model's own notation, such as `functions.look` or
+/// `default_api:look`. `None` if no tool, or more than one, has the rest as its name. `names` must
+/// not contain `called` itself.
+///
+/// ```
+/// use toolwright_module::driver::meant_tool;
+///
+/// let tools = ["look", "tidy"];
+/// assert_eq!(meant_tool("functions.look", tools), Some("look"));
+/// assert_eq!(meant_tool("functions.look:0", tools), Some("look"));
+/// assert_eq!(meant_tool("files.look", tools), None);
+/// ```
+#[must_use]
+pub fn meant_tool<'n>(called: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let (space, rest) = called.split_once(['.', ':', '/'])?;
+    let spaces = ["functions", "function", "tools", "tool", "default_api"];
+    let rest = rest.trim_start_matches(':');
+    if !spaces.contains(&space) || rest.is_empty() {
+        return None;
+    }
+    // The number of the call, in the same model's ids.
+    let is_number = |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit());
+    let numbered = rest.split_once(':').filter(|(_, end)| is_number(end)).map(|(name, _)| name);
+    let mut meant = names.into_iter().filter(|name| *name == rest || Some(*name) == numbered);
+    meant.next().filter(|_| meant.next().is_none())
+}
+
+/// Returns the repair of a tool's name, for the list of a call's repairs.
+#[must_use]
+pub fn name_repair(called: &str, tool: &str) -> Repair {
+    Repair::new("$", format!("read the tool {:?} as `{tool}`", shown(called, 100)))
 }
 
 /// Returns the start of a text, at most `longest` bytes of it. Texts of a model may have any

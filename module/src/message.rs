@@ -349,6 +349,11 @@ pub struct ToolCall {
     /// The provider's data of this call, such as a signature. It goes back with the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opaque: Option<Box<Opaque>>,
+    /// Whether the call may be incomplete, even if its arguments are valid JSON. Agents and groups
+    /// do not make such a call. [`Reply::with_finish`](crate::Reply::with_finish) sets it for a
+    /// reply that is cut off, and providers set it for a single call.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub incomplete: bool,
 }
 
 impl ToolCall {
@@ -364,6 +369,7 @@ impl ToolCall {
             arguments: arguments.into(),
             kind: CallKind::Function,
             opaque: None,
+            incomplete: false,
         }
     }
 
@@ -374,6 +380,25 @@ impl ToolCall {
         input: impl Into<String>,
     ) -> Self {
         Self { kind: CallKind::Custom, ..Self::new(id, name, input) }
+    }
+
+    /// Returns the text for a model whose call is [`incomplete`](Self::incomplete) and was not made.
+    /// `None` for a complete call. [`Finish::why_not_made`](crate::model::Finish::why_not_made) has
+    /// the reason if the whole reply is incomplete.
+    ///
+    /// ```
+    /// use toolwright_module::ToolCall;
+    ///
+    /// let mut call = ToolCall::new("1", "delete_all", r#"{"prefix": "t"}"#);
+    /// assert_eq!(call.why_not_made(), None);
+    /// call.incomplete = true;
+    /// assert!(call.why_not_made().unwrap().contains("was not made"));
+    /// ```
+    #[must_use]
+    pub fn why_not_made(&self) -> Option<&'static str> {
+        self.incomplete.then_some(
+            "The call was cut off, so it was not made. Call again with complete arguments.",
+        )
     }
 }
 

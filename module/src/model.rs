@@ -12,9 +12,11 @@ use toolwright_signature::{Contract, Dialect, LoweredRequest, MediaKind, Side};
 mod concurrency_limit;
 mod fallback;
 
+use crate::driver::shown;
 use crate::error::Result;
 use crate::message::{Message, Part, ReplyPart, ToolCall};
 use crate::most_usage::most_usage;
+use crate::provider::mark_incomplete;
 pub use crate::settings::{Effort, Setting, SettingSet, Settings, UnsupportedSetting};
 pub use crate::usage::Usage;
 pub use concurrency_limit::ConcurrencyLimit;
@@ -480,26 +482,50 @@ impl ToolChoice {
 
 /// The whole reply of a model to one request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "StoredReply")]
 #[non_exhaustive]
 pub struct Reply {
     /// Text, reasoning and calls, in the model's order.
     pub parts: Vec<ReplyPart>,
-    /// The reason why the model stopped.
-    #[serde(default)]
+    /// The reason why the model stopped. Set it with [`with_finish`](Self::with_finish), which also
+    /// marks the calls.
     pub finish: Finish,
+    /// The provider's word for the reason, if it says more than `finish`: why a reply was
+    /// [`Refused`](Finish::Refused), such as `SAFETY` or `content_filter`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// The tokens used.
-    #[serde(default)]
     pub usage: Usage,
     /// The model's name, as its server reports it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+}
+
+/// The stored form of a reply. Older ones do not mark incomplete calls.
+#[derive(Deserialize)]
+struct StoredReply {
+    parts: Vec<ReplyPart>,
+    #[serde(default)]
+    finish: Finish,
+    reason: Option<String>,
+    #[serde(default)]
+    usage: Usage,
+    model: Option<String>,
+}
+
+impl From<StoredReply> for Reply {
+    fn from(stored: StoredReply) -> Self {
+        let StoredReply { parts, finish, reason, usage, model } = stored;
+        Self { reason, usage, model, ..Self::new(parts).with_finish(finish) }
+    }
 }
 
 impl Reply {
     /// Returns a reply with these parts.
     pub fn new(parts: impl IntoIterator<Item = ReplyPart>) -> Self {
         let parts = parts.into_iter().collect();
-        Self { parts, finish: Finish::Stop, usage: Usage::default(), model: None }
+        let usage = Usage::default();
+        Self { parts, finish: Finish::Stop, reason: None, usage, model: None }
     }
 
     /// Returns a reply with one text.
@@ -513,9 +539,31 @@ impl Reply {
     }
 
     /// Sets the reason why the model stopped. Default: [`Finish::Stop`].
+    ///
+    /// With any other reason the calls of the reply are marked as
+    /// [`incomplete`](ToolCall::incomplete), so that they are not made.
+    ///
+    /// ```
+    /// use toolwright_module::model::Finish;
+    /// use toolwright_module::{Reply, ToolCall};
+    ///
+    /// let reply = Reply::calls([ToolCall::new("1", "delete_all", "{}")]);
+    /// let reply = reply.with_finish(Finish::Length);
+    /// assert!(reply.tool_calls().all(|call| call.incomplete));
+    /// ```
     #[must_use]
     pub fn with_finish(mut self, finish: Finish) -> Self {
+        if !finish.is_complete() {
+            mark_incomplete(&mut self.parts);
+        }
         self.finish = finish;
+        self
+    }
+
+    /// Sets the provider's word for the reason; see [`reason`](Self::reason). An empty word is none.
+    #[must_use]
+    pub fn with_reason(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into()).filter(|reason| !reason.is_empty());
         self
     }
 
@@ -573,20 +621,88 @@ pub enum Finish {
 }
 
 impl Finish {
-    /// Returns whether the model wrote a tool call that its provider could not read, and so left out
-    /// of the reply. Agents and predictors tell the model, which then calls again.
+    /// Returns whether the reason means that the whole reply is there. Only then its tool calls are
+    /// made and its text is an answer.
     ///
-    /// Gemini reports this as `MALFORMED_FUNCTION_CALL`.
+    /// Valid JSON does not show that a call is complete: an API returns `{}` or the fields so far for
+    /// a call that it cut off.
     ///
     /// ```
     /// use toolwright_module::model::Finish;
     ///
-    /// assert!(Finish::Other("MALFORMED_FUNCTION_CALL".to_owned()).is_malformed_call());
+    /// assert!(Finish::Stop.is_complete());
+    /// assert!(!Finish::Length.is_complete());
+    /// assert!(!Finish::Other("network_error".to_owned()).is_complete());
+    /// ```
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        *self == Self::Stop
+    }
+
+    /// Returns the text for a model whose calls were not made because its reply ended in this way.
+    /// `None` if the reply is complete.
+    ///
+    /// ```
+    /// use toolwright_module::model::Finish;
+    ///
+    /// assert_eq!(
+    ///     Finish::Length.why_not_made().unwrap(),
+    ///     "The call was cut off at the maximum length of a reply, so it was not made. Call again with shorter arguments."
+    /// );
+    /// assert_eq!(Finish::Stop.why_not_made(), None);
+    /// ```
+    #[must_use]
+    pub fn why_not_made(&self) -> Option<Cow<'static, str>> {
+        Some(Cow::Borrowed(match self {
+            Self::Stop => return None,
+            Self::Length => {
+                "The call was cut off at the maximum length of a reply, so it was not made. Call again with shorter arguments."
+            }
+            Self::Paused => {
+                "The reply was paused before it was complete, so the call was not made. Call again."
+            }
+            Self::Refused => "The reply was refused or filtered, so the call was not made.",
+            Self::Other(word) => {
+                let word = shown(word, 100);
+                return Some(Cow::Owned(if self.is_malformed_call() {
+                    format!(
+                        "The call could not be read ({word}), so it was not made. Call one of your tools, with arguments that are one JSON object."
+                    )
+                } else {
+                    format!(
+                        "The reply ended with {word:?} and may be incomplete, so the call was not made. Call again."
+                    )
+                }));
+            }
+        }))
+    }
+
+    /// Returns whether the model wrote a tool call that its provider could not read, and so perhaps
+    /// left out of the reply. Agents and predictors tell the model, which then calls again.
+    ///
+    /// Gemini reports this as `MALFORMED_FUNCTION_CALL` or `UNEXPECTED_TOOL_CALL`, and Bedrock as
+    /// `malformed_tool_use`. Gateways write these words in lower case or inside a sentence.
+    ///
+    /// ```
+    /// use toolwright_module::model::Finish;
+    ///
+    /// let other = |word: &str| Finish::Other(word.to_owned());
+    /// assert!(other("MALFORMED_FUNCTION_CALL").is_malformed_call());
+    /// assert!(other("function_call_filter: UNEXPECTED_TOOL_CALL").is_malformed_call());
+    /// assert!(!other("network_error").is_malformed_call());
     /// assert!(!Finish::Stop.is_malformed_call());
     /// ```
     #[must_use]
     pub fn is_malformed_call(&self) -> bool {
-        matches!(self, Self::Other(word) if word == "MALFORMED_FUNCTION_CALL")
+        let Self::Other(word) = self else { return false };
+        let letters = word.chars().filter(char::is_ascii_alphanumeric);
+        let word: String = letters.map(|letter| letter.to_ascii_lowercase()).collect();
+        let is_faulty = ["unexpected", "invalid"].iter().any(|fault| {
+            ["toolcall", "functioncall", "tooluse"]
+                .iter()
+                .any(|call| word.contains(&format!("{fault}{call}")))
+        });
+        is_faulty || word.contains("malformed")
     }
 }
 

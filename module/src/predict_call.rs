@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use toolwright_signature::{Contract, Policy, Reading};
 
 use crate::context::Context;
-use crate::driver::shown;
+use crate::driver::{meant_tool, name_repair, shown};
 use crate::error::{Audience, Error, Result, Stage};
 use crate::event::EventKind;
 use crate::message::{CallKind, Message, ReplyPart, ToolCall, ToolResult};
@@ -78,6 +78,10 @@ impl<'a> PredictCall<'a> {
         if reply.finish == Finish::Paused && self.pauses < PAUSES {
             self.pauses += 1;
             self.messages.push(Arc::new(Message::Assistant { parts: reply.parts.clone() }));
+            // Providers reject a call without a result.
+            let why = reply.finish.why_not_made().unwrap_or_default();
+            let results = reply.tool_calls().map(|call| ToolResult::failed(call, &*why));
+            self.messages.extend(results.map(|result| Arc::new(Message::Tool(result))));
             return Ok(None);
         }
         self.attempt += 1;
@@ -146,11 +150,17 @@ impl<'a> PredictCall<'a> {
         }
     }
 
+    /// Returns whether a call is one of `finish`, perhaps in a model's own notation.
+    fn is_finish(&self, call: &ToolCall) -> bool {
+        call.name == Contract::FINISH
+            || self.policy >= Policy::Repair && meant_tool(&call.name, [Contract::FINISH]).is_some()
+    }
+
     /// Returns what is wrong with the calls of a reply, apart from their arguments.
     fn misplaced(&self, reply: &Reply) -> Option<String> {
         let calls = self.calls(reply);
         let name = self.predictor.contract.name();
-        if let Some(other) = calls.clone().find(|call| call.name != Contract::FINISH) {
+        if let Some(other) = calls.clone().find(|call| !self.is_finish(call)) {
             let other = shown(&other.name, 100);
             return Some(if self.is_called() {
                 format!("for `{name}` there is no tool {other:?}")
@@ -169,6 +179,12 @@ impl<'a> PredictCall<'a> {
         match reply.finish {
             Finish::Refused => {
                 let said = reply.to_text();
+                let said = match (said.trim().is_empty(), &reply.reason) {
+                    (true, Some(reason)) => shown(reason, 200),
+                    (true, None) => "the reply has no text and no reason".into(),
+                    (false, Some(reason)) => format!("{said} ({})", shown(reason, 200)).into(),
+                    (false, None) => said.into(),
+                };
                 let text = format!("the model refused to answer `{}`: {said}", contract.name());
                 return Err(Error::other(text).at(Stage::Provider));
             }
@@ -205,12 +221,19 @@ impl<'a> PredictCall<'a> {
             }
             Finish::Stop => {}
         }
+        if let Some(text) = self.calls(reply).find_map(ToolCall::why_not_made) {
+            return Err(Error::other(text).at(Stage::Validation));
+        }
         if let Some(text) = self.misplaced(reply) {
             return Err(Error::other(text).at(Stage::Validation));
         }
-        contract
+        let mut reading = contract
             .read_output_with(text, self.policy)
-            .map_err(|error| Error::other(error).at(Stage::Validation))
+            .map_err(|error| Error::other(error).at(Stage::Validation))?;
+        if let Some(call) = self.calls(reply).find(|call| call.name != Contract::FINISH) {
+            reading.repairs.insert(0, name_repair(&call.name, Contract::FINISH));
+        }
+        Ok(reading)
     }
 
     /// Adds the reply and the error to the messages, in a form that providers accept. They reject

@@ -69,6 +69,7 @@ use std::borrow::Cow;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
+use crate::message::ReplyPart;
 use crate::stable_hash::stable_hash;
 
 #[cfg(feature = "provider")]
@@ -83,6 +84,17 @@ pub use self::kept::{Kept, KeptTools};
 pub use self::reply_parts::{Deltas, NamelessCall, ReplyParts, complete_calls, deltas_of};
 #[cfg(feature = "provider")]
 pub use self::streaming::{Decoder, Reader};
+
+/// Marks all calls as [`incomplete`](crate::ToolCall::incomplete), for a reply whose text is complete and
+/// whose calls may not be. For an incomplete reply,
+/// [`Reply::with_finish`](crate::Reply::with_finish) does it.
+pub fn mark_incomplete(parts: &mut [ReplyPart]) {
+    for part in parts {
+        if let ReplyPart::Call(call) = part {
+            call.incomplete = true;
+        }
+    }
+}
 
 /// Returns the JSON object to send in place of arguments that are not an object. Returns `None` if
 /// they are one.

@@ -41,6 +41,21 @@ pub struct Repaired {
 }
 
 impl Repaired {
+    /// Returns the repaired form of a text, for a crate that repairs more than its arguments, such
+    /// as the name of a call.
+    ///
+    /// ```
+    /// use toolwright_module::Repaired;
+    /// use toolwright_module::driver::name_repair;
+    ///
+    /// let repaired = Repaired::new("{}", [name_repair("functions.look", "look")]);
+    /// assert_eq!(repaired.repairs[0].what, "read the tool \"functions.look\" as `look`");
+    /// ```
+    #[must_use]
+    pub fn new(json: impl Into<String>, repairs: impl IntoIterator<Item = Repair>) -> Self {
+        Self { json: json.into(), repairs: repairs.into_iter().collect() }
+    }
+
     /// Returns the repairs of a reading, or `None` without any.
     #[must_use]
     pub fn of<T>(reading: &Reading<T>) -> Option<Self> {

@@ -317,3 +317,32 @@ fn a_url_that_looks_like_a_file_stays_a_url() {
         assert_eq!(serde_json::from_str::<Source>(&json).unwrap(), source);
     }
 }
+
+/// Replies that were stored before calls were marked.
+#[test]
+fn the_calls_of_a_stored_reply_that_was_cut_off_are_incomplete() {
+    let stored = serde_json::json!({
+        "parts": [{"call": {"id": "1", "name": "purge", "arguments": "{}"}}],
+        "finish": "length",
+    });
+    let reply: Reply = serde_json::from_value(stored).unwrap();
+    assert!(reply.tool_calls().all(|call| call.incomplete));
+}
+
+#[test]
+fn a_malformed_call_is_known_in_every_spelling() {
+    for (word, is_malformed) in [
+        ("MALFORMED_FUNCTION_CALL", true),
+        ("malformed_function_call", true),
+        ("function_call_filter: MALFORMED_FUNCTION_CALL", true),
+        ("FinishReason.UNEXPECTED_TOOL_CALL", true),
+        ("MalformedResponse", true),
+        ("malformed-model-output", true),
+        ("invalid_tool_call", true),
+        ("TOO_MANY_TOOL_CALLS", false),
+        ("tool_call", false),
+        ("", false),
+    ] {
+        assert_eq!(Finish::Other(word.to_owned()).is_malformed_call(), is_malformed, "{word}");
+    }
+}

@@ -26,7 +26,8 @@ pub struct Finished<O = String> {
     /// The limit that ended the run, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitKind>,
-    /// The provider's stop reason, if the ending is [`Unclear`](Ending::Unclear).
+    /// The provider's stop reason, if the ending is [`Unclear`](Ending::Unclear) or
+    /// [`Refused`](Ending::Refused).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Number of rounds of tool calls.

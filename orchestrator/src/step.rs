@@ -138,7 +138,8 @@ pub struct RunResult {
     /// The limit that was reached, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitKind>,
-    /// The provider's word for why the model stopped, for the ending [`Unclear`](Ending::Unclear).
+    /// The provider's word for why the model stopped, for the endings [`Unclear`](Ending::Unclear)
+    /// and [`Refused`](Ending::Refused).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

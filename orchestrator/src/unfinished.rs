@@ -26,7 +26,18 @@ fn sentence(name: &str, finished: &Finished) -> String {
     let Finished { iterations, limit, answer, ending, reason, .. } = finished;
     let no_output = format!("`{name}` has no output after {iterations} iterations");
     match (ending, limit) {
-        (Ending::Refused, _) => "the model refused the task; its reply says why".to_owned(),
+        (Ending::Refused, _) => match (answer.trim().is_empty(), reason) {
+            (false, None) => "the model refused the task; its reply says why".to_owned(),
+            (false, Some(reason)) => format!(
+                "the model or its provider refused the task of `{name}` for the reason {reason:?}; its text is the error's reply"
+            ),
+            (true, Some(reason)) => format!(
+                "the model or its provider refused the task of `{name}` without a text, for the reason {reason:?}; change the task, or try another model"
+            ),
+            (true, None) => format!(
+                "the model or its provider refused the task of `{name}` and gave no reason; change the task, or try another model"
+            ),
+        },
         (Ending::Stuck, _) => format!(
             "`{name}` got stuck: {answer}; change the tool or the instructions, or raise `max_same_failures`"
         ),

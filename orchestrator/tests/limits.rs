@@ -599,3 +599,15 @@ fn the_calls_of_a_limited_tool_are_stored_and_denied_ones_do_not_count() {
     assert!(matches!(run.next().kind, StepKind::CallModel(_)));
     insta::assert_snapshot!(show(&run.history()[7..]), @"tool 3 failed: The call was not made: `tidy` may be called at most once in this run.");
 }
+
+/// A tool may say "call again" until something is ready.
+#[tokio::test]
+async fn a_repeated_failure_beside_a_success_is_no_standstill() {
+    let failing = tool("poll", Effect::Read, async |_: Look| {
+        Err(toolwright_module::Error::retry("not ready; call again"))
+    });
+    let both =
+        |n: usize| calls([(&*format!("p{n}"), "poll", "a"), (&*format!("l{n}"), "look", "a")]);
+    let said = (0..6).map(both).chain([Reply::text("ok")]);
+    assert_eq!(run(&crate::support::agent([failing, look()], said).0).await.answer, "ok");
+}

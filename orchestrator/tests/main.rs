@@ -13,6 +13,7 @@ mod conversations;
 mod deadlines;
 mod deploys;
 mod hooks;
+mod incomplete;
 mod journal;
 mod limits;
 mod many_calls;

@@ -356,3 +356,43 @@ async fn an_output_that_does_not_fit_its_schema_is_an_error_for_the_user() {
         "{reported}"
     );
 }
+
+#[tokio::test]
+async fn a_name_in_a_models_own_notation_is_repaired_and_listed() {
+    for name in ["functions.look", "functions.look:0", "default_api:look", "tools/look"] {
+        let said = [
+            Reply::calls([
+                ToolCall::new("1", name, r#"{"place": "hall"}"#),
+                ToolCall::new("2", name, "{'place': 'attic'}"),
+            ]),
+            Reply::text("Done."),
+        ];
+        let (agent, asked) = agent([look()], said);
+        let finished = run(&agent).await;
+        assert_eq!(finished.tools_used, ["look"], "{name}");
+        let repairs = finished.repaired.iter().map(|repaired| {
+            (repaired.call.name.as_str(), repaired.call.id.as_str(), repaired.repairs.len())
+        });
+        assert_eq!(repairs.collect::<Vec<_>>(), [(name, "1", 1), (name, "2", 2)]);
+        let what = &finished.repaired[0].repairs[0].what;
+        assert_eq!(*what, format!("read the tool {name:?} as `look`"));
+        let sent = format!("{:?}", asked.requests()[1].messages);
+        assert!(!sent.contains(name), "{sent}");
+    }
+}
+
+#[tokio::test]
+async fn a_name_is_not_repaired_for_another_tool_or_against_the_policy() {
+    let call = |name: &str| {
+        [Reply::calls([ToolCall::new("1", name, r#"{"place": "hall"}"#)]), Reply::text("Done.")]
+    };
+    for name in
+        ["functions.sweep", "files.look", "functions.", "look.functions", "functions.look.x"]
+    {
+        let finished = run(&agent([look()], call(name)).0).await;
+        assert!(finished.tools_used.is_empty() && finished.repaired.is_empty(), "{name}");
+    }
+    let strict = look().with_policy(Policy::Strict);
+    let finished = run(&agent([strict], call("functions.look")).0).await;
+    assert!(finished.tools_used.is_empty());
+}

@@ -198,7 +198,10 @@ async fn a_cut_off_finish_is_requested_again() {
     let (agent, _) = react::<Inspect>([cut, finish("2", OUTPUT)]);
     let finished = agent.run(inspect(), &soon()).await.unwrap();
     assert_eq!(finished.answer.rooms, ["hall", "attic"]);
-    assert!(show(&finished.history).contains("tool 1 failed: The call was cut off after 4096"));
+    assert!(
+        show(&finished.history)
+            .contains("tool 1 failed: The call was cut off at the maximum length")
+    );
 }
 
 #[tokio::test]

@@ -154,7 +154,7 @@ fn a_typed_run_continues_until_its_output_fits() {
     insta::assert_snapshot!(show(run.history()));
     assert_eq!(run.tools_used(), ["look", "tidy"]);
     assert_eq!(run.iterations(), 5);
-    assert_eq!(run.spent().usage, Usage::new(14, 24).with_cached(3));
+    assert_eq!(run.spent().usage, Usage::new(13, 23).with_cached(3));
     assert_eq!(run.elapsed().as_millis() as usize, 5 * (played.steps.len() - 1));
 }
 

@@ -518,8 +518,8 @@ async fn a_cut_off_call_is_not_made() {
         run(&agent.with_settings(Settings::default().with_max_output_tokens(20)).unwrap()).await;
     insta::assert_snapshot!(show(&finished.history[1..]), @r#"
     assistant: 1 tidy({"place":"the hall"}) | 2 tidy({"place": "the whole ho)
-    tool 1: the hall is tidy
-    tool 2 failed: The call was cut off after 20 tokens and was not made. Call again with shorter arguments.
+    tool 1 failed: The call was cut off at the maximum length of a reply, so it was not made. Call again with shorter arguments.
+    tool 2 failed: The call was cut off at the maximum length of a reply, so it was not made. Call again with shorter arguments.
     assistant: ok
     "#);
 }
@@ -557,7 +557,7 @@ async fn a_reply_with_an_unknown_finish_reason_is_not_an_answer() {
 }
 
 #[tokio::test]
-async fn complete_calls_are_made_with_any_finish_reason() {
+async fn calls_beside_an_unknown_finish_reason_are_not_made() {
     let said = Reply::calls([
         call("1", "look", "the hall"),
         ToolCall::new("2", "tidy", r#"{"place": "the whole ho"#),
@@ -566,8 +566,8 @@ async fn complete_calls_are_made_with_any_finish_reason() {
     let (agent, _) = agent([look(), tidy()], said);
     insta::assert_snapshot!(show(&run(&agent).await.history[1..]), @r#"
     assistant: 1 look({"place":"the hall"}) | 2 tidy({"place": "the whole ho)
-    tool 1: the hall is empty
-    tool 2 failed: The call was cut off and was not made. Call again with shorter arguments.
+    tool 1 failed: The reply ended with "TOOL_CALL" and may be incomplete, so the call was not made. Call again.
+    tool 2 failed: The reply ended with "TOOL_CALL" and may be incomplete, so the call was not made. Call again.
     assistant: ok
     "#);
 }

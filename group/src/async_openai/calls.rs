@@ -3,7 +3,7 @@ use async_openai::types::chat::{
     ChatCompletionMessageCustomToolCall, ChatCompletionMessageToolCall,
     ChatCompletionMessageToolCalls,
 };
-use async_openai::types::responses::{CustomToolCall, FunctionToolCall};
+use async_openai::types::responses::{CustomToolCall, FunctionToolCall, OutputStatus};
 use serde_json::Value;
 use toolwright_module::ToolCall;
 
@@ -41,7 +41,9 @@ impl IntoToolCall for ToolCall {
 impl IntoToolCall for FunctionToolCall {
     fn into_tool_call(self) -> ToolCall {
         // The `id` field is the item's. Answers refer to `call_id`.
-        ToolCall::new(self.call_id, self.name, self.arguments)
+        let mut call = ToolCall::new(self.call_id, self.name, self.arguments);
+        call.incomplete = self.status.is_some_and(|status| status != OutputStatus::Completed);
+        call
     }
 }
 
@@ -111,10 +113,12 @@ pub fn read_call(item: &Value) -> Option<ToolCall> {
     let name = called.get("name")?.as_str()?;
     let id = Some(text(item, "call_id")).filter(|id| !id.is_empty());
     let id = id.unwrap_or_else(|| text(item, "id"));
-    Some(match is_function {
+    let mut call = match is_function {
         true => ToolCall::new(id, name, text(called, "arguments")),
         false => ToolCall::custom(id, name, text(called, "input")),
-    })
+    };
+    call.incomplete = matches!(item["status"].as_str(), Some("incomplete" | "in_progress"));
+    Some(call)
 }
 
 fn text(of: &Value, name: &str) -> String {

@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use async_openai::types::chat::{
     ChatChoice, ChatCompletionMessageToolCalls, ChatCompletionRequestAssistantMessage,
     ChatCompletionRequestMessage, ChatCompletionResponseMessage, CreateChatCompletionResponse,
+    FinishReason,
 };
 use async_openai::types::responses::{
-    InputItem, OutputItem, OutputMessageContent, Response, WebSearchToolCallAction,
+    InputItem, OutputItem, OutputMessageContent, Response, Status, WebSearchToolCallAction,
 };
 use toolwright_module::ToolCall;
+use toolwright_module::message::CallKind;
 use toolwright_module::provider::object_of;
 use toolwright_signature::Repair;
 
@@ -34,7 +36,9 @@ pub trait ReplyExt {
     /// An entry of a conversation in a request.
     type Input;
 
-    /// Returns the calls of functions and custom tools, in order. async-openai 0.43 does not
+    /// Returns the calls of functions and custom tools, in order. If the reply does not end in a way
+    /// that shows that it is whole, the calls are marked as [`incomplete`](ToolCall::incomplete), and
+    /// a [`ToolGroup`](crate::ToolGroup) does not make them. async-openai 0.43 does not
     /// deserialize custom calls of Chat Completions: see
     /// [`read_call`](crate::async_openai::read_call).
     fn calls(&self) -> Vec<ToolCall>;
@@ -95,7 +99,21 @@ impl ReplyExt for CreateChatCompletionResponse {
 
     fn calls(&self) -> Vec<ToolCall> {
         let calls = message(self).and_then(|message| message.tool_calls.as_ref());
-        calls.into_iter().flatten().map(IntoToolCall::into_tool_call).collect()
+        let mut calls: Vec<ToolCall> =
+            calls.into_iter().flatten().map(IntoToolCall::into_tool_call).collect();
+        let finish = self.choices.first().and_then(|choice| choice.finish_reason.as_ref());
+        for call in &mut calls {
+            call.incomplete |= match finish {
+                Some(FinishReason::Stop | FinishReason::ToolCalls | FinishReason::FunctionCall) => {
+                    false
+                }
+                Some(_) => true,
+                // Some servers have no reason. Then only the arguments show that the call has an
+                // end.
+                None => !has_end(call),
+            };
+        }
+        calls
     }
 
     fn text(&self) -> Option<String> {
@@ -118,6 +136,11 @@ impl ReplyExt for CreateChatCompletionResponse {
     }
 }
 
+/// Returns whether the arguments of a call are a JSON object.
+fn has_end(call: &ToolCall) -> bool {
+    call.kind == CallKind::Function && object_of(&call.arguments).is_none()
+}
+
 fn said(reply: &CreateChatCompletionResponse) -> Option<ChatCompletionRequestAssistantMessage> {
     message(reply).map(|message| ChatCompletionRequestAssistantMessage {
         content: message.content.clone().map(Into::into),
@@ -136,11 +159,20 @@ impl ReplyExt for Response {
 
     fn calls(&self) -> Vec<ToolCall> {
         let calls = self.output.iter().filter_map(|item| match item {
-            OutputItem::FunctionCall(call) => Some(call.into_tool_call()),
+            OutputItem::FunctionCall(call) => {
+                let mut call = call.into_tool_call();
+                // The API sends `{}` for a call without arguments.
+                call.incomplete |= call.arguments.trim().is_empty();
+                Some(call)
+            }
             OutputItem::CustomToolCall(call) => Some(call.into_tool_call()),
             _ => None,
         });
-        calls.collect()
+        let mut calls: Vec<ToolCall> = calls.collect();
+        for call in &mut calls {
+            call.incomplete |= self.status != Status::Completed;
+        }
+        calls
     }
 
     fn text(&self) -> Option<String> {

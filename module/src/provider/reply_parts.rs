@@ -199,7 +199,7 @@ pub struct NamelessCall {
 ///
 /// If two calls share an id, the second gets a new one. `turn` is the number of messages
 /// before the reply; it makes new ids unique in a conversation. Missing arguments become an
-/// empty object, unless the reply was cut off.
+/// empty object, unless the reply or the call is incomplete.
 ///
 /// # Errors
 ///
@@ -224,7 +224,7 @@ pub fn complete_calls(
             call.id = format!("call_{turn}_{index}");
         }
         let is_empty = call.kind == CallKind::Function && call.arguments.trim().is_empty();
-        if is_empty && matches!(finish, Finish::Stop | Finish::Refused) {
+        if is_empty && !call.incomplete && matches!(finish, Finish::Stop | Finish::Refused) {
             "{}".clone_into(&mut call.arguments);
         }
     }

@@ -276,3 +276,89 @@ async fn a_model_whose_call_could_not_be_read_is_told_and_answers_again() {
     let told = format!("{:?}", asked.requests()[1].messages.last());
     assert!(told.contains("could not be read"), "{told}");
 }
+
+/// Finish reasons that do not show that a reply is whole.
+fn bad() -> Vec<Finish> {
+    let words = ["network_error", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "odd", ""];
+    let others = words.map(|word| Finish::Other(word.to_owned()));
+    [Finish::Length, Finish::Refused, Finish::Paused].into_iter().chain(others).collect()
+}
+
+/// Find a person.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct FindPerson {}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+struct Person {
+    name: Option<String>,
+    age: Option<u8>,
+}
+
+impl Signature for FindPerson {
+    type Output = Person;
+}
+
+/// A piece of the answer may fit its schema. It is an error or is asked for again.
+#[tokio::test]
+async fn a_piece_of_an_answer_is_never_the_answer_in_any_mode() {
+    let whole = r#"{"name": "Ada", "age": 36}"#;
+    for finish_reason in bad() {
+        for piece in ["{}", r#"{"name": "Ada"}"#] {
+            let called = [finish(piece), finish(whole)];
+            let text = || [Reply::text(piece), Reply::text(whole)];
+            for (capabilities, [cut, whole]) in
+                [(plain(), text()), (structured(), text()), (calling(), called)]
+            {
+                let cut = cut.with_finish(finish_reason.clone());
+                let (model, _) = replies(capabilities, [cut, whole]);
+                let module = Predict::<FindPerson>::new(model).unwrap();
+                if let Ok(found) = module.call(FindPerson {}, &Context::default()).await {
+                    assert_eq!(found.age, Some(36), "{finish_reason:?}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_in_an_incomplete_call_is_asked_for_again() {
+    let mut cut = finish(r#"{"name": "Ada"}"#);
+    if let ReplyPart::Call(call) = &mut cut.parts[0] {
+        call.incomplete = true;
+    }
+    let (model, asked) = replies(calling(), [cut, finish(r#"{"name": "Ada", "age": 36}"#)]);
+    let module = Predict::<FindPerson>::new(model).unwrap();
+    assert_eq!(module.call(FindPerson {}, &Context::default()).await.unwrap().age, Some(36));
+    let told = format!("{:?}", asked.requests()[1].messages.last());
+    assert!(told.contains("was cut off"), "{told}");
+}
+
+#[tokio::test]
+async fn the_calls_of_a_paused_reply_get_a_result() {
+    let cut = paused([ReplyPart::Call(ToolCall::new("1", "finish", "{}"))]);
+    let (model, asked) = replies(calling(), [cut, finish(r#"{"age": 36}"#)]);
+    let module = Predict::<FindPerson>::new(model).unwrap();
+    assert_eq!(module.call(FindPerson {}, &Context::default()).await.unwrap().age, Some(36));
+    let requests = asked.requests();
+    let Message::Tool(result) = &**requests[1].messages.last().unwrap() else {
+        panic!("no result")
+    };
+    assert!(result.failed && result.text.contains("was not made"), "{}", result.text);
+}
+
+#[tokio::test]
+async fn the_error_of_a_refusal_without_a_text_has_the_providers_reason() {
+    let refusal = Reply::new([]).with_finish(Finish::Refused).with_reason("SAFETY");
+    let (model, _) = replies(plain(), [refusal]);
+    let module = Predict::<FindPerson>::new(model).unwrap();
+    let error = module.call(FindPerson {}, &Context::default()).await.unwrap_err();
+    insta::assert_snapshot!(error, @"the model refused to answer `find_person`: SAFETY");
+}
+
+#[tokio::test]
+async fn finish_in_a_models_own_notation_is_the_answer() {
+    let call = ToolCall::new("1", "functions.finish", r#"{"age": 36}"#);
+    let (model, _) = replies(calling(), [Reply::calls([call])]);
+    let module = Predict::<FindPerson>::new(model).unwrap();
+    assert_eq!(module.call(FindPerson {}, &Context::default()).await.unwrap().age, Some(36));
+}

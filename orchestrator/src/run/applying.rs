@@ -1,13 +1,14 @@
 //! The effects of answers on a run: replies, tool results, decisions and rejections.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
-use serde::de::IgnoredAny;
 use serde_json::Value;
 use toolwright_module::approval::Decision;
 use toolwright_module::budget::LimitKind;
+use toolwright_module::driver::{meant_tool, name_repair};
 use toolwright_module::event::Ending;
 use toolwright_module::message::{Part, ReplyPart, ToolResult};
 use toolwright_module::model::Finish;
@@ -44,8 +45,9 @@ impl Run {
             reply.parts.retain(|part| !matches!(part, ReplyPart::Call(_)));
         }
         self.make_ids_unique(&mut reply.parts);
+        self.repair_names(&mut reply.parts);
         let text = reply.to_text();
-        let finish = reply.finish;
+        let (finish, reason) = (reply.finish, reply.reason);
         self.say_parts(reply.parts);
         if let Some((arguments, repairs)) = written {
             let calls = self.calls().map(|call| ToolCall::new(&call.id, &call.name, &arguments));
@@ -54,7 +56,7 @@ impl Run {
             self.state.repaired.extend(calls);
         }
         if finish == Finish::Refused {
-            return self.end(text, Ending::Refused);
+            return self.end_refused(text, reason);
         }
         if self.calls().next().is_none() {
             return self.take_text(text, &finish);
@@ -95,6 +97,27 @@ impl Run {
         self.go_on_with(results);
     }
 
+    /// Replaces the names of calls in a model's own notation, if the tool's policy allows repairs.
+    fn repair_names(&mut self, parts: &mut [ReplyPart]) {
+        let mut repaired = Vec::new();
+        for part in parts {
+            let ReplyPart::Call(call) = part else { continue };
+            if self.tools.has(&call.name) {
+                continue;
+            }
+            let names = self.contracts.iter().map(|contract| contract.name());
+            let Some(tool) = meant_tool(&call.name, names) else { continue };
+            if self.policy_of(tool) < Policy::Repair {
+                continue;
+            }
+            let repairs = vec![name_repair(&call.name, tool)];
+            let name = tool.to_owned();
+            repaired.push(RepairedCall { call: call.clone(), repairs });
+            call.name = name;
+        }
+        self.state.repaired.extend(repaired);
+    }
+
     /// Returns whether a recorded call was refused in an earlier drive. Today's tools and limits may
     /// judge it otherwise.
     fn as_before(&self, call: &ToolCall, refused: Option<ToolResult>) -> Option<ToolResult> {
@@ -123,20 +146,35 @@ impl Run {
         let text = reply.to_text();
         if reply.finish == Finish::Refused {
             self.say_parts(vec![ReplyPart::text(&*text)]);
-            self.end(text, Ending::Refused);
+            self.end_refused(text, reply.reason);
             return None;
         }
-        if let Finish::Other(word) = &reply.finish {
-            // The selection may be cut off, and reading would complete it.
+        if reply.finish == Finish::Paused {
+            // A native call in the reply is not a selection and would get no result.
+            let is_kept = |part: &ReplyPart| !matches!(part, ReplyPart::Call(_));
+            self.say_parts(reply.parts.into_iter().filter(is_kept).collect());
+            self.next_round([]);
+            return None;
+        }
+        let read = selector.read(&text, self.policy, |tool| self.policy_of(tool));
+        if let Finish::Other(word) = &reply.finish
+            && !reply.finish.is_malformed_call()
+            && !matches!(&read, Ok(Selection { selects: Selects::Call { .. }, .. }))
+        {
             self.say_parts(vec![ReplyPart::text(&*text)]);
             self.end_unclear(text, word);
             return None;
         }
-        let read = selector.read(&text, self.policy, |tool| self.policy_of(tool));
         // A native call in the reply is not a selection and would get no result.
         let kept = |part: &ReplyPart| matches!(part, ReplyPart::Reasoning(_) | ReplyPart::Other(_));
         let mut parts: Vec<ReplyPart> = reply.parts.into_iter().filter(kept).collect();
         let mistake = match read {
+            // The selection may be cut off, even if it can be read.
+            _ if reply.finish == Finish::Length => format!(
+                "Your answer was cut off after {} tokens. Give a shorter one.",
+                self.max_output_tokens(),
+            ),
+            _ if let Some(why) = reply.finish.why_not_made() => why.into_owned(),
             Ok(Selection { selects: Selects::Call { name, arguments }, thought, repairs }) => {
                 parts.extend(thought.map(ReplyPart::text));
                 // An empty id is replaced by one of the run's own.
@@ -151,10 +189,6 @@ impl Run {
                 self.state.phase = Phase::LastWord { limit: None };
                 return None;
             }
-            Err(_) if reply.finish == Finish::Length => format!(
-                "Your answer was cut off after {} tokens. Give a shorter one.",
-                self.max_output_tokens(),
-            ),
             Err(_) if text.trim().is_empty() => "Your answer was empty.".to_owned(),
             Err(fault) => format!("That is not a valid selection: {fault}."),
         };
@@ -215,9 +249,13 @@ impl Run {
         let mut calls = self.calls();
         let first = calls
             .next()
-            .filter(|call| call.name == Contract::FINISH && !is_cut_off(call, finish))?;
+            .filter(|call| call.name == Contract::FINISH && is_complete(call, finish))?;
         calls
-            .all(|call| call.name == Contract::FINISH && call.arguments == first.arguments)
+            .all(|call| {
+                call.name == Contract::FINISH
+                    && call.arguments == first.arguments
+                    && is_complete(call, finish)
+            })
             .then(|| first.arguments.clone())
     }
 
@@ -262,16 +300,12 @@ impl Run {
 
     /// Returns the run's own result for a call that no tool can get.
     fn answer_now(&self, call: &ToolCall, finish: &Finish) -> Option<ToolResult> {
-        let text = if is_cut_off(call, finish) {
-            let after = match finish {
-                Finish::Length => {
-                    format!(" after {} tokens", self.max_output_tokens())
-                }
-                _ => String::new(),
-            };
-            format!(
-                "The call was cut off{after} and was not made. Call again with shorter arguments."
-            )
+        // If the provider refused a call of an unknown tool, the model needs the names.
+        let is_unknown =
+            finish.is_malformed_call() && !self.shows(&call.name) && call.name != Contract::FINISH;
+        let text = if !is_complete(call, finish) && !is_unknown {
+            let why = finish.why_not_made().or_else(|| call.why_not_made().map(Cow::Borrowed));
+            why.unwrap_or_default().into_owned()
         } else if self.shows(&call.name) {
             return None;
         } else if call.name == Contract::FINISH && self.state.output.is_some() {
@@ -475,10 +509,11 @@ impl Run {
         self.state.tools_used.append(&mut used);
     }
 
-    /// Returns the repairs of the selection of a call.
+    /// Returns the repairs of a call before its arguments are read: of its selection or its name.
     pub(crate) fn repairs_of(&self, id: &str) -> &[Repair] {
-        let known = self.state.repaired.last().filter(|known| known.call.id == id);
-        known.map_or(&[], |known| &known.repairs)
+        let calls = self.calls().count();
+        let mut known = self.state.repaired.iter().rev().take(calls);
+        known.find(|known| known.call.id == id).map_or(&[], |known| &known.repairs)
     }
 
     /// Replaces the arguments of the last reply's calls by their repaired form, which the model
@@ -487,6 +522,8 @@ impl Run {
         if results.iter().flatten().all(|result| result.repaired.is_none()) {
             return;
         }
+        // Of this round there are at most as many as there are calls.
+        let before = self.state.repaired.len().saturating_sub(results.len());
         let Some(last) = self.state.messages.last_mut() else { return };
         if let Message::Assistant { parts } = Arc::make_mut(last) {
             let calls = parts.iter_mut().filter_map(|part| match part {
@@ -505,8 +542,9 @@ impl Run {
                     None if repairs.iter().all(Repair::is_null_for_default) => {}
                     None => call.arguments = json,
                 }
-                match self.state.repaired.last_mut().filter(|known| known.call.id == call.id) {
-                    // The selection of the call was repaired too.
+                let known = self.state.repaired.get_mut(before..).unwrap_or_default();
+                match known.iter_mut().find(|known| known.call.id == call.id) {
+                    // The selection or the name of the call was repaired too.
                     Some(known) => known.repairs.extend(repairs),
                     None => self.state.repaired.push(RepairedCall { call: written, repairs }),
                 }
@@ -543,7 +581,10 @@ impl Run {
         let mut results = std::mem::take(results);
         self.order_used();
         self.keep_as_read(&mut results);
-        let failed = self.calls().zip(results.iter().flatten()).filter(|(_, result)| result.failed);
+        // A round in which a call succeeds is no standstill: a tool may say "call again" until
+        // another one is done.
+        let goes_on = results.iter().flatten().any(|result| !result.failed);
+        let failed = self.calls().zip(results.iter().flatten()).filter(|_| !goes_on);
         let mistakes: Vec<Mistake> =
             failed.map(|(call, result)| mistake(call, &result.text)).collect();
         for result in results.into_iter().flatten() {
@@ -606,12 +647,13 @@ impl Run {
 
     pub(super) fn take_last_word(&mut self, reply: Reply, limit: Option<LimitKind>) {
         let text = reply.to_text();
+        let reason = reply.reason;
         // Calls in the reply will not be made, and providers reject a call without a result.
         let mut parts = reply.parts;
         parts.retain(|part| !matches!(part, ReplyPart::Call(_)));
         self.say_parts(parts);
         let ending = match (&reply.finish, limit) {
-            (Finish::Refused, _) => Ending::Refused,
+            (Finish::Refused, _) => return self.end_refused(text, reason),
             (_, Some(_)) => Ending::LimitReached,
             (Finish::Length, None) => Ending::CutOff,
             (Finish::Other(word), None) => return self.end_unclear(text, word),
@@ -668,6 +710,13 @@ impl Run {
 
     fn end(&mut self, answer: String, ending: Ending) {
         self.state.phase = Phase::Done(RunResult { answer, ending, limit: None, reason: None });
+    }
+
+    /// Ends the run with a refusal, and the provider's words for it.
+    fn end_refused(&mut self, answer: String, reason: Option<String>) {
+        let reason = reason.map(|words| words[..words.floor_char_boundary(300)].to_owned());
+        let ending = Ending::Refused;
+        self.state.phase = Phase::Done(RunResult { answer, ending, limit: None, reason });
     }
 
     /// Ends the run with a text that may be incomplete, and the provider's word for the reason.
@@ -734,8 +783,8 @@ fn mistake(call: &ToolCall, text: &str) -> Mistake {
     }
 }
 
-/// Returns whether a call's arguments are cut off. Such arguments are not completed. With an
-/// unknown finish reason, the reply may be cut off anywhere.
-fn is_cut_off(call: &ToolCall, finish: &Finish) -> bool {
-    *finish != Finish::Stop && serde_json::from_str::<IgnoredAny>(&call.arguments).is_err()
+/// Returns whether a call may be made. One place decides it for all providers: the reply ended in a
+/// way that shows that it is whole, and the provider did not mark the call. Valid JSON shows nothing.
+fn is_complete(call: &ToolCall, finish: &Finish) -> bool {
+    finish.is_complete() && !call.incomplete
 }

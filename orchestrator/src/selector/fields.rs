@@ -12,6 +12,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use toolwright_module::Policy;
+use toolwright_module::driver::{meant_tool, name_repair};
 use toolwright_signature::Contract;
 use toolwright_signature::Repair;
 
@@ -257,6 +258,12 @@ impl Reader<'_> {
     fn known(&mut self, path: &str, said: &str) -> Result<Option<String>, String> {
         if self.tools.iter().any(|tool| tool == said) {
             return Ok(Some(said.to_owned()));
+        }
+        let meant = meant_tool(said, self.tools.iter().map(String::as_str));
+        if let Some(tool) = meant.map(ToOwned::to_owned) {
+            let what = name_repair(said, &tool).what;
+            self.repaired(Policy::Repair, path, &what)?;
+            return Ok(Some(tool));
         }
         let word = folded(said);
         let mut near = self.tools.iter().filter(|tool| folded(tool) == word);

@@ -19,7 +19,7 @@ use toolwright_orchestrator::{
     StepResultKind, ToolSet,
 };
 
-use super::cast::{Act, ActWhy, CountRooms, Deed, arguments, awaits, says, selects};
+use super::cast::{Act, ActWhy, CUT_OFF, CountRooms, Deed, arguments, awaits, says, selects};
 use super::chance::Chance;
 use super::checks::{self, Printer};
 use super::driven::Played;
@@ -556,6 +556,7 @@ impl Hand<'_> {
         check(!calls.is_empty(), || "no calls".to_owned())?;
         check(calls.len() == 1 || calls.iter().all(reads), || format!("beside: {calls:?}"))?;
         for call in calls {
+            check(!call.arguments.contains(CUT_OFF), || format!("{} is incomplete", call.id))?;
             if awaits(&self.approval, &call.name, EFFECTS[self.place(call)]) {
                 check(self.decided.contains(&call.id), || format!("{} undecided", call.id))?;
             }

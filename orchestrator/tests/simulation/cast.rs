@@ -335,6 +335,7 @@ struct Player {
 impl Player {
     fn begins(&self, arguments: &impl Serialize, cx: &Context) -> super::world::Call {
         let arguments = serde_json::to_string(arguments).unwrap();
+        self.world.check(!arguments.contains(CUT_OFF), || "an incomplete call is made".to_owned());
         let reads = self.effect == Effect::Read;
         self.world.begins(&cx.path(), reads, self.awaits, &arguments, &self.limits)
     }
@@ -499,7 +500,11 @@ pub(crate) fn says(chance: &mut Chance, tools: &[String], typed: bool, deep: usi
             if chance.percent(50) {
                 refusal
             } else {
-                Reply::new([call(chance, tools, typed)]).with_finish(Finish::Refused)
+                let mut call = call(chance, tools, typed);
+                if let ReplyPart::Call(call) = &mut call {
+                    call.arguments = cut_arguments(&call.name);
+                }
+                Reply::new([call]).with_finish(Finish::Refused)
             }
         }
         3 => Reply::text("It is the ha").with_finish(Finish::Length),
@@ -512,18 +517,55 @@ pub(crate) fn says(chance: &mut Chance, tools: &[String], typed: bool, deep: usi
             }
             parts.extend((0..count).map(|_| call(chance, tools, typed)));
             let reply = Reply::new(parts);
-            if !chance.percent(8) {
-                return reply;
-            }
-            let mut reply = reply.with_finish(Finish::Length);
-            if let Some(ReplyPart::Call(call)) = reply.parts.last_mut() {
-                let cut = call.arguments.len() / 2;
-                call.arguments.truncate(call.arguments.floor_char_boundary(cut));
-            }
-            reply
+            if chance.percent(12) { cut_off(chance, reply) } else { reply }
         }
         _ => Reply::new([]).with_finish(Finish::Other("odd".to_owned())),
     }
+}
+
+/// The text in the arguments of calls that must not be made.
+pub(crate) const CUT_OFF: &str = "CUT_OFF";
+
+/// The output in calls of `finish` that must not be the answer.
+pub(crate) const CUT_OUTPUT: &str = r#"{"rooms":77}"#;
+
+/// Returns arguments that fit their tool, for a call that must not be made.
+fn cut_arguments(tool: &str) -> String {
+    match tool {
+        "finish" => CUT_OUTPUT.to_owned(),
+        tool if tool.starts_with("helper") => json!({ "task": CUT_OFF }).to_string(),
+        tool if tool.starts_with("asker") => json!({ "question": CUT_OFF }).to_string(),
+        _ => json!({ "what": CUT_OFF, "n": 1 }).to_string(),
+    }
+}
+
+/// Returns a way to end that does not show that the reply is whole. Not a pause: it adds a round
+/// without a message, which the checks could not count.
+fn bad_finish(chance: &mut Chance) -> Finish {
+    let words = ["odd", "network_error", "MALFORMED_FUNCTION_CALL"];
+    match chance.weighed([70, 30]) {
+        0 => Finish::Length,
+        _ => Finish::Other(chance.pick(&words).to_owned()),
+    }
+}
+
+/// Ends a reply in a bad way, or marks one of its calls. The arguments of these calls are whole or
+/// cut off.
+fn cut_off(chance: &mut Chance, mut reply: Reply) -> Reply {
+    let one = chance.percent(25).then(|| chance.size(reply.parts.len()));
+    for (place, part) in reply.parts.iter_mut().enumerate() {
+        let ReplyPart::Call(call) = part else { continue };
+        if one.is_some_and(|one| one != place) {
+            continue;
+        }
+        call.arguments = cut_arguments(&call.name);
+        if chance.percent(30) {
+            let cut = call.arguments.len() / 2;
+            call.arguments.truncate(call.arguments.floor_char_boundary(cut));
+        }
+        call.incomplete = one.is_some();
+    }
+    if one.is_some() { reply } else { reply.with_finish(bad_finish(chance)) }
 }
 
 fn call(chance: &mut Chance, tools: &[String], typed: bool) -> ReplyPart {
@@ -540,15 +582,26 @@ fn call(chance: &mut Chance, tools: &[String], typed: bool) -> ReplyPart {
 /// Returns a random reply of a model that selects from these tools.
 pub(crate) fn selects(chance: &mut Chance, tools: &[String], deep: usize) -> Reply {
     let fewer = deep as u64 * 12;
+    let finish = match chance.weighed([90, 8, 2]) {
+        0 => Finish::Stop,
+        1 => bad_finish(chance),
+        _ => Finish::Refused,
+    };
     let text = match chance.weighed([50 - fewer, 22 + fewer, 28]) {
         0 if !tools.is_empty() => {
             let tool = chance.pick(tools);
-            let input = arguments(chance, &tool);
+            let input = match finish {
+                Finish::Stop => arguments(chance, &tool),
+                _ => cut_arguments(&tool),
+            };
             let input = if input.starts_with('{') && input.ends_with('}') { input } else { "{}".to_owned() };
             format!(r#"{{"selection":{{"action":"call_tool","tool_name":"{tool}","tool_input":{input}}}}}"#)
         }
         0 | 1 => {
-            let input = arguments(chance, "finish");
+            let input = match finish {
+                Finish::Stop => arguments(chance, "finish"),
+                _ => CUT_OUTPUT.to_owned(),
+            };
             chance
                 .pick(&[
                     r#"{"selection":{"action":"finish"}}"#.to_owned(),
@@ -571,12 +624,6 @@ pub(crate) fn selects(chance: &mut Chance, tools: &[String], deep: usize) -> Rep
                 "```json\n{\"selection\":{\"action\":\"finish\"}}\n```",
             ])
             .to_owned(),
-    };
-    let finish = match chance.weighed([90, 5, 2, 3]) {
-        0 => Finish::Stop,
-        1 => Finish::Length,
-        2 => Finish::Refused,
-        _ => Finish::Other("odd".to_owned()),
     };
     let mut reply = Reply::text(text).with_finish(finish);
     if chance.percent(8) {

@@ -186,7 +186,7 @@ pub(crate) fn is_last_word_kept(request: &Request) -> bool {
 fn rounds(history: &[Arc<Message>]) -> Vec<Option<HashSet<(String, String, String)>>> {
     let mut rounds = Vec::new();
     let mut calls: Vec<ToolCall> = Vec::new();
-    let mut failed = HashSet::new();
+    let (mut failed, mut succeeded) = (HashSet::new(), false);
     for message in history {
         match &**message {
             Message::Assistant { parts } => {
@@ -197,7 +197,7 @@ fn rounds(history: &[Arc<Message>]) -> Vec<Option<HashSet<(String, String, Strin
                         _ => None,
                     })
                     .collect();
-                failed = HashSet::new();
+                (failed, succeeded) = (HashSet::new(), false);
             }
             Message::Tool(result) => {
                 let Some(place) = calls.iter().position(|call| call.id == result.id) else {
@@ -206,9 +206,13 @@ fn rounds(history: &[Arc<Message>]) -> Vec<Option<HashSet<(String, String, Strin
                 let call = calls.remove(place);
                 if result.failed {
                     failed.insert((call.name, call.arguments, result.text.clone()));
+                } else {
+                    succeeded = true;
                 }
                 if calls.is_empty() {
-                    rounds.push(Some(std::mem::take(&mut failed)));
+                    // A round in which a call succeeds is no standstill.
+                    let failed = std::mem::take(&mut failed);
+                    rounds.push(Some(if succeeded { HashSet::new() } else { failed }));
                 }
             }
             other => {

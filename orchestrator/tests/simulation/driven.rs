@@ -18,7 +18,9 @@ use toolwright_orchestrator::{
 };
 
 use super::by_hand::Desk;
-use super::cast::{Agent, Cast, CountRooms, Kind, Meddler, Roles, Rooms, arguments, fall};
+use super::cast::{
+    Agent, CUT_OUTPUT, Cast, CountRooms, Kind, Meddler, Roles, Rooms, arguments, fall,
+};
 use super::chance::Chance;
 use super::checks::{self, Drive};
 use super::world::{TICK, World};
@@ -754,6 +756,8 @@ fn check_end(world: &World, run: &Run, finish: &Finish, begun: usize) {
     let StepKind::Done(result) = run.next().kind else {
         return world.wrong("the run is not done");
     };
+    let is_piece = *ending == Ending::Answered && result.answer == CUT_OUTPUT;
+    world.check(!is_piece, || "a piece of an output is the answer".to_owned());
     world.check((result.ending, result.limit) == (*ending, *limit), || {
         format!("{result:?} is not {finish:?}")
     });

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use toolwright_module::message::{Opaque, Reasoning, ReplyPart, Text};
-use toolwright_module::model::{Delta, Finish};
+use toolwright_module::model::Delta;
 use toolwright_module::provider::{Deltas, ProviderError, is_empty_object, object_of};
 use toolwright_module::{ToolCall, provider::lenient};
 
@@ -322,7 +322,7 @@ impl Block {
     }
 
     /// Converts the block to a part of a reply. An empty text is not a part.
-    pub(crate) fn into_part(mut self, finish: &Finish) -> Option<ReplyPart> {
+    pub(crate) fn into_part(mut self) -> Option<ReplyPart> {
         match self.kind {
             Kind::Text => {
                 self.fields.retain(|_, value| !value.is_null());
@@ -344,10 +344,7 @@ impl Block {
             }
             Kind::Call => {
                 let is_whole = self.pieces.trim().is_empty();
-                let mut arguments = if is_whole { self.input } else { self.pieces };
-                if arguments.trim().is_empty() && *finish != Finish::Length {
-                    "{}".clone_into(&mut arguments);
-                }
+                let arguments = if is_whole { self.input } else { self.pieces };
                 let mut call = ToolCall::new(self.id, self.name, arguments);
                 self.fields.retain(|name, value| is_opaque(name, value));
                 if !self.fields.is_empty() {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use toolwright_module::message::{Opaque, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
 use toolwright_module::provider::lenient::{Count, Text, if_object, is_set, object};
-use toolwright_module::provider::{ProviderError, complete_calls};
+use toolwright_module::provider::{ProviderError, complete_calls, mark_incomplete};
 use toolwright_module::{Reply, Request};
 
 use crate::block::{Block, content};
@@ -125,6 +125,20 @@ impl Ending {
         }
     }
 
+    /// Whether a stop sequence ended the reply. It ends an answer as its caller asked, but it may also
+    /// end a call anywhere in its input.
+    fn is_by_sequence(&self) -> bool {
+        self.reason.as_deref() == Some("stop_sequence")
+    }
+
+    /// Returns the API's words for a refusal: its reason, category and explanation.
+    fn refusal(&self) -> Option<String> {
+        let details = ["category", "explanation"].map(|name| self.details[name].as_str());
+        let words: Vec<&str> =
+            self.reason.as_deref().into_iter().chain(details.into_iter().flatten()).collect();
+        (!words.is_empty()).then(|| words.join(": "))
+    }
+
     /// Returns the part with what is neither content nor usage, if there is any.
     fn into_part(self) -> Option<ReplyPart> {
         let mut fields = Map::new();
@@ -192,15 +206,15 @@ impl Received {
 
     /// Returns the parts so far as JSON, for an error.
     pub(crate) fn so_far(&self) -> String {
-        let parts = self.clone().into_parts(&Finish::Length);
+        let parts = self.clone().into_parts();
         match parts.is_empty() {
             true => String::new(),
             false => serde_json::to_string(&parts).unwrap_or_default(),
         }
     }
 
-    fn into_parts(self, finish: &Finish) -> Vec<ReplyPart> {
-        self.blocks.into_iter().filter_map(|block| block.into_part(finish)).collect()
+    fn into_parts(self) -> Vec<ReplyPart> {
+        self.blocks.into_iter().filter_map(Block::into_part).collect()
     }
 
     /// Converts to a reply. `turn` is the number of messages before it.
@@ -208,10 +222,15 @@ impl Received {
         let (finish, usage) = (self.ending.finish(), self.tokens.usage());
         let model = std::mem::take(&mut self.model);
         let ending = std::mem::take(&mut self.ending);
-        let mut parts = complete_calls(self.into_parts(&finish), turn, &finish)
+        let mut parts = complete_calls(self.into_parts(), turn, &finish)
             .map_err(ProviderError::nameless(usage))?;
+        if ending.is_by_sequence() {
+            mark_incomplete(&mut parts);
+        }
+        let reason = ending.refusal().filter(|_| finish == Finish::Refused);
         parts.extend(ending.into_part());
         let mut reply = Reply::new(parts).with_finish(finish).with_usage(usage);
+        reply.reason = reason;
         reply.model = model.filled();
         Ok(reply)
     }

@@ -10,6 +10,7 @@ mod common;
 mod cases;
 mod contract_server;
 mod faults;
+mod incomplete;
 mod requests;
 mod round_trips;
 mod settings;

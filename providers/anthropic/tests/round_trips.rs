@@ -106,14 +106,16 @@ fn reply(chance: &mut Chance) -> (Vec<Value>, String, String) {
     let count = 1 + chance.below(6);
     let content: Vec<Value> = (0..count).map(|at| chance.block(at)).collect();
     let usage = json!({"input_tokens": 1, "output_tokens": 1});
+    let bad = ["max_tokens", "pause_turn", "stop_sequence", "model_context_window_exceeded", "odd"];
+    let reason = if chance.below(3) == 0 { bad[chance.below(bad.len())] } else { "tool_use" };
     let whole =
-        json!({"type": "message", "content": content, "stop_reason": "tool_use", "usage": usage});
+        json!({"type": "message", "content": content, "stop_reason": reason, "usage": usage});
     let mut stream =
         vec![json!({"type": "message_start", "message": {"content": [], "usage": usage}})];
     for (at, block) in content.iter().enumerate() {
         stream.extend(chance.streamed(at, block));
     }
-    stream.push(json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}));
+    stream.push(json!({"type": "message_delta", "delta": {"stop_reason": reason}}));
     stream.push(json!({"type": "message_stop"}));
     let stream: Vec<_> = stream.iter().map(Value::to_string).collect();
     let stream: Vec<_> = stream.iter().map(String::as_str).collect();
@@ -133,8 +135,10 @@ async fn generated_replies_come_back_whole_and_streamed() {
     });
     let server = Server::answering(answers).await;
     let model = server.model("claude-test");
-    for (seed, ((content, ..), _)) in replies.into_iter().enumerate() {
+    for (seed, ((content, whole, _), _)) in replies.into_iter().enumerate() {
         let reply = model.generate(&hi()).await.unwrap();
+        let is_whole = whole.contains(r#""stop_reason":"tool_use""#);
+        assert!(reply.tool_calls().all(|call| call.incomplete != is_whole), "seed {seed}");
         assert_eq!(streamed(&model, hi()).await.1.unwrap(), reply, "seed {seed}");
 
         let calls: Vec<_> = reply.tool_calls().cloned().collect();

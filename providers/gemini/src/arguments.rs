@@ -39,6 +39,9 @@ pub(crate) struct Piece {
     /// `null` or `"NULL_VALUE"`.
     #[serde(deserialize_with = "some")]
     null_value: Option<Value>,
+    /// Whether another piece of the same string follows.
+    #[serde(deserialize_with = "lenient::or_default")]
+    will_continue: bool,
 }
 
 /// Deserializes `null` as a value that is there.
@@ -81,6 +84,8 @@ enum Step {
 pub(crate) struct PartialArguments {
     root: Node,
     told: Told,
+    /// Whether the last piece is one of a string that has not ended.
+    is_open: bool,
 }
 
 /// The text that the caller was told.
@@ -109,12 +114,18 @@ impl PartialArguments {
         }
         let is_in_order = fields.is_empty();
         let told = Told { text: String::new(), has_begun: false, is_in_order };
-        Ok(Self { root: Node::Object(fields), told })
+        Ok(Self { root: Node::Object(fields), told, is_open: false })
+    }
+
+    /// Returns whether more of the last string was announced.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
     }
 
     /// Adds a piece. Returns the text that it adds, which is empty if it is not known.
     pub(crate) fn put(&mut self, mut piece: Piece) -> Result<String, Fault> {
         let steps = steps_of(&std::mem::take(&mut piece.json_path)).ok_or(NO_PATH)?;
+        self.is_open = piece.will_continue;
         let told = &mut self.told;
         match piece.into_value() {
             Some(value) => {

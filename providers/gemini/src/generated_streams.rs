@@ -47,6 +47,7 @@ fn part() -> impl Strategy<Value = Value> {
     let path = prop_oneof![Just("$.a"), Just("$.a.b"), Just("$.c[0]"), Just("$.c[1]"), Just("$.d")];
     let value = prop_oneof![
         Just(json!({"stringValue": "é\""})),
+        Just(json!({"stringValue": "é", "willContinue": true})),
         Just(json!({"numberValue": 1.50})),
         Just(json!({"boolValue": true})),
         Just(json!({"nullValue": null})),
@@ -75,6 +76,7 @@ fn event() -> impl Strategy<Value = Value> {
         4 => Just(None),
         2 => Just(Some("STOP")),
         1 => Just(Some("MAX_TOKENS")),
+        1 => Just(Some("MALFORMED_FUNCTION_CALL")),
         1 => Just(Some("NEW")),
     ];
     let place = prop_oneof![
@@ -135,6 +137,9 @@ proptest! {
         prop_assert_eq!(texts, reply.to_text());
         for call in reply.tool_calls() {
             prop_assert!(!call.id.is_empty() && !call.name.is_empty());
+            prop_assert!(call.incomplete || reply.finish.is_complete());
+            // A complete call is JSON: it was not closed by this crate.
+            prop_assert!(call.incomplete || serde_json::from_str::<Value>(&call.arguments).is_ok());
         }
     }
 }

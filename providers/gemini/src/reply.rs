@@ -317,6 +317,20 @@ impl Chunks {
         Some(ReplyPart::Other(Opaque::new(PROVIDER, value)))
     }
 
+    /// Returns the API's words for a refusal: the reasons and the messages.
+    fn refusal(&self, reason: Option<&str>) -> String {
+        let of = |name: &str| self.details.get(name);
+        let block = of("promptFeedback");
+        let block = |name: &str| block.and_then(|block| block[name].as_str());
+        let words = [
+            reason,
+            of("finishMessage").and_then(Value::as_str),
+            block("blockReason"),
+            block("blockReasonMessage"),
+        ];
+        words.into_iter().flatten().collect::<Vec<_>>().join(": ")
+    }
+
     fn unclear(&self, fault: &'static str) -> ProviderError {
         ProviderError::Unclear { fault, raw: self.so_far(), usage: self.counts.usage() }
     }
@@ -404,8 +418,8 @@ impl Chunks {
                 None => {}
             }
         }
-        // A new call ends the one before.
-        self.close(false, deltas);
+        // The call before has no end, so more of its arguments may be missing.
+        self.close(true, deltas);
         let index = self.parts.len();
         let mut call = ToolCall::new(id.0, name.0, "");
         if !rest.is_empty() {
@@ -460,12 +474,14 @@ impl Chunks {
         Ok(())
     }
 
-    /// Ends the open call.
+    /// Ends the open call. It is cut off if the API announced more of it.
     fn close(&mut self, is_cut_off: bool, deltas: &mut Deltas) {
         let Some(OpenCall { index, arguments }) = self.open.take() else { return };
+        let is_cut_off = is_cut_off || arguments.is_open();
         let (whole, rest) = arguments.end(is_cut_off);
         if let Some(ReplyPart::Call(call)) = self.parts.get_mut(index) {
             call.arguments = whole;
+            call.incomplete = is_cut_off;
             if !rest.is_empty() {
                 deltas.push(|| Delta::Call { index, name: call.name.clone(), arguments: rest });
             }
@@ -503,11 +519,10 @@ impl Decoder for Chunks {
         }
         // More may follow the first reason: a tool of the server, and then the answer.
         if let Some(reason) = candidate.finish_reason.filled() {
-            if reason == "STOP" {
-                // Some streams leave out the end of the last call.
-                self.close(false, deltas);
+            // A later `STOP` does not replace a reason that means an incomplete reply.
+            if reason != "STOP" || self.finish.is_none() {
+                self.finish = Some(reason);
             }
-            self.finish = Some(reason);
         }
         Ok(())
     }
@@ -528,14 +543,16 @@ impl Decoder for Chunks {
         }
         let reason = self.finish.take();
         let finish = finish_of(reason.as_deref(), self.is_blocked);
+        let refusal = (finish == Finish::Refused).then(|| self.refusal(reason.as_deref()));
         let details = self.details(reason, &finish);
-        self.close(finish != Finish::Stop, &mut Deltas::discarded());
+        self.close(true, &mut Deltas::discarded());
         let usage = self.counts.usage();
         let mut parts = complete_calls(self.parts, self.turn, &finish)
             .map_err(ProviderError::nameless(usage))?;
         parts.extend(details);
         let mut reply = Reply::new(parts).with_finish(finish).with_usage(usage);
         reply.model = self.model;
+        reply.reason = refusal.filter(|words| !words.is_empty());
         Ok(reply)
     }
 

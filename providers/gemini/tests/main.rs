@@ -9,6 +9,7 @@ mod common;
 // Tests by subject.
 mod cases;
 mod faults;
+mod incomplete;
 mod requests;
 mod round_trip;
 mod setup;

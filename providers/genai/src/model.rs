@@ -9,7 +9,7 @@ use toolwright_module::message::{Reasoning, ReplyPart};
 use toolwright_module::model::{
     BoxFuture, Capabilities, Finish, Setting, SettingSet, Settings, Usage,
 };
-use toolwright_module::provider::{ProviderError, complete_calls};
+use toolwright_module::provider::{ProviderError, complete_calls, mark_incomplete};
 use toolwright_module::{Error, LanguageModel, Reply, Request, Result, ToolCall};
 use toolwright_signature::Dialect;
 
@@ -120,10 +120,18 @@ fn reply(response: ChatResponse, request: &Request) -> Result<Reply, ProviderErr
     if parts.is_empty() && finish == Finish::Stop {
         return Err(ProviderError::Empty { usage });
     }
-    let parts = complete_calls(parts, request.messages.len(), &finish)
+    let mut parts = complete_calls(parts, request.messages.len(), &finish)
         .map_err(ProviderError::nameless(usage))?;
+    // A stop sequence may end a call anywhere, and without a reason nothing shows its end.
+    if matches!(response.stop_reason, None | Some(StopReason::StopSequence(_))) {
+        mark_incomplete(&mut parts);
+    }
     let model = response.provider_model_iden.model_name.to_string();
-    Ok(Reply::new(parts).with_finish(finish).with_usage(usage).with_model(model))
+    let mut reply = Reply::new(parts).with_finish(finish).with_usage(usage).with_model(model);
+    if let Some(StopReason::ContentFilter(word)) = response.stop_reason {
+        reply = reply.with_reason(word);
+    }
+    Ok(reply)
 }
 
 fn usage(usage: &genai::chat::Usage) -> Usage {

@@ -84,3 +84,28 @@ async fn a_setting_without_a_field_is_an_error() {
     let error = model.generate(&Request::new([Message::user("Hi!")])).await.unwrap_err();
     assert!(error.to_string().contains("parallel calls"), "{error}");
 }
+
+#[tokio::test]
+async fn a_call_of_a_reply_that_was_cut_off_is_marked() {
+    for (reason, is_complete) in [
+        (json!("tool_calls"), true),
+        (json!("stop"), true),
+        (json!("length"), false),
+        (json!("stop_sequence"), false),
+        (json!("network_error"), false),
+        (json!(null), false),
+    ] {
+        let (listener, model) = listen(AdapterKind::OpenAI).await;
+        let call = json!({"id": "c1", "type": "function", "function": {"name": "purge", "arguments": "{}"}});
+        let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
+        let reply = json!({
+            "model": "bench",
+            "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+        });
+        let request = Request::new([Message::user("Hi!")]);
+        let (_, reply) = tokio::join!(answer(listener, 200, reply), model.generate(&request));
+        let reply = reply.unwrap();
+        let call = reply.tool_calls().next().unwrap();
+        assert_eq!(!call.incomplete, is_complete, "{reason}");
+    }
+}

@@ -206,7 +206,7 @@ fn interleaved(mut of: Vec<Vec<Value>>, chance: &mut Chance) -> Vec<Value> {
 }
 
 /// Generates a stream of Chat Completions for a text and calls.
-fn chat_stream(text: &str, calls: &[Call], chance: &mut Chance) -> Vec<Value> {
+fn chat_stream(text: &str, calls: &[Call], is_cut: bool, chance: &mut Chance) -> Vec<Value> {
     let delta = |delta: Value| json!({"choices": [{"index": 0, "delta": delta}]});
     let mut sequences =
         vec![cut(text, chance).into_iter().map(|piece| delta(json!({"content": piece}))).collect()];
@@ -236,7 +236,9 @@ fn chat_stream(text: &str, calls: &[Call], chance: &mut Chance) -> Vec<Value> {
     let mut events = interleaved(sequences, chance);
     // The finish reason and the usage may be anywhere; events after them still count.
     let usage = json!({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4}});
-    let finish = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+    let bad = ["length", "network_error", "sensitive", "repetition_truncation", "new_reason"];
+    let word = if is_cut { *chance.pick(&bad) } else { "stop" };
+    let finish = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": word}]});
     for event in [finish, usage] {
         let at = if chance.one_in(3) { chance.below(events.len() + 1) } else { events.len() };
         events.insert(at, event);
@@ -256,7 +258,7 @@ fn chat_stream(text: &str, calls: &[Call], chance: &mut Chance) -> Vec<Value> {
 }
 
 /// Generates a stream of Responses for a text and calls.
-fn responses_stream(text: &str, calls: &[Call], chance: &mut Chance) -> Vec<Value> {
+fn responses_stream(text: &str, calls: &[Call], is_cut: bool, chance: &mut Chance) -> Vec<Value> {
     // How events refer to the call: by item and index, item, index, or index and a new id.
     let naming = chance.below(4);
     // Which events have the arguments: all of them, or one kind.
@@ -321,7 +323,10 @@ fn responses_stream(text: &str, calls: &[Call], chance: &mut Chance) -> Vec<Valu
         output.push(json!({"type": "message", "id": "msg_1", "content": [{"type": "output_text", "text": text}]}));
     }
     let usage = json!({"input_tokens": 3, "output_tokens": 4});
-    events.push(json!({"type": "response.completed", "response": {"status": "completed", "output": output, "usage": usage}}));
+    let details =
+        is_cut.then(|| json!({"reason": *chance.pick(&["max_output_tokens", "new_reason"])}));
+    let status = if is_cut { "incomplete" } else { "completed" };
+    events.push(json!({"type": format!("response.{status}"), "response": {"status": status, "incomplete_details": details, "output": output, "usage": usage}}));
     events
 }
 
@@ -332,9 +337,10 @@ fn known_reply_is_read(chance: &mut Chance) {
     if text.is_empty() && calls.is_empty() {
         return;
     }
+    let is_cut = chance.one_in(3);
     let events = match is_chat {
-        true => chat_stream(&text, &calls, chance),
-        false => responses_stream(&text, &calls, chance),
+        true => chat_stream(&text, &calls, is_cut, chance),
+        false => responses_stream(&text, &calls, is_cut, chance),
     };
     let ends = is_chat || chance.one_in(2);
     let bytes = wire(&events, ends, chance);
@@ -363,14 +369,17 @@ fn known_reply_is_read(chance: &mut Chance) {
     assert!(streamed.values().all(is_known), "{}", shown());
     assert!(!reply.usage.incomplete && reply.usage.output_tokens == 4, "{}", shown());
     let mut read: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
+    assert_eq!(reply.finish.is_complete(), !is_cut, "{}", shown());
     for call in reply.tool_calls() {
+        assert_eq!(call.incomplete, is_cut, "{}", shown());
         let known = read.insert(&call.id, (&call.name, &call.arguments));
         assert!(known.is_none(), "{}", shown());
     }
     assert_eq!(read.len(), calls.len(), "{}", shown());
     for call in &calls {
-        // Missing arguments are read as `{}`.
-        let wanted = if call.arguments.is_empty() { "{}" } else { call.arguments.as_str() };
+        // Missing arguments of a complete call are read as `{}`.
+        let is_none = call.arguments.is_empty() && !is_cut;
+        let wanted = if is_none { "{}" } else { call.arguments.as_str() };
         let read = read.get(call.id.as_str());
         assert_eq!(read, Some(&(call.name.as_str(), wanted)), "{}", shown());
     }

@@ -12,6 +12,7 @@ mod async_openai;
 mod cases;
 mod faults;
 mod hostile;
+mod incomplete;
 mod parts_and_settings;
 mod requests;
 mod round_trips;

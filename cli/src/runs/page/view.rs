@@ -81,7 +81,10 @@ impl<'a> View<'a> {
                     format!("The run reached {limit}. Its answer may be incomplete.")
                 }
                 Ending::CutOff => "The answer was cut off at its maximum length.".to_owned(),
-                Ending::Refused => "The model refused the task.".to_owned(),
+                Ending::Refused => match &end.reason {
+                    Some(reason) => format!("The model refused the task: “{}”.", shown(reason)),
+                    None => "The model refused the task.".to_owned(),
+                },
                 Ending::Stuck => "The model repeated the same mistake too often.".to_owned(),
                 _ => match &end.reason {
                     Some(reason) => format!(

@@ -25,8 +25,6 @@ impl Completion<'_> {
         let mut pieces = Pieces::new(request, origin);
         pieces.is_whole = true;
         pieces.add(self, &mut Deltas::discarded())?;
-        // A whole reply has ended, even if it has no finish reason.
-        pieces.finish.get_or_insert_default();
         pieces.finish()
     }
 }
@@ -53,6 +51,10 @@ pub(crate) struct Pieces {
     finish: Option<Finish>,
     /// Whether the finish reason says that there are calls.
     is_for_calls: bool,
+    /// Whether a stop sequence ended the reply, perhaps inside a call.
+    is_by_sequence: bool,
+    /// The finish reason of a reply that was refused or filtered.
+    refusal: Option<String>,
     refused: bool,
     has_events: bool,
     chosen: bool,
@@ -107,6 +109,8 @@ impl Pieces {
             usage: None,
             finish: None,
             is_for_calls: false,
+            is_by_sequence: false,
+            refusal: None,
             refused: false,
             has_events: false,
             chosen: false,
@@ -173,8 +177,13 @@ impl Pieces {
             let (is_for_calls, finish) = (is_for_calls(word), finish(word));
             // A later `stop` does not replace a reason that means an incomplete reply.
             let is_kept = finish == Finish::Stop
-                && matches!(self.finish, Some(Finish::Length | Finish::Refused));
+                && self.finish.as_ref().is_some_and(|known| match known {
+                    Finish::Other(word) => !matches!(word.as_str(), "queued" | "in_progress"),
+                    known => !known.is_complete(),
+                });
             if !is_kept {
+                self.refusal = (finish == Finish::Refused).then(|| word.to_owned());
+                self.is_by_sequence = word.eq_ignore_ascii_case("stop_sequence");
                 self.finish = Some(finish);
                 self.is_for_calls = is_for_calls;
             }
@@ -535,10 +544,6 @@ impl Decoder for Pieces {
                 return Err(error);
             }
             (pieces.usage, pieces.model, pieces.done) = (self.usage, self.model, self.done);
-            // A whole reply has ended, even if it has no finish reason.
-            if self.is_whole {
-                pieces.finish.get_or_insert_default();
-            }
             return pieces.finish();
         }
         if self.has_events && !self.chosen {
@@ -548,8 +553,12 @@ impl Decoder for Pieces {
             ReplyPart::Call(call) => call.arguments.trim().is_empty() || is_json(&call.arguments),
             _ => true,
         };
-        let finish = match self.finish.take() {
+        let word = self.finish.take();
+        let is_said = word.is_some();
+        let finish = match word {
             Some(finish) => finish,
+            // A whole reply has ended, even if it has no finish reason.
+            None if self.is_whole => Finish::Stop,
             // Snowflake sends `[DONE]` without a finish reason.
             None if self.done && self.has_events && self.parts.parts().iter().all(whole) => {
                 Finish::Stop
@@ -571,7 +580,14 @@ impl Decoder for Pieces {
             let (fault, raw) = ("two of its calls may be one call", self.so_far());
             return Err(ProviderError::Unclear { fault, raw, usage });
         }
-        let parts = self.parts();
+        let mut parts = self.parts();
+        for part in &mut parts {
+            if let ReplyPart::Call(call) = part {
+                // Without a finish reason, only the arguments show that the call has an end.
+                let has_end = call.kind == CallKind::Function && is_complete(&call.arguments);
+                call.incomplete |= self.is_by_sequence || !is_said && !has_end;
+            }
+        }
         let has_call = parts.iter().any(|part| matches!(part, ReplyPart::Call(_)));
         if self.is_for_calls && !has_call {
             let raw = serde_json::to_string(&parts).unwrap_or_default();
@@ -582,7 +598,7 @@ impl Decoder for Pieces {
             complete_calls(parts, self.turn, &finish).map_err(ProviderError::nameless(usage))?,
         );
         let mut reply = reply.with_finish(finish).with_usage(usage);
-        reply.model = self.model;
+        (reply.model, reply.reason) = (self.model, self.refusal);
         Ok(reply)
     }
 

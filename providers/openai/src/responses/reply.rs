@@ -19,7 +19,7 @@ use toolwright_module::provider::lenient::{
     Arguments, Count, ListItem, Str, Text, if_object, is_set, list, object, or_default,
 };
 use toolwright_module::provider::{Deltas, ReplyParts, complete_calls, is_empty_object};
-use toolwright_module::{Reply, Request, ToolCall};
+use toolwright_module::{Contract, Reply, Request, ToolCall};
 
 use super::request::{ITEM_ID, items_of};
 use super::state::History;
@@ -42,8 +42,10 @@ pub(crate) struct Response {
     // Raw, because later requests contain the reasoning items unchanged.
     #[serde(default, deserialize_with = "output")]
     output: Vec<Box<RawValue>>,
-    #[serde(default, deserialize_with = "object")]
-    incomplete_details: Details,
+    /// `None` if the server does not have the field, so that it cannot report a reply that it cut
+    /// off. A reply that is complete has `null`.
+    #[serde(default, deserialize_with = "details")]
+    incomplete_details: Option<Details>,
     #[serde(default, deserialize_with = "if_object")]
     usage: Option<Tokens>,
     #[serde(default)]
@@ -51,6 +53,11 @@ pub(crate) struct Response {
     /// Whether the server keeps the reply.
     #[serde(default)]
     store: Value,
+}
+
+/// Deserializes the details of an incomplete reply. `null` means that there are none.
+fn details<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Details>, D::Error> {
+    object(deserializer).map(Some)
 }
 
 /// Deserializes the items of an output: a list, a nested list, one item, or a string.
@@ -187,6 +194,8 @@ struct Item<'e> {
     /// Whether a message is the answer or a comment before calls.
     #[serde(default)]
     phase: Value,
+    #[serde(borrow, default)]
+    status: Str<'e>,
     #[serde(default)]
     encrypted_content: Value,
 }
@@ -288,17 +297,30 @@ impl Response {
         if is_set(&self.error) {
             return Err(ProviderError::reported(&self.error, usage));
         }
+        let can_report_a_cut = self.incomplete_details.is_some();
+        let why = self.incomplete_details.unwrap_or_default().reason.0;
+        let mut reason = None;
         let mut finish = match &*self.status {
             "failed" => return Err(ProviderError::reported(&Value::Null, usage)),
-            "incomplete" => incomplete(self.incomplete_details.reason.0),
+            "incomplete" => {
+                let finish = incomplete(why.clone());
+                reason = Some(why).filter(|_| finish == Finish::Refused);
+                finish
+            }
             status if is_unfinished(status) => Finish::Other(status.to_owned()),
             status
                 if !matches!(status, "" | "completed" | "complete" | "succeeded" | "success") =>
             {
                 Finish::Other(status.to_owned())
             }
-            // llama.cpp reports `completed` for a reply that it cut off.
-            _ if usage.output_tokens >= request.max_output_tokens => Finish::Length,
+            // llama.cpp reports `completed` for a reply that it cut off, and ends it exactly at the
+            // maximum. A server that counts beyond the maximum counts other tokens, too.
+            _ if !can_report_a_cut
+                && usage.output_tokens == request.max_output_tokens
+                && !self.output.iter().any(|item| is_one_value(item)) =>
+            {
+                Finish::Length
+            }
             _ => Finish::Stop,
         };
         if self.output.is_empty() && streamed.parts.is_empty() && finish == Finish::Stop {
@@ -317,6 +339,16 @@ impl Response {
             }
         }
         streamed.append(&mut parts);
+        if finish == Finish::Stop && self.output.iter().any(|item| is_cut_off(item)) {
+            finish = Finish::Length;
+        }
+        for part in &mut parts {
+            if let ReplyPart::Call(call) = part {
+                call.incomplete |= call.kind == CallKind::Function
+                    && call.arguments.trim().is_empty()
+                    && request.takes_fields(&call.name);
+            }
+        }
         let is_message =
             |item: &RawValue| Item::of(item).is_ok_and(|item| &*item.kind == "message");
         let is_empty = parts.is_empty() && finish == Finish::Stop;
@@ -339,9 +371,26 @@ impl Response {
             parts.push(history.mark(&id, &items, &request.origin));
         }
         let mut reply = Reply::new(parts).with_finish(finish).with_usage(usage);
-        reply.model = self.model.filled();
+        (reply.model, reply.reason) = (self.model.filled(), reason);
         Ok(reply)
     }
+}
+
+/// Returns whether the server did not finish an item: a message or a call.
+fn is_cut_off(item: &RawValue) -> bool {
+    Item::of(item).is_ok_and(|item| {
+        let is_content = matches!(&*item.kind, "message" | "function_call" | "custom_tool_call");
+        is_content && matches!(&*item.status, "incomplete" | "in_progress")
+    })
+}
+
+/// Returns whether an item is a message with one JSON object or list. It has its end, so the
+/// maximum of tokens did not cut it off.
+fn is_one_value(item: &RawValue) -> bool {
+    Item::of(item).is_ok_and(|item| {
+        let texts: String = item.content.iter().map(|piece| &*piece.text.0).collect();
+        &*item.kind == "message" && is_complete(&texts)
+    })
 }
 
 /// The streamed content, for a stream whose last event lacks some of it.
@@ -520,6 +569,7 @@ pub(crate) struct RequestInfo {
     turn: usize,
     /// The maximum number of tokens in the reply.
     max_output_tokens: u64,
+    tools: Arc<[Arc<Contract>]>,
     /// The provider of reasoning and opaque parts.
     origin: Arc<str>,
     /// Whether the server takes the ids of items back.
@@ -533,10 +583,28 @@ impl RequestInfo {
         Self {
             turn: request.messages.len(),
             max_output_tokens: request.max_output_tokens(),
+            tools: Arc::clone(&request.tools),
             origin: Arc::clone(&rules.origins[1]),
             has_item_ids: rules.has_item_ids,
             history: None,
         }
+    }
+
+    /// Returns whether a tool takes arguments. The API sends `{}` for a call without any, so an empty
+    /// text is a call that was cut off; but other servers send it for a tool without parameters.
+    fn takes_fields(&self, tool: &str) -> bool {
+        let tool = self.tools.iter().find(|contract| contract.name() == tool);
+        tool.is_some_and(|contract| {
+            let input = contract.input();
+            let is_free = |name: &str| input.get(name).is_some_and(is_set);
+            let is_kind = |kind: &str| input.get("type").is_some_and(|known| known == kind);
+            match is_kind("object") {
+                true => ["properties", "patternProperties", "additionalProperties"]
+                    .into_iter()
+                    .any(is_free),
+                false => !is_kind("null"),
+            }
+        })
     }
 
     pub(crate) fn with_history(self, history: Option<History>) -> Self {
@@ -863,7 +931,7 @@ impl Decoder for Pieces {
         let streamed = Streamed { parts: self.parts.take(), calls: self.calls };
         let mut reply = response.or_assembled(&self.request, streamed)?;
         if self.refused {
-            reply.finish = Finish::Refused;
+            reply = reply.with_finish(Finish::Refused);
         }
         Ok(reply)
     }

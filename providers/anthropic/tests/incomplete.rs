@@ -1,0 +1,101 @@
+//! Calls of replies that were cut off are marked, so that nobody makes them.
+
+use serde_json::{Value, json};
+use toolwright_module::LanguageModel;
+use toolwright_module::model::Finish;
+
+use crate::common::{Answer, Server, hi, streamed};
+
+fn body(reason: &Value, input: &Value) -> Value {
+    let call = json!({"type": "tool_use", "id": "toolu_1", "name": "purge", "input": input});
+    json!({
+        "type": "message", "role": "assistant", "model": "m", "content": [call],
+        "stop_reason": reason, "usage": {"input_tokens": 1, "output_tokens": 2},
+    })
+}
+
+/// The stream of a call. The API begins a call with `{}`, and sends no piece for one without
+/// arguments or one that it cut off at once.
+fn events(reason: &Value, pieces: &[&str]) -> String {
+    let mut start = body(&Value::Null, &json!({}));
+    let block = start["content"][0].take();
+    start["content"] = json!([]);
+    let mut events = vec![
+        json!({"type": "message_start", "message": start}),
+        json!({"type": "content_block_start", "index": 0, "content_block": block}),
+    ];
+    events.extend(pieces.iter().map(|piece| {
+        let delta = json!({"type": "input_json_delta", "partial_json": piece});
+        json!({"type": "content_block_delta", "index": 0, "delta": delta})
+    }));
+    events.extend([
+        json!({"type": "content_block_stop", "index": 0}),
+        json!({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 2}}),
+        json!({"type": "message_stop"}),
+    ]);
+    let text =
+        |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
+    events.iter().map(text).collect()
+}
+
+#[tokio::test]
+async fn a_call_is_complete_only_if_its_reply_ended_with_a_call_or_a_turn() {
+    for (reason, is_complete) in [
+        (json!("tool_use"), true),
+        (json!("end_turn"), true),
+        (json!("max_tokens"), false),
+        (json!("model_context_window_exceeded"), false),
+        (json!("pause_turn"), false),
+        (json!("compaction"), false),
+        (json!("stop_sequence"), false),
+        (json!("refusal"), false),
+        (json!("malformed_tool_use"), false),
+        (json!("new_reason"), false),
+        (Value::Null, false),
+    ] {
+        for (input, pieces) in [
+            (json!({}), &[][..]),
+            (json!({}), &[""][..]),
+            (json!({"prefix": "t"}), &["{\"prefix\"", ": \"t\"}"][..]),
+        ] {
+            let whole = Answer::json(body(&reason, &input).to_string());
+            let stream = Answer::events(&events(&reason, pieces), 64);
+            let server = Server::answering([whole, stream]).await;
+            let model = server.model("claude-test");
+            let replies =
+                [model.generate(&hi()).await.unwrap(), streamed(&model, hi()).await.1.unwrap()];
+            for reply in replies {
+                let call = reply.tool_calls().next().unwrap();
+                assert_eq!(!call.incomplete, is_complete, "{reason}: {call:?}");
+                if is_complete {
+                    assert_eq!(serde_json::from_str::<Value>(&call.arguments).unwrap(), input);
+                }
+            }
+        }
+    }
+}
+
+/// A stop sequence ends an answer as its caller asked.
+#[tokio::test]
+async fn an_answer_that_ends_with_a_stop_sequence_is_complete() {
+    let body = json!({
+        "type": "message", "role": "assistant", "model": "m",
+        "content": [{"type": "text", "text": "One, two"}],
+        "stop_reason": "stop_sequence", "stop_sequence": ", three",
+        "usage": {"input_tokens": 1, "output_tokens": 2},
+    });
+    let server = Server::answering([Answer::json(body.to_string())]).await;
+    let reply = server.model("claude-test").generate(&hi()).await.unwrap();
+    assert_eq!((&reply.finish, reply.to_text().as_str()), (&Finish::Stop, "One, two"));
+}
+
+#[tokio::test]
+async fn a_refusal_has_the_apis_reason() {
+    let mut body = body(&json!("refusal"), &json!({}));
+    body["content"] = json!([]);
+    body["stop_details"] =
+        json!({"type": "refusal", "category": "bio", "explanation": "Not this."});
+    let server = Server::answering([Answer::json(body.to_string())]).await;
+    let reply = server.model("claude-test").generate(&hi()).await.unwrap();
+    assert_eq!(reply.reason.as_deref(), Some("refusal: bio: Not this."));
+}

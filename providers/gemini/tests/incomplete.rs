@@ -1,0 +1,117 @@
+//! Calls of replies that were cut off are marked, so that nobody makes them.
+
+use serde_json::{Value, json};
+use toolwright_module::model::Finish;
+use toolwright_module::{LanguageModel, Reply};
+
+use crate::common::{Answer, Server, hi, streamed};
+
+/// Returns the reply of these chunks, whole and streamed.
+async fn read(chunks: &[Value]) -> [Reply; 2] {
+    let whole = Value::from(chunks.to_vec()).to_string();
+    let stream: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
+    let server = Server::answering([Answer::json(whole), Answer::events(&stream, 64)]).await;
+    let model = server.model();
+    [model.generate(&hi()).await.unwrap(), streamed(&model, hi()).await.1.unwrap()]
+}
+
+fn chunk(call: &Value, reason: Option<&str>) -> Value {
+    let parts = json!([{"functionCall": call}]);
+    json!({"candidates": [{"content": {"parts": parts}, "finishReason": reason}],
+        "usageMetadata": {"promptTokenCount": 1}})
+}
+
+fn end(reason: &str) -> Value {
+    json!({"candidates": [{"content": {"parts": [{"text": ""}]}, "finishReason": reason}]})
+}
+
+#[tokio::test]
+async fn a_call_is_complete_only_beside_stop() {
+    for (reason, is_complete) in [
+        ("STOP", true),
+        ("MAX_TOKENS", false),
+        ("MALFORMED_FUNCTION_CALL", false),
+        ("UNEXPECTED_TOOL_CALL", false),
+        ("MALFORMED_RESPONSE", false),
+        ("TOO_MANY_TOOL_CALLS", false),
+        ("MISSING_THOUGHT_SIGNATURE", false),
+        ("OTHER", false),
+        ("LANGUAGE", false),
+        ("SAFETY", false),
+        ("FINISH_REASON_UNSPECIFIED", false),
+    ] {
+        let calls = [json!({"name": "purge"}), json!({"name": "purge", "args": {"prefix": "t"}})];
+        for call in calls {
+            for reply in read(&[chunk(&call, None), end(reason)])
+                .await
+                .into_iter()
+                .chain(read(&[chunk(&call, Some(reason))]).await)
+            {
+                let call = reply.tool_calls().next().unwrap();
+                assert_eq!(!call.incomplete, is_complete, "{reason}: {call:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_whose_streamed_arguments_were_to_continue_is_incomplete() {
+    let piece =
+        |more: bool| json!([{"jsonPath": "$.prefix", "stringValue": "tm", "willContinue": more}]);
+    let begun = || json!({"name": "purge", "willContinue": true});
+    let cases = [
+        // Nothing ends the call.
+        (vec![begun()], false),
+        (vec![begun(), json!({"partialArgs": piece(false), "willContinue": true})], false),
+        (vec![begun(), json!({"partialArgs": piece(true), "willContinue": true})], false),
+        (vec![json!({"name": "purge", "args": {"prefix": "t"}, "willContinue": true})], false),
+        // The call ends and its string does not.
+        (vec![begun(), json!({"partialArgs": piece(true)})], false),
+        (
+            vec![begun(), json!({"partialArgs": piece(true), "willContinue": true}), json!({})],
+            false,
+        ),
+        // Another call begins.
+        (vec![begun(), json!({"name": "look", "args": {}})], false),
+        // The two ends that are recorded.
+        (vec![begun(), json!({"partialArgs": piece(false)})], true),
+        (
+            vec![begun(), json!({"partialArgs": piece(false), "willContinue": true}), json!({})],
+            true,
+        ),
+        (vec![begun(), json!({})], true),
+    ];
+    for (calls, is_complete) in cases {
+        let mut chunks: Vec<_> = calls.iter().map(|call| chunk(call, None)).collect();
+        chunks.push(end("STOP"));
+        for reply in read(&chunks).await {
+            assert_eq!(reply.finish, Finish::Stop);
+            let call = reply.tool_calls().next().unwrap();
+            assert_eq!(!call.incomplete, is_complete, "{calls:?}: {call:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_later_stop_does_not_make_a_call_complete() {
+    let chunks = [chunk(&json!({"name": "purge"}), Some("MAX_TOKENS")), end("STOP")];
+    for reply in read(&chunks).await {
+        assert!(reply.tool_calls().all(|call| call.incomplete));
+    }
+}
+
+#[tokio::test]
+async fn a_blocked_reply_has_the_apis_reason() {
+    let blocked = json!({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": {"promptTokenCount": 1}});
+    for reply in read(&[blocked]).await {
+        assert_eq!(
+            (reply.finish, reply.reason.as_deref()),
+            (Finish::Refused, Some("PROHIBITED_CONTENT"))
+        );
+    }
+    let mut filtered = end("SAFETY");
+    filtered["candidates"][0]["finishMessage"] = json!("It was unsafe.");
+    for reply in read(&[filtered]).await {
+        assert_eq!(reply.reason.as_deref(), Some("SAFETY: It was unsafe."));
+    }
+}

@@ -1,0 +1,248 @@
+//! Calls of replies that were cut off are marked, so that nobody makes them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use toolwright_module::model::{Finish, Settings};
+use toolwright_module::{Contract, LanguageModel, Reply, Request, Signature};
+use toolwright_openai::Api;
+
+use crate::common::{Answer, Server, hi, streamed};
+
+/// Delete files. Without a prefix, all of them.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Purge {
+    prefix: Option<String>,
+}
+
+impl Signature for Purge {
+    type Output = String;
+}
+
+/// Check whether the server is there.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Ping {}
+
+impl Signature for Ping {
+    type Output = String;
+}
+
+fn request() -> Request {
+    let tools = [Contract::of::<Purge>(), Contract::of::<Ping>()];
+    hi().with_tools(tools.map(|contract| Arc::new(contract.unwrap())))
+}
+
+async fn read(api: Api, whole: &Value, stream: &[Value]) -> [Reply; 2] {
+    let mut events: String = stream.iter().map(|event| format!("data: {event}\n\n")).collect();
+    if api == Api::Chat {
+        events.push_str("data: [DONE]\n\n");
+    }
+    let server =
+        Server::answering([Answer::json(whole.to_string()), Answer::events(&events, 64)]).await;
+    let model = server.model(api);
+    [model.generate(&request()).await.unwrap(), streamed(&model, request()).await.1.unwrap()]
+}
+
+fn incomplete(reply: &Reply) -> bool {
+    let call = reply.tool_calls().next().unwrap();
+    assert!(
+        call.kind != toolwright_module::message::CallKind::Function
+            || call.name == "purge"
+            || call.name == "ping"
+    );
+    call.incomplete
+}
+
+async fn chat(reason: &Value, arguments: &Value) -> [Reply; 2] {
+    let call = json!({"index": 0, "id": "1", "type": "function", "function": {"name": "purge", "arguments": arguments}});
+    let whole = json!({"model": "m", "choices": [{"index": 0, "message": {"tool_calls": [call]}, "finish_reason": reason}]});
+    let stream = [
+        json!({"model": "m", "choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}),
+        json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}),
+    ];
+    read(Api::Chat, &whole, &stream).await
+}
+
+#[tokio::test]
+async fn a_call_of_chat_is_complete_only_beside_a_reason_that_says_so() {
+    for (reason, is_complete) in [
+        ("tool_calls", true),
+        ("stop", true),
+        ("function_call", true),
+        ("tool_use", true),
+        ("length", false),
+        ("max_tokens", false),
+        ("content_filter", false),
+        ("network_error", false),
+        ("sensitive", false),
+        ("repetition_truncation", false),
+        ("insufficient_system_resource", false),
+        ("model_context_window_exceeded", false),
+        ("stop_sequence", false),
+        ("function_call_filter: MALFORMED_FUNCTION_CALL", false),
+        ("malformed_function_call", false),
+        ("unknown", false),
+        ("new_reason", false),
+    ] {
+        for arguments in
+            [json!("{}"), json!(r#"{"prefix": "t"}"#), json!({}), json!({"prefix": "t"})]
+        {
+            for reply in chat(&json!(reason), &arguments).await {
+                assert_eq!(!incomplete(&reply), is_complete, "{reason}: {arguments}");
+            }
+        }
+    }
+}
+
+/// Snowflake has no reason, or an empty one.
+#[tokio::test]
+async fn without_a_reason_only_an_object_shows_that_a_call_is_complete() {
+    for reason in [Value::Null, json!("")] {
+        for (arguments, is_complete) in [
+            (json!(r#"{"prefix": "t"}"#), true),
+            (json!("{}"), true),
+            (json!(""), false),
+            (json!(null), false),
+        ] {
+            for reply in chat(&reason, &arguments).await {
+                assert_eq!(!incomplete(&reply), is_complete, "{reason}: {arguments}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_later_stop_does_not_make_a_call_of_chat_complete() {
+    let call = json!({"index": 0, "id": "1", "function": {"name": "purge", "arguments": "{}"}});
+    let stream = [
+        json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "network_error"}]}),
+        json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}),
+    ];
+    let [_, reply] =
+        read(Api::Chat, &json!({"choices": [{"message": {"content": "a"}}]}), &stream).await;
+    assert!(incomplete(&reply));
+}
+
+#[tokio::test]
+async fn a_filtered_reply_of_chat_has_the_word() {
+    let whole =
+        json!({"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}]});
+    let stream =
+        [json!({"choices": [{"delta": {"content": ""}, "finish_reason": "content_filter"}]})];
+    for reply in read(Api::Chat, &whole, &stream).await {
+        assert_eq!(
+            (reply.finish, reply.reason.as_deref()),
+            (Finish::Refused, Some("content_filter"))
+        );
+    }
+}
+
+fn response(status: &str, why: Option<&str>, items: &[Value]) -> Value {
+    let details = why.map(|reason| json!({"reason": reason}));
+    json!({"id": "r", "model": "m", "status": status, "incomplete_details": details, "output": items,
+        "usage": {"input_tokens": 1, "output_tokens": 2}})
+}
+
+async fn responses(kind: &str, response: &Value) -> [Reply; 2] {
+    let event = json!({"type": kind, "response": response});
+    read(Api::Responses, response, &[event]).await
+}
+
+fn item(tool: &str, arguments: &str, status: Option<&str>) -> Value {
+    json!({"type": "function_call", "id": "fc", "call_id": "1", "name": tool, "arguments": arguments, "status": status})
+}
+
+#[tokio::test]
+async fn a_call_of_responses_is_complete_only_if_reply_and_item_are() {
+    for arguments in ["{}", r#"{"prefix": "t"}"#] {
+        for (kind, status, why, of_item, is_complete) in [
+            ("response.completed", "completed", None, Some("completed"), true),
+            ("response.completed", "completed", None, None, true),
+            ("response.completed", "completed", None, Some("incomplete"), false),
+            ("response.completed", "completed", None, Some("in_progress"), false),
+            (
+                "response.incomplete",
+                "incomplete",
+                Some("max_output_tokens"),
+                Some("completed"),
+                false,
+            ),
+            (
+                "response.incomplete",
+                "incomplete",
+                Some("max_output_tokens"),
+                Some("incomplete"),
+                false,
+            ),
+            (
+                "response.incomplete",
+                "incomplete",
+                Some("content_filter"),
+                Some("incomplete"),
+                false,
+            ),
+            ("response.incomplete", "incomplete", Some("new_reason"), None, false),
+            ("response.incomplete", "incomplete", None, None, false),
+            ("response.completed", "new_status", None, Some("completed"), false),
+        ] {
+            let response = response(status, why, &[item("purge", arguments, of_item)]);
+            for reply in responses(kind, &response).await {
+                assert_eq!(!incomplete(&reply), is_complete, "{status}, {of_item:?}, {why:?}");
+            }
+        }
+    }
+    let custom = json!({"type": "custom_tool_call", "call_id": "1", "name": "bio", "input": "bo", "status": "incomplete"});
+    for reply in responses("response.completed", &response("completed", None, &[custom])).await {
+        assert!(incomplete(&reply));
+    }
+    let message = json!({"type": "message", "status": "incomplete", "content": [{"type": "output_text", "text": "Hal"}]});
+    for reply in responses("response.completed", &response("completed", None, &[message])).await {
+        assert_eq!(reply.finish, Finish::Length);
+    }
+}
+
+#[tokio::test]
+async fn empty_arguments_of_responses_are_complete_only_for_a_tool_without_fields() {
+    for (tool, is_complete) in [("purge", false), ("ping", true)] {
+        let response = response("completed", None, &[item(tool, "", Some("completed"))]);
+        for reply in responses("response.completed", &response).await {
+            assert_eq!(!incomplete(&reply), is_complete, "{tool}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_completed_reply_is_not_cut_off_because_of_its_count_of_tokens() {
+    let message = |text: &str| json!({"type": "message", "status": "completed", "content": [{"type": "output_text", "text": text}]});
+    let mut cases = Vec::new();
+    // The server says that nothing is incomplete.
+    let mut whole = response("completed", None, &[message("Paris.")]);
+    whole["usage"]["output_tokens"] = json!(4);
+    cases.push(whole.clone());
+    // It counts beyond the maximum, so it counts something else.
+    whole.as_object_mut().unwrap().remove("incomplete_details");
+    whole["usage"]["output_tokens"] = json!(9);
+    cases.push(whole.clone());
+    // A JSON object has its end.
+    whole["usage"]["output_tokens"] = json!(4);
+    whole["output"] = json!([message(r#"{"city": "Paris"}"#)]);
+    cases.push(whole);
+    for whole in cases {
+        let server = Server::answering([Answer::json(whole.to_string())]).await;
+        let request = hi().with_settings(Settings::default().with_max_output_tokens(4));
+        let reply = server.model(Api::Responses).generate(&request).await.unwrap();
+        assert_eq!(reply.finish, Finish::Stop, "{whole}");
+    }
+}
+
+#[tokio::test]
+async fn a_filtered_reply_of_responses_has_the_reason() {
+    let response = response("incomplete", Some("content_filter"), &[]);
+    for reply in responses("response.incomplete", &response).await {
+        assert_eq!(
+            (reply.finish, reply.reason.as_deref()),
+            (Finish::Refused, Some("content_filter"))
+        );
+    }
+}
