@@ -16,10 +16,10 @@ use toolwright_module::{Error, Result};
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let client = Client::new();
-    let plain = Definition::of::<EntitiesResponse>()?;
+    let plain = Definition::output::<EntitiesResponse>()?;
     let entities: EntitiesResponse = extract(&client, &plain).await?;
     println!("{entities:?}");
-    let strict = Definition::of::<StrictEntitiesResponse>()?.with_strict(true);
+    let strict = Definition::output::<StrictEntitiesResponse>()?.with_strict(true);
     let entities: StrictEntitiesResponse = extract(&client, &strict).await?;
     println!("{entities:?}");
     Ok(())

@@ -13,10 +13,10 @@ use toolwright_group::blocking::{Definition, Error, Result};
 
 fn main() -> Result<()> {
     let client = Client::new()?;
-    let plain = Definition::of::<EntitiesResponse>()?;
+    let plain = Definition::output::<EntitiesResponse>()?;
     let entities: EntitiesResponse = extract(&client, &plain)?;
     println!("{entities:?}");
-    let strict = Definition::of::<StrictEntitiesResponse>()?.with_strict(true);
+    let strict = Definition::output::<StrictEntitiesResponse>()?.with_strict(true);
     let entities: StrictEntitiesResponse = extract(&client, &strict)?;
     println!("{entities:?}");
     Ok(())

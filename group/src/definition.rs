@@ -17,8 +17,9 @@ use crate::pretty;
 
 /// The description of a tool, or of structured output, for a request to a model.
 ///
-/// A [`ToolGroup`](crate::ToolGroup) has a definition for each of its tools. [`Definition::of`]
-/// makes one from a type, for structured output. Provider crates convert definitions to their wire
+/// A [`ToolGroup`](crate::ToolGroup) has a definition for each of its tools, and
+/// [`Handle::definition`](crate::Handle::definition) returns that of one. [`Definition::output`]
+/// makes one from a type without a handler, for structured output. Provider crates convert definitions to their wire
 /// format.
 ///
 /// ```
@@ -33,7 +34,7 @@ use crate::pretty;
 ///     places: Vec<String>,
 /// }
 ///
-/// let format = Definition::of::<Entities>()?.with_strict(true);
+/// let format = Definition::output::<Entities>()?.with_strict(true);
 /// assert_eq!(format.name(), "entities");
 ///
 /// let reply = r#"{"people": ["Kate"], "places": []}"#;
@@ -93,10 +94,14 @@ pub struct Parameters<'a> {
 impl Definition {
     /// Returns the definition of structured output: a type that the model fills in.
     ///
+    /// It has the name and the description of the type itself. A tool may override them in
+    /// [`Handle`](crate::Handle), and has them in
+    /// [`Handle::definition`](crate::Handle::definition).
+    ///
     /// # Errors
     ///
     /// The errors of [`Contract::of`].
-    pub fn of<T: DeserializeOwned + JsonSchema>()
+    pub fn output<T: DeserializeOwned + JsonSchema>()
     -> Result<Self, toolwright_signature::ContractError> {
         Ok(Self::function::<T>(Contract::of_input::<T>("", "")?, Effect::Read))
     }
@@ -311,7 +316,7 @@ impl Definition {
     /// #[derive(Deserialize, JsonSchema)]
     /// struct Ping {}
     ///
-    /// let pretty = Definition::of::<Ping>()?.pretty();
+    /// let pretty = Definition::output::<Ping>()?.pretty();
     /// assert!(pretty.starts_with("Ping({\n    \"type\": \"function\",\n    \"name\": \"ping\","));
     /// # Ok::<(), toolwright_signature::ContractError>(())
     /// ```

@@ -10,7 +10,7 @@
 //! | run a model's calls | [`ToolGroup::dispatch`], [`ToolGroup::run`] |
 //! | write a tool | `impl` [`Handle`] for its arguments |
 //! | accept text or a grammar instead of JSON | `impl` [`Custom`] |
-//! | ask for structured output | [`Definition::of`] |
+//! | ask for structured output | [`Definition::output`] |
 //! | call OpenAI with `async-openai` | the feature and module `async_openai` |
 //! | do all of this without `async` | the feature and module `blocking` |
 

@@ -64,6 +64,47 @@ macro_rules! function_metadata {
         fn policy() -> toolwright_module::Policy {
             toolwright_module::Policy::default()
         }
+
+        /// Returns the definition of the tool, with everything that the type overrides. It needs no
+        /// group.
+        ///
+        /// # Errors
+        ///
+        /// The name or the schema is invalid.
+        fn definition() -> Result<$crate::Definition, toolwright_signature::ContractError> {
+            $crate::Definition::said_of::<Self>($crate::definition::Said {
+                name: Self::name(),
+                generate_name: Self::generate_name,
+                description: Self::description(),
+                effect: Self::effect(),
+                policy: Self::policy(),
+                kind: $crate::definition::SaidKind::Function {
+                    schema: Self::schema(),
+                    strict: Self::strict(),
+                },
+            })
+        }
+
+        /// Reads a model's arguments as the [definition](Self::definition) says, with the stricter
+        /// of its policy and the context's.
+        ///
+        /// To handle a call without a group, call `handle` on the result. The definition is made
+        /// each time, so a [`ToolGroup`](crate::ToolGroup) is faster for many calls.
+        ///
+        /// # Errors
+        ///
+        /// The errors of [`definition`](Self::definition) and of
+        /// [`Definition::read`](crate::Definition::read).
+        fn read(
+            arguments: &str,
+            cx: &toolwright_module::Context,
+        ) -> toolwright_module::Result<Self> {
+            let definition = Self::definition().map_err(|error| {
+                toolwright_module::Error::other(error).at(toolwright_module::error::Stage::Setup)
+            })?;
+            let policy = definition.policy().min(cx.policy());
+            definition.with_policy(policy).read(arguments)
+        }
     };
 }
 
@@ -82,6 +123,23 @@ macro_rules! custom_metadata {
         #[must_use]
         fn format() -> Option<$crate::Format> {
             None
+        }
+
+        /// Returns the definition of the tool, with everything that the type overrides. It needs no
+        /// group.
+        ///
+        /// # Errors
+        ///
+        /// The name is invalid.
+        fn definition() -> Result<$crate::Definition, toolwright_signature::ContractError> {
+            $crate::Definition::said_of::<Self>($crate::definition::Said {
+                name: Self::name(),
+                generate_name: Self::generate_name,
+                description: Self::description(),
+                effect: Self::effect(),
+                policy: toolwright_module::Policy::default(),
+                kind: $crate::definition::SaidKind::Custom { format: Self::format() },
+            })
         }
     };
 }

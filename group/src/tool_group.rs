@@ -16,7 +16,7 @@ use toolwright_module::{
 use toolwright_signature::{NameFault, Policy};
 
 use crate::custom::Custom;
-use crate::definition::{Definition, Said, SaidKind};
+use crate::definition::Definition;
 use crate::handle::Handle;
 use crate::outcome::{FailReason, Outcome};
 use crate::pretty;
@@ -202,15 +202,7 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     /// The name or schema is invalid (see [`Handle`]), or another tool of the group has the same
     /// name.
     pub fn handler<T: Handle<In, Out>>(self) -> Result<Self, toolwright_signature::ContractError> {
-        let said = Said {
-            name: T::name(),
-            generate_name: T::generate_name,
-            description: T::description(),
-            effect: T::effect(),
-            policy: T::policy(),
-            kind: SaidKind::Function { schema: T::schema(), strict: T::strict() },
-        };
-        self.with(Definition::said_of::<T>(said)?, Work::function::<T>())
+        self.with(T::definition()?, Work::function::<T>())
     }
 
     /// Adds a type that handles text instead of JSON.
@@ -219,15 +211,7 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     ///
     /// The errors of [`handler`](Self::handler).
     pub fn custom<T: Custom<In, Out>>(self) -> Result<Self, toolwright_signature::ContractError> {
-        let said = Said {
-            name: T::name(),
-            generate_name: T::generate_name,
-            description: T::description(),
-            effect: T::effect(),
-            policy: Policy::default(),
-            kind: SaidKind::Custom { format: T::format() },
-        };
-        self.with(Definition::said_of::<T>(said)?, Work::custom::<T>())
+        self.with(T::definition()?, Work::custom::<T>())
     }
 
     /// Adds a module: code, a language model, or both. It gets no `In` and returns no `Out`.

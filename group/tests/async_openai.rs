@@ -137,7 +137,7 @@ struct EntitiesResponse {
 
 #[test]
 fn structured_output_for_both_apis() {
-    let loose = Definition::of::<EntitiesResponse>().unwrap();
+    let loose = Definition::output::<EntitiesResponse>().unwrap();
     let strict = loose.clone().with_strict(true);
     let formats: Vec<_> = [&loose, &strict]
         .iter()
@@ -513,7 +513,7 @@ fn a_strict_definition_without_a_strict_schema_is_sent_loose() {
 fn a_group_with_too_many_tools_is_rejected_in_every_form() {
     let tool = |i: usize| {
         let contract =
-            Definition::of::<SayHelloStrictly>().unwrap().contract().named(&format!("t{i}"));
+            Definition::output::<SayHelloStrictly>().unwrap().contract().named(&format!("t{i}"));
         Tool::dynamic(contract.unwrap(), Effect::Read, |_, _| async {
             Ok(ToolOutput::text_only("done"))
         })

@@ -263,7 +263,7 @@ async fn a_dynamic_tool_gets_repaired_arguments() {
 
 #[test]
 fn a_definition_reads_by_its_policy() {
-    let definition = Definition::of::<Wait>().unwrap();
+    let definition = Definition::output::<Wait>().unwrap();
     assert_eq!(definition.read::<Wait>("{'seconds': 3}").unwrap().seconds, Some(3));
     let strict = definition.with_policy(Policy::Strict);
     assert!(strict.read::<Wait>("{'seconds': 3}").is_err());

@@ -73,6 +73,12 @@ pub trait Module: Send + Sync + 'static {
 
     /// Runs the module. Pass `cx` on to every module and model that it calls.
     ///
+    /// The compiler checks the types. Rules of the schema that a type does not enforce, such as
+    /// `range(max = 5)`, are checked only at the edge: [`Tool`](crate::Tool) checks every output, and
+    /// modules of a language model read the model's answer by them. A direct call of code returns what
+    /// the code returns; [`Contract::check_output`](toolwright_signature::Contract::check_output)
+    /// checks it.
+    ///
     /// # Errors
     ///
     /// Any error. Its [`Audience`](crate::error::Audience) decides whether the model or only the

@@ -10,7 +10,8 @@ use futures_core::Stream;
 use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use serde::de::DeserializeOwned;
-use toolwright_signature::{Field, Partial, Repair, Signature};
+use serde_json::{Value, json};
+use toolwright_signature::{Field, Partial, Reading, Repair, Signature};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -85,8 +86,79 @@ type Check<'a, O> = Box<dyn Fn(O) -> BoxFuture<'a, (O, Result<()>)> + Send + 'a>
 struct Checking<'a, O> {
     checks: BoxFuture<'a, (O, Result<()>)>,
     reply: Reply,
+    answer: Answer,
+}
+
+/// What an output was read from.
+struct Answer {
     text: String,
     repairs: Vec<Repair>,
+    /// The repaired JSON. `None` without repairs.
+    json: Option<String>,
+}
+
+impl Answer {
+    fn of<O>(reading: Reading<O>, text: String) -> (O, Self) {
+        let is_repaired = reading.repairs.iter().any(|repair| !repair.is_null_for_default());
+        let json = reading.json().filter(|_| is_repaired).map(str::to_owned);
+        (reading.value, Self { text, repairs: reading.repairs, json })
+    }
+
+    /// Returns the text whose fields are those of the output: the model's text, or the repaired JSON
+    /// if a repair changed a field.
+    fn shown(&self) -> String {
+        let mut partial = Partial::new();
+        partial.push(&self.text);
+        let value = self.json.as_deref().and_then(|json| serde_json::from_str::<Value>(json).ok());
+        let Some(value) = value else { return self.text.clone() };
+        // A model writes an output that is not an object in the field `result`.
+        let is_wrapped = value.get(RESULT).is_none()
+            && matches!(partial.field::<Value>(RESULT), Field::Done(_) | Field::Partial(_));
+        let value = match is_wrapped || !value.is_object() {
+            true => json!({RESULT: value}),
+            false => value,
+        };
+        match agrees(&partial, "$", &value) {
+            true => self.text.clone(),
+            false => value.to_string(),
+        }
+    }
+}
+
+/// The field of an output that is not an object.
+const RESULT: &str = "result";
+
+/// Returns whether no complete field of a text differs from a value.
+fn agrees(partial: &Partial, path: &str, value: &Value) -> bool {
+    match (partial.field::<Value>(path), value) {
+        (Field::Done(found), value) => is_in(value, &found),
+        (_, Value::Object(fields)) => fields.iter().all(|(name, value)| {
+            agrees(partial, &format!("{path}[{}]", Value::from(name.as_str())), value)
+        }),
+        (_, Value::Array(items)) => {
+            let mut items = items.iter().enumerate();
+            items.all(|(index, item)| agrees(partial, &format!("{path}[{index}]"), item))
+        }
+        _ => true,
+    }
+}
+
+/// Returns whether a value that was found has another one in it. It may have fields that nobody
+/// asked for.
+fn is_in(value: &Value, found: &Value) -> bool {
+    match (value, found) {
+        (Value::Object(fields), Value::Object(found)) => fields.iter().all(|(name, value)| {
+            found.get(name).map_or(value.is_null(), |found| is_in(value, found))
+        }),
+        (Value::Array(items), Value::Array(found)) => {
+            items.len() == found.len()
+                && items.iter().zip(found).all(|(item, found)| is_in(item, found))
+        }
+        (Value::Number(number), Value::Number(found)) => {
+            number == found || number.as_f64() == found.as_f64()
+        }
+        (value, found) => value == found,
+    }
 }
 
 /// One event of a [`PredictStream`].
@@ -97,8 +169,9 @@ pub enum PredictEvent<O> {
     Text(String),
     /// The text and fields so far are void. The answer starts again.
     ///
-    /// Either the answer did not fit and the model is asked again, or the answer is in another part
-    /// of the reply than expected.
+    /// The answer did not fit and the model is asked again, or the answer is in another part of the
+    /// reply than expected, or a repair changed a field that was complete. Then the repaired JSON
+    /// follows.
     Discard,
     /// The whole output. No event follows.
     Done(O),
@@ -150,8 +223,10 @@ impl<O> PredictStream<'_, O> {
 
     /// Returns a field of the answer, as far as it has arrived and as the model wrote it.
     ///
-    /// No repairs are made: `"45"` for a number is a fault here, although [`PredictEvent::Done`]
-    /// will have 45. Use fields for display, and the final output for decisions.
+    /// Repairs are made only at the end: until then, `"45"` for a number is a fault here, although
+    /// [`PredictEvent::Done`] will have 45. If a repair changes a complete field, the stream has a
+    /// [`PredictEvent::Discard`] and the repaired text before `Done`. Use fields for display, and the
+    /// final output for decisions.
     ///
     /// An output that is not an object is under `result`. A
     /// [`ChainOfThought`](crate::ChainOfThought) has its fields under `reasoning` and `output`. See
@@ -208,10 +283,15 @@ impl<O: DeserializeOwned> PredictStream<'_, O> {
         let Some(call) = &mut self.call else { return };
         match (call.judge(reply, self.cx), &self.check) {
             (Ok(None), _) => self.ready.push_back(Ok(PredictEvent::Discard)),
-            (Ok(Some((reading, text))), None) => self.done(reading.value, text, reading.repairs),
-            (Ok(Some((reading, text))), Some(check)) => {
-                let (checks, repairs) = (check(reading.value), reading.repairs);
-                self.checking = Some(Checking { checks, reply: reply.clone(), text, repairs });
+            (Ok(Some((reading, text))), check) => {
+                let (output, answer) = Answer::of(reading, text);
+                match check {
+                    None => self.done(output, answer),
+                    Some(check) => {
+                        let checks = check(output);
+                        self.checking = Some(Checking { checks, reply: reply.clone(), answer });
+                    }
+                }
             }
             (Err(error), _) => {
                 self.ready.push_back(Err(error));
@@ -222,10 +302,10 @@ impl<O: DeserializeOwned> PredictStream<'_, O> {
 
     /// Handles the result of the validators.
     fn checked(&mut self, output: O, result: Result<()>) {
-        let Some(Checking { reply, text, repairs, .. }) = self.checking.take() else { return };
-        let Err(error) = result else { return self.done(output, text, repairs) };
+        let Some(Checking { reply, answer, .. }) = self.checking.take() else { return };
+        let Err(error) = result else { return self.done(output, answer) };
         let Some(call) = &mut self.call else { return };
-        match call.rejected(&reply, text, error) {
+        match call.rejected(&reply, answer.text, error) {
             Ok(()) => self.ready.push_back(Ok(PredictEvent::Discard)),
             Err(error) => {
                 self.ready.push_back(Err(error));
@@ -234,16 +314,17 @@ impl<O: DeserializeOwned> PredictStream<'_, O> {
         }
     }
 
-    fn done(&mut self, output: O, text: String, repairs: Vec<Repair>) {
+    fn done(&mut self, output: O, answer: Answer) {
         // The answer may be in a part whose deltas were not shown, such as text where a call was
-        // requested.
-        if self.partial.as_str() != text {
+        // requested. Or a field has another value than it had in the text.
+        let shown = answer.shown();
+        if self.partial.as_str() != shown {
             if !self.partial.as_str().is_empty() {
                 self.ready.push_back(Ok(PredictEvent::Discard));
             }
-            self.ready.push_back(Ok(PredictEvent::Text(text)));
+            self.ready.push_back(Ok(PredictEvent::Text(shown)));
         }
-        self.repairs = repairs;
+        self.repairs = answer.repairs;
         self.ready.push_back(Ok(PredictEvent::Done(output)));
         self.call = None;
     }

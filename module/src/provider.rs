@@ -16,6 +16,8 @@
 //! | send arguments that are not an object | [`object_of`] |
 //! | send images of a result as a user message | [`parts_of`] |
 //! | build a reply from streamed pieces, and report them | `ReplyParts`, `Deltas` |
+//! | separate a model's thoughts from its content, and send them back | `ReplyParts::content`, `in_content` |
+//! | make the usage of a server's counts | `Counts` |
 //! | stream from a server that does not stream | `deltas_of` |
 //! | add ids and arguments that a server leaves out | `complete_calls` |
 //! | deserialize what a server should not have sent | `lenient` |
@@ -50,6 +52,10 @@ assert_eq!((calls[0].id.as_str(), calls[0].arguments.as_str()), ("call_3_1", "{}
 #[cfg(feature = "provider")]
 mod connection;
 #[cfg(feature = "provider")]
+mod content;
+#[cfg(feature = "provider")]
+mod counts;
+#[cfg(feature = "provider")]
 mod error;
 #[cfg(feature = "provider")]
 mod json_body;
@@ -74,6 +80,10 @@ use crate::stable_hash::stable_hash;
 
 #[cfg(feature = "provider")]
 pub use self::connection::{Connection, from_env, read_whole};
+#[cfg(feature = "provider")]
+pub use self::content::in_content;
+#[cfg(feature = "provider")]
+pub use self::counts::Counts;
 #[cfg(feature = "provider")]
 pub use self::error::ProviderError;
 #[cfg(feature = "provider")]

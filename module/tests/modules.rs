@@ -279,3 +279,16 @@ async fn a_foreign_output_is_checked_against_the_output_schema() {
     assert_eq!(read(r#"{"stars": 5}"#).unwrap(), serde_json::json!({"stars": 5}));
     assert!(read(r#"{"stars": 9}"#).is_err());
 }
+
+/// Only the edge knows the rules that a type does not enforce.
+#[tokio::test]
+async fn the_output_of_code_is_checked_by_its_tool_and_not_by_a_direct_call() {
+    let rate = from_fn(|_: Rate| async { Ok(Rating { stars: 9 }) });
+    let cx = Context::default();
+    let given = rate.call(Rate { text: String::new() }, &cx).await.unwrap();
+    assert_eq!(given, Rating { stars: 9 });
+    let error = Tool::new(rate).unwrap().call(r#"{"text": ""}"#, &cx).await.unwrap_err();
+    assert!(format!("{error:#}").contains("$.stars"), "{error:#}");
+    let json = serde_json::to_string(&given).unwrap();
+    assert!(Contract::of::<Rate>().unwrap().check_output(&json).is_err());
+}

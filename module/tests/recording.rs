@@ -83,6 +83,14 @@ async fn heard(model: &impl LanguageModel, request: Request) -> Result<(String, 
     panic!("a stream without its reply")
 }
 
+#[test]
+fn a_recording_with_a_byte_order_mark_is_read() {
+    let text = r#"{"version": 1, "model": "m", "exchanges": []}"#;
+    let path = file("byte_order_mark.json");
+    std::fs::write(&path, format!("\u{feff}{text}")).unwrap();
+    assert_eq!(Recording::load(&path).unwrap(), Recording::parse(text, "-").unwrap());
+}
+
 #[tokio::test]
 async fn a_saved_recording_replays_the_same_answers() {
     let recording = recorded().await;

@@ -1,5 +1,8 @@
 //! Typed runs: `ReAct` and the tool `finish`.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use futures_util::StreamExt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,9 +10,9 @@ use toolwright_module::error::{Audience, Stage};
 use toolwright_module::event::EventKind;
 use toolwright_module::model::{Capabilities, Finish, SettingSet, Usage};
 use toolwright_module::predict::Example;
-use toolwright_module::testing::{SchemaDriven, Scripted};
+use toolwright_module::testing::{Recorder, Recording, Replay, SchemaDriven, Scripted};
 use toolwright_module::{
-    Context, Dialect, Effect, Message, Module, Reply, Signature, Tool, ToolCall,
+    Context, Dialect, Effect, LanguageModel, Message, Module, Reply, Signature, Tool, ToolCall,
 };
 use toolwright_orchestrator::{
     Ending, Limits, Progress, ReAct, RunError, Task, ToolOrchestrator, Unfinished,
@@ -75,6 +78,42 @@ async fn every_field_of_the_output_comes_from_finish() {
 
     let tools = &asked.requests()[0].tools;
     insta::assert_json_snapshot!(tools.last().unwrap().tool(Dialect::OpenAiStrict).unwrap());
+}
+
+/// Judge a house.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+struct Judge {
+    address: String,
+}
+
+/// The verdict on a house. Its description is a part of the tool `finish`.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+struct Verdict {
+    /// Whether somebody could live there.
+    fit: bool,
+}
+
+impl Signature for Judge {
+    type Output = Verdict;
+}
+
+#[tokio::test]
+async fn a_recorded_run_replays_from_a_file() {
+    let (model, _) = replies([calls([("1", "look", "hall")]), finish("2", r#"{"fit": true}"#)]);
+    let recorder = Arc::new(Recorder::new(model));
+    let agent = ReAct::<Judge>::new(Arc::clone(&recorder), [look(), tidy()]).unwrap();
+    let input = Judge { address: "Elm Street 1".to_owned() };
+    agent.run(input.clone(), &soon()).await.unwrap();
+    let recording = recorder.recording();
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("react_of_a_file.json");
+    recording.save(&path).unwrap();
+    let loaded = Recording::load(&path).unwrap();
+    assert_eq!(loaded, recording);
+
+    let replay = Replay::new(loaded).with_capabilities(recorder.capabilities());
+    let agent = ReAct::<Judge>::new(replay, [look(), tidy()]).unwrap();
+    let again = agent.run(input, &soon()).await.unwrap();
+    assert_eq!(again.answer, Verdict { fit: true });
 }
 
 /// The orchestrator's driver makes the same requests for a run of `ReAct`, and `ReAct` has no code

@@ -20,7 +20,7 @@ use std::sync::OnceLock;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub use self::changes::{ChangedRule, ContractChange, ContractChangeKind, Dependent};
 use self::media::Media;
@@ -274,10 +274,21 @@ impl Contract {
 
     fn checked(
         name: String,
+        description: String,
+        input: Value,
+        typed: Option<Typed>,
+        output: Option<(Value, Value)>,
+    ) -> Result<Self> {
+        Self::prepared(name, description, input, typed, output, Notes::Moved)
+    }
+
+    fn prepared(
+        name: String,
         mut description: String,
         mut input: Value,
         typed: Option<Typed>,
         mut output: Option<(Value, Value)>,
+        notes: Notes,
     ) -> Result<Self> {
         let outputs = output.iter_mut().flat_map(|(to_read, to_write)| [to_read, to_write]);
         let outputs = outputs.map(|schema| (Side::Output, schema));
@@ -290,7 +301,7 @@ impl Contract {
         if let (true, Some(Value::String(named))) = (typed.is_none(), input.get("$schema")) {
             marker = Some(named.clone());
         }
-        if let Some(root) = input.as_object_mut() {
+        if let (Notes::Moved, Some(root)) = (notes, input.as_object_mut()) {
             for noise in ["$schema", "title"] {
                 root.shift_remove(noise);
             }
@@ -348,6 +359,9 @@ impl Contract {
 
     /// Returns the contract with the text field `field` restricted to `names`.
     ///
+    /// The field may be the path of a field inside others: `shape.class`. A list on the way, as in
+    /// `shapes.class`, restricts the field of each item, and a list of texts each text.
+    ///
     /// Use it for names that are known only at run time, such as registered classes, tables or
     /// agents. The model sees the names in the schema, and reading rejects any other name. A
     /// look-up by the field's value then always succeeds.
@@ -401,9 +415,12 @@ impl Contract {
             return Err(refused("no name is allowed, so no call could fit; give at least one"));
         }
         let mut input = Value::clone(&self.input.source);
-        let of_field = input.get_mut("properties").and_then(|fields| fields.get_mut(field));
-        let Some(of_field) = of_field.and_then(Value::as_object_mut) else {
-            return Err(refused("there is no such field; name one of the input's own fields"));
+        let of_field = match field_at(&mut input, field) {
+            Some(Ok(of_field)) => of_field,
+            Some(Err(reason)) => return Err(refused(reason)),
+            None => {
+                return Err(refused("there is no such field; name one of the input's own fields"));
+            }
         };
         let null = Value::from("null");
         match of_field.get("type") {
@@ -656,6 +673,15 @@ impl Contract {
     }
 }
 
+/// What happens to the title and the description at the root of an input schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Notes {
+    /// They move to the contract.
+    Moved,
+    /// They stay, because they are those of a stored schema.
+    Kept,
+}
+
 /// Facts about the Rust type of a contract that its schemas do not contain.
 #[derive(Clone, Copy)]
 struct Typed {
@@ -719,6 +745,47 @@ fn refused(contract: &str, side: Side, refusal: Refusal) -> ContractError {
         fault: refusal.fault,
         path: shortened_path(refusal.path),
         reason: refusal.advice,
+    }
+}
+
+/// Returns the schema of the field at a path of names, such as `shape.class`. Lists and options on the
+/// way stand for the values in them. An error is the reason why the path cannot be followed.
+fn field_at<'s>(
+    schema: &'s mut Value,
+    path: &str,
+) -> Option<std::result::Result<&'s mut Map<String, Value>, &'static str>> {
+    let is_whole = schema.get("properties").is_some_and(|fields| fields.get(path).is_some());
+    let mut names = if is_whole { vec![path] } else { path.split('.').collect() };
+    names.reverse();
+    let mut found = schema;
+    while let Some(name) = names.pop() {
+        found = inner(found.get_mut("properties")?.get_mut(name)?)?;
+        if found.get("$ref").is_some() {
+            return Some(Err(
+                "it leads through a type that contains itself, whose other uses it would restrict too",
+            ));
+        }
+    }
+    found.as_object_mut().map(Ok)
+}
+
+/// Returns the schema of the items of a list, and of the value in an option.
+fn inner(schema: &mut Value) -> Option<&mut Value> {
+    let is_list = match schema.get("type") {
+        Some(Value::String(kind)) => kind == "array",
+        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "array"),
+        _ => false,
+    };
+    let is_null = |member: &Value| member.get("type").is_some_and(|kind| kind == "null");
+    let members = schema.get("anyOf").and_then(Value::as_array);
+    let option = members.and_then(|members| match &members[..] {
+        [_, second] if is_null(second) => Some("/anyOf/0"),
+        [first, _] if is_null(first) => Some("/anyOf/1"),
+        _ => None,
+    });
+    match option.or((is_list && schema.get("items").is_some()).then_some("/items")) {
+        Some(below) => inner(schema.pointer_mut(below)?),
+        None => Some(schema),
     }
 }
 

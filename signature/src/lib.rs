@@ -19,6 +19,7 @@
 //! | read a model's text | [`Contract::read`], [`Contract::read_with`], [`Policy`], [`Fault`] |
 //! | check whether another contract can replace this one | [`Contract::differences`], [`Difference`] |
 //! | read a text while it is streamed | [`Partial`] |
+//! | separate a model's thoughts from its answer | [`Thoughts`] |
 //!
 //! ```
 //! use schemars::JsonSchema;
@@ -106,6 +107,7 @@ pub use lowering::dialect::{Dialect, Loss, Lowered};
 pub use lowering::request::LoweredRequest;
 pub use partial::{Field, Partial};
 pub use reading::policy::{Policy, Reading, Repair};
+pub use reading::thoughts::Thoughts;
 pub use schema::media::{MediaField, MediaKind};
 pub use signature::Signature;
 pub use type_tag::type_tag;

@@ -80,8 +80,9 @@ use tree::{Tree, ValueKind};
 ///
 /// # Accepted texts
 ///
-/// The JSON starts at the first `{` or `[`. Text before and after it is skipped, such as a sentence
-/// or a code fence. After the first word, words in brackets are skipped too: `[note]`, `{name}`,
+/// The JSON starts at the first `{` or `[`. Text before and after it is skipped, such as a sentence,
+/// a comment, a code fence, or the drafts between `<think>` and `</think>` at the beginning
+/// ([`Thoughts`](crate::Thoughts)). After the first word, words in brackets are skipped too: `[note]`, `{name}`,
 /// and `[1]` in a line with other words. Any other bracket starts the JSON.
 ///
 /// Nothing is repaired or coerced, and the shape is that of the dialect. A wrapped output is under

@@ -25,6 +25,7 @@
 //! | `read_plan`, `probe`, `strict_serde` | facts about the type, and the fast path |
 //! | `fit_check`, `number`, `date`, `pattern`, `cost` | the check without repairs |
 //! | `lenient`, `document`, `repair_walk` and its parts | the slow path |
+//! | `thoughts` | the thoughts before an answer, also for [`Partial`](crate::Partial) |
 //! | `fault_words`, `policy` | what is reported, and what may be repaired |
 //!
 //! Begin with [`Readable::read_plain`] for the fast path and [`Target::read_closely`] for the others.
@@ -35,7 +36,7 @@ pub(crate) mod date;
 mod document;
 pub(crate) mod fault_words;
 pub(crate) mod fit_check;
-mod lenient;
+pub(crate) mod lenient;
 pub(crate) mod number;
 mod object;
 pub(crate) mod pattern;
@@ -46,6 +47,7 @@ mod repair_walk;
 mod restore;
 mod strict_serde;
 pub(crate) mod tape;
+pub(crate) mod thoughts;
 pub(crate) mod tokenizer;
 mod union;
 

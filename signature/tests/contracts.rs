@@ -13,6 +13,14 @@ impl Visitor for StoredAndBack {
     fn visit<T: Specimen>(&mut self, case: &str) {
         let mut contracts = vec![Contract::of::<Echo<T>>().unwrap()];
         contracts.extend(Contract::of::<Bare<T>>());
+        // All that is made of a contract is stored too, for example as the tools of a run.
+        for contract in contracts.clone() {
+            contracts.extend(contract.finish());
+            contracts.push(contract.named("other").unwrap().described("In other words."));
+            let reasoned = contract.asking_first("reasoning", json!({"type": "string"}));
+            contracts.extend(reasoned.iter().filter_map(|contract| contract.finish().ok()));
+            contracts.extend(reasoned);
+        }
         for contract in contracts {
             let text = serde_json::to_string(&contract).unwrap();
             let back: Contract = serde_json::from_str(&text).unwrap();
@@ -40,6 +48,45 @@ fn output(contract: &Contract, dialect: Dialect) -> Result<String, String> {
 #[test]
 fn a_stored_contract_is_the_same_contract() {
     zoo::tour(&mut StoredAndBack);
+}
+
+/// Find a task.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+struct FindTask {
+    /// Its name.
+    name: String,
+}
+
+/// A task, as it was found.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+struct FoundTask {
+    /// Its name.
+    name: String,
+}
+
+impl Signature for FindTask {
+    type Output = FoundTask;
+}
+
+#[test]
+fn a_stored_contract_keeps_the_description_of_its_schema() {
+    let contract = Contract::of::<FindTask>().unwrap();
+    let schema = json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "Task", "description": "A task.", "type": "object",
+        "properties": {"name": {"type": "string", "description": "Its name."}},
+    });
+    let foreign = Contract::dynamic("find", "Find.", schema.clone(), Some(schema)).unwrap();
+    let allowing = contract.allowing("name", ["a", "b"]).unwrap();
+    let finish = contract.finish().unwrap();
+    assert_eq!(finish.input()["description"], "A task, as it was found.");
+    for contract in [&finish, &foreign, &foreign.finish().unwrap(), &allowing, &contract] {
+        let text = serde_json::to_string(contract).unwrap();
+        let back: Contract = serde_json::from_str(&text).unwrap();
+        assert_eq!(&back, contract);
+        assert_eq!(serde_json::to_string(&back).unwrap(), text);
+        assert_eq!(back.fingerprint(), contract.fingerprint());
+    }
 }
 
 #[test]

@@ -129,6 +129,14 @@ fn a_text_with_one_meaning_is_repaired() {
         ("See https://a.b and issue #5: {\"a\": 1}", r#"{"a":1}"#),
         ("Here: {\"a\": 1} // was {\"a\": 2}", r#"{"a":1}"#),
         ("<think>{\"a\": 2} or {\"a\": ...</think>\n```json\n{\"a\": 1}\n```", r#"{"a":1}"#),
+        ("<think>{\"a\": 2}</think> <think>{\"a\": 3}</think> So: {\"a\": 1}", r#"{"a":1}"#),
+        ("\u{feff}<think budget=\"3\">{\"a\": 2}</think>{\"a\": 1}", r#"{"a":1}"#),
+        ("<Thinking>{\"a\": 2}</thinking>\n{\"a\": 1}", r#"{"a":1}"#),
+        ("[THINK]{\"a\": 2}[/THINK]{\"a\": 1}", r#"{"a":1}"#),
+        (
+            "<|channel|>analysis<|message|>{\"a\": 2}<|end|><|start|>assistant<|channel|>final<|message|>{\"a\": 1}",
+            r#"{"a":1}"#,
+        ),
         ("So:\n# {\"a\": 2}\n{\"a\": 1} /* {\"a\": 3} */ it is.", r#"{"a":1}"#),
         // A comment is one beyond doubt where no quote in it can end the text before it.
         ("{\"a\": \"x\" // note\n}", r#"{"a":"x"}"#),
@@ -292,6 +300,13 @@ fn a_text_with_two_meanings_or_none_is_an_error() {
         "<think>{\"a\": 1}</think>",
         "<think>{\"a\": 1}",
         "<think>a</think>{\"a\": x}",
+        // The thoughts began before the text, so this is a draft.
+        "{\"a\": 1}</think>",
+        "Maybe {\"a\": 1}</think>\nI cannot help.",
+        "{\"a\": 2}</think>{\"a\": 1}",
+        "<think>a <think>b</think> {\"a\": 2}</think>",
+        "<think>a <think>b</think> {\"a\": 2}</think>{\"a\": 1}",
+        "<thinking>{\"a\": 1}",
         "{`a`: 1} or {\"a\": 2}",
         "{\"a\": 2} not {`a`: 1}",
         "{&quot;a&quot;: 1} or {\"a\": 2}",

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use toolwright_signature::{Fault, Field, Partial};
+use toolwright_signature::{Contract, Fault, Field, Partial};
 
 #[derive(Deserialize, Serialize, Debug, PartialEq, Clone)]
 struct Row {
@@ -269,6 +269,38 @@ fn text_around_the_json_is_skipped() {
     let nothing = after("I cannot help with that.");
     assert_eq!(nothing.field::<Value>("$"), Pending);
     assert!(nothing.fault().is_none() && !nothing.is_done());
+}
+
+#[test]
+fn a_draft_in_thoughts_is_skipped_as_in_the_whole_text() {
+    let contract = object_contract();
+    for (text, age) in [
+        (
+            "<think>maybe {\"name\":\"Bob\",\"age\":1}</think>\n{\"name\":\"Ada\",\"age\":36}",
+            Some(36),
+        ),
+        ("<think>{\"age\":1}</think><think>{\"age\":2}</think>So: {\"age\":36}", Some(36)),
+        ("<thinking a=\"b\">{\"age\":1}</thinking>{\"age\":36}", Some(36)),
+        ("[THINK]{\"age\":1}[/THINK]```json\n{\"age\":36}\n```", Some(36)),
+        ("// {\"age\":1}\n{\"age\":36}", Some(36)),
+        ("Here: /* {\"age\":1} **/ {\"age\":36}", Some(36)),
+        ("# {\"age\":1}\n{\"age\":36}", Some(36)),
+        ("See https://a.b/#x and issue #5: {\"age\":36}", Some(36)),
+        ("<think>{\"age\":1}", None),
+        ("<think>{\"age\":1}</thin", None),
+    ] {
+        let whole = contract.read_output::<Value>(text).ok();
+        assert_eq!(whole.and_then(|value| value["age"].as_u64()), age, "{text}");
+        let seen = seen::<u64>(text, "age");
+        let expected = age.map_or(vec![Pending], |age| vec![Pending, Done(age)]);
+        assert_eq!(seen, expected, "{text}");
+    }
+}
+
+fn object_contract() -> Contract {
+    let fields = json!({"age": {"type": "integer"}, "name": {"type": "string"}});
+    let output = json!({"type": "object", "properties": fields});
+    Contract::dynamic("find", "Find.", json!({"type": "object"}), Some(output)).unwrap()
 }
 
 #[test]
@@ -551,6 +583,28 @@ proptest! {
         }
     }
 
+    /// If the whole text can be read, no field had another value before. Otherwise the caller hears
+    /// that the text is void.
+    #[test]
+    fn no_done_field_differs_from_the_whole_text(
+        parts in proptest::collection::vec(answer_parts(), 1..7),
+        seed in any::<u64>(),
+    ) {
+        let text = parts.concat();
+        let contract = object_contract();
+        let mut partial = Partial::new();
+        for piece in pieces(&text, seed) {
+            partial.push(piece);
+        }
+        if let Ok(whole) = contract.read_output::<Value>(&text) {
+            for field in ["age", "name"] {
+                if let Done(value) = partial.field::<Value>(field) {
+                    prop_assert_eq!(Some(&value), whole.get(field), "{} of {}", field, text);
+                }
+            }
+        }
+    }
+
     #[test]
     fn the_rows_of_a_partial_list_only_grow(rows in rows(), seed in any::<u64>()) {
         let text = json!({"rows": rows}).to_string();
@@ -604,6 +658,41 @@ proptest! {
             }
         }
     }
+}
+
+/// Parts of an answer with drafts: any sequence of them may be written.
+fn answer_parts() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "<think>",
+        "</think>",
+        "<thinking>",
+        "</thinking>",
+        "<think a=\"{\">",
+        "[THINK]",
+        "[/THINK]",
+        "<|channel|>analysis<|message|>",
+        "<|end|>",
+        "<|channel|>final<|message|>",
+        "{\"age\":1}",
+        "{\"age\":2}",
+        "{\"name\":\"Ada\",\"age\":36}",
+        "{\"age\":",
+        "}",
+        "```json\n",
+        "\n```",
+        "\n",
+        " ",
+        "Here: ",
+        "[1] ",
+        "{name} ",
+        "// ",
+        "/* ",
+        "*/",
+        "# ",
+        "\u{feff}",
+        "{\"age\":1} ",
+        "\n{\"age\":1}\n",
+    ])
 }
 
 fn rows() -> impl Strategy<Value = Vec<Row>> {

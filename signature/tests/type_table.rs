@@ -305,6 +305,65 @@ fn allowing_needs_a_text_field_and_at_least_one_name() {
     assert_snapshot!(refused("class", &[]), @"the input schema of `draw` cannot be used at $.class: no name is allowed, so no call could fit; give at least one");
 }
 
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+struct Shape {
+    class: String,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+struct Group {
+    figure: Shape,
+    below: Vec<Group>,
+}
+
+/// Draw figures.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+struct DrawAll {
+    classes: Vec<String>,
+    figure: Shape,
+    maybe: Option<Shape>,
+    figures: Option<Vec<Shape>>,
+    group: Group,
+}
+
+impl Signature for DrawAll {
+    type Output = String;
+}
+
+#[test]
+fn allowing_restricts_fields_inside_others_and_in_lists() {
+    let whole = Contract::of::<DrawAll>().unwrap();
+    let given = |class: &str| {
+        json!({
+            "classes": ["Circle", class], "figure": {"class": class}, "maybe": {"class": class},
+            "figures": [{"class": "Circle"}, {"class": class}],
+            "group": {"figure": {"class": class}, "below": []},
+        })
+        .to_string()
+    };
+    for (field, path) in [
+        ("classes", "$.classes[1]"),
+        ("figure.class", "$.figure.class"),
+        ("maybe.class", "$.maybe.class"),
+        ("figures.class", "$.figures[1].class"),
+    ] {
+        let contract = whole.allowing(field, ["Circle", "Square"]).unwrap();
+        contract.read::<DrawAll>(&given("Square")).unwrap();
+        let error = contract.read::<DrawAll>(&given("Line")).unwrap_err().to_string();
+        assert!(error.contains(path) && error.matches("$.").count() == 1, "{field}: {error}");
+        for dialect in Dialect::ALL {
+            let tool = contract.lower(dialect).unwrap();
+            assert_eq!(tool.schema.get().matches("Square").count(), 1, "{field} {dialect:?}");
+        }
+    }
+    for field in ["figure", "figures", "figure.colour", "group.figure.class.x"] {
+        assert!(whole.allowing(field, ["Circle"]).is_err(), "{field}");
+    }
+    // A type that contains itself is one definition with several uses.
+    let error = whole.allowing("group.below.figure.class", ["Circle"]).unwrap_err().to_string();
+    assert!(error.contains("a type that contains itself"), "{error}");
+}
+
 /// Dates are RFC 3339 texts, and no other text is read as a date.
 #[test]
 fn dates_are_texts_with_a_format() {

@@ -50,7 +50,26 @@ fn strict_is_false_by_default() {
     assert!(!group.get("get_weather").unwrap().strict());
     assert!(group.get("stock_price").unwrap().strict());
     assert!(!group.get("add").unwrap().strict());
-    assert!(Definition::of::<SayHello>().unwrap().with_strict(true).strict());
+    assert!(Definition::output::<SayHello>().unwrap().with_strict(true).strict());
+}
+
+/// Everything that a handler overrides is in the definition of its type, as in that of its group.
+#[test]
+fn a_definition_without_a_group_is_that_of_the_group() {
+    let group = group();
+    for (definition, name) in [
+        (<GetStockPrice as Handle<i64, f64>>::definition(), "stock_price"),
+        (<GetWeather as Handle<i64, f64>>::definition(), "get_weather"),
+        (<SayHello as Handle<i64, f64>>::definition(), "say_hello"),
+    ] {
+        let (definition, in_group) = (definition.unwrap(), group.get(name).unwrap());
+        assert_eq!(definition.to_string(), in_group.to_string());
+        assert_eq!(definition.strict(), in_group.strict());
+        assert_eq!(definition.effect(), in_group.effect());
+    }
+    let cx = Context::default();
+    let error = <GetWeather as Handle<i64, f64>>::read("{}", &cx).err().unwrap();
+    assert!(error.to_string().contains("input of `get_weather` does not fit"), "{error}");
 }
 
 #[test]
@@ -157,7 +176,7 @@ fn settings_of_a_handler_are_not_parameters() {
             );
         }
     }
-    let fields: Vec<_> = Definition::of::<GetWeather>().unwrap().schema()["properties"]
+    let fields: Vec<_> = Definition::output::<GetWeather>().unwrap().schema()["properties"]
         .as_object()
         .unwrap()
         .keys()
@@ -175,7 +194,7 @@ fn the_pretty_form_is_the_type_name_around_the_definition() {
 
 #[test]
 fn plain_data_has_a_definition_that_reads_replies() {
-    let definition = Definition::of::<GetWeather>()
+    let definition = Definition::output::<GetWeather>()
         .unwrap()
         .named("weather_query")
         .unwrap()
@@ -197,7 +216,7 @@ fn unambiguous_arguments_are_repaired_and_all_faults_listed() {
         gift: bool,
         name: String,
     }
-    let order = Definition::of::<Order>().unwrap();
+    let order = Definition::output::<Order>().unwrap();
     let read = r#"{"count": "3", "weight": 3.0, "gift": "true", "name": "Kate", "extra": 1}"#;
     let read: Order = order.read(read).unwrap();
     assert_eq!(read, Order { count: 3, weight: 3, gift: true, name: "Kate".to_owned() });

@@ -251,7 +251,92 @@ impl Arguments {
     }
 }
 
-/// A count; `None` for values that are not one, such as `"n/a"` or -1.
+/// The text of content, in any of the forms that servers send: a string, a number, an object with
+/// the text, or a list of these.
+///
+/// Deserializing fails for an object whose text cannot be found, because its JSON is not what the
+/// model said. Pieces of a list that are not text, such as an image, have no text.
+///
+/// ```
+/// use toolwright_module::provider::lenient::Words;
+///
+/// for content in [
+///     r#""two""#,
+///     r#"{"type": "text", "text": "two"}"#,
+///     r#"[{"type": "text", "text": {"value": "two", "annotations": []}}]"#,
+/// ] {
+///     assert_eq!(&*serde_json::from_str::<Words>(content)?, "two");
+/// }
+/// assert!(serde_json::from_str::<Words>(r#"{"answer": "two"}"#).is_err());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Words(pub String);
+
+impl std::ops::Deref for Words {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Words {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        let mut text = String::new();
+        match add_words(&value, &mut text) {
+            true => Ok(Self(text)),
+            false => Err(D::Error::custom("the content has an object without a text")),
+        }
+    }
+}
+
+/// The fields in which an object has its text.
+const TEXTS: [&str; 4] = ["text", "value", "content", "parts"];
+
+/// Adds the text of content. Returns `false` for an object whose text cannot be found.
+fn add_words(value: &Value, text: &mut String) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(more) => {
+            text.push_str(more);
+            true
+        }
+        Value::Bool(_) | Value::Number(_) => {
+            text.push_str(&value.to_string());
+            true
+        }
+        Value::Array(pieces) => pieces.iter().all(|piece| {
+            match (piece.get("text"), piece.get("type").and_then(Value::as_str)) {
+                (Some(inside), _) => add_words(inside, text),
+                // A piece of another kind, such as an image.
+                (None, Some(kind)) if !is_text(kind) => true,
+                _ => add_words(piece, text),
+            }
+        }),
+        Value::Object(fields) => {
+            let found = TEXTS.into_iter().find_map(|name| Some((name, fields.get(name)?)));
+            let Some((name, inside)) = found else { return fields.is_empty() };
+            // An answer that a server has parsed may have a field of the same name.
+            let is_piece = fields.contains_key("type")
+                || fields.keys().all(|key| {
+                    key == name || matches!(&**key, "role" | "annotations" | "logprobs" | "index")
+                });
+            is_piece && add_words(inside, text)
+        }
+    }
+}
+
+/// Whether pieces of this kind are text.
+fn is_text(kind: &str) -> bool {
+    matches!(kind, "" | "text" | "output_text" | "input_text" | "message" | "string")
+}
+
+/// A count; `None` for values that are not one, such as `"n/a"`, -1, 1.5 or 1e30.
+///
+/// In a field of type `Option<Count>`, a field that the server leaves out differs from one whose
+/// value is not a count.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Count(pub Option<u64>);
 
@@ -260,6 +345,9 @@ impl<'de> Deserialize<'de> for Count {
         deserializer.deserialize_any(CountVisitor).map(Self)
     }
 }
+
+/// The largest count. Servers that overflow send numbers such as 4294967295.
+const MOST: u64 = 1_000_000_000;
 
 struct CountVisitor;
 
@@ -271,24 +359,26 @@ impl<'de> Visitor<'de> for CountVisitor {
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
-        Ok(Some(value))
+        Ok(Some(value).filter(|value| *value <= MOST))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
-        Ok(u64::try_from(value).ok())
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Self::Value, E> {
+        u64::try_from(value).map_or(Ok(None), |value| self.visit_u64(value))
     }
 
     #[expect(
         clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
         clippy::cast_sign_loss,
-        reason = "`as` saturates, and a count is not that large"
+        reason = "the value is a whole number from 0 to `MOST`"
     )]
     fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
-        Ok((value >= 0.0).then_some(value as u64))
+        let is_count = value.fract() == 0.0 && (0.0..=MOST as f64).contains(&value);
+        Ok(is_count.then_some(value as u64))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(text.trim().parse().ok())
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        text.trim().parse().map_or(Ok(None), |value| self.visit_u64(value))
     }
 
     fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
@@ -514,6 +604,29 @@ mod tests {
     }
 
     #[test]
+    fn the_words_of_content_are_found_in_every_form() {
+        for (wire, words) in [
+            (r#""plain""#, Some("plain")),
+            ("null", Some("")),
+            ("7", Some("7")),
+            (r#"{"type": "text", "text": "one"}"#, Some("one")),
+            (r#"{"text": {"value": "one", "annotations": []}}"#, Some("one")),
+            (r#"{"role": "model", "parts": [{"text": "one"}, {"text": " two"}]}"#, Some("one two")),
+            (r#"[{"type": "text", "text": {"value": "one"}}, "two"]"#, Some("onetwo")),
+            (r#"[{"type": "output_text", "text": ["one", {"text": "two"}]}]"#, Some("onetwo")),
+            (r#"[{"type": "text", "content": "one"}]"#, Some("one")),
+            (r#"["one", {"type": "image_url", "image_url": {"url": "x"}}]"#, Some("one")),
+            (r#"{"name": "Ada", "age": 36}"#, None),
+            (r#"{"text": "Ada", "age": 36}"#, None),
+            (r#"[{"type": "text", "text": {"said": "one"}}]"#, None),
+            (r#"[{"said": "one"}]"#, None),
+        ] {
+            let read = serde_json::from_str::<Words>(wire).ok();
+            assert_eq!(read.as_deref(), words, "{wire}");
+        }
+    }
+
+    #[test]
     fn a_value_that_is_not_a_count_is_not_an_error() {
         for (wire, count) in [
             ("7", Some(7)),
@@ -521,6 +634,12 @@ mod tests {
             ("0", Some(0)),
             ("-1", None),
             ("-1.5", None),
+            ("1.5", None),
+            ("1e30", None),
+            ("4294967295", None),
+            ("18446744073709551615", None),
+            (r#""-3""#, None),
+            (r#""1000000000000""#, None),
             ("null", None),
             ("true", None),
             (r#""7""#, Some(7)),

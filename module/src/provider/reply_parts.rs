@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::message::{CallKind, Reasoning, ReplyPart, ToolCall};
 use crate::model::{Delta, Finish, Reply};
+use crate::provider::content::Beginning;
 use crate::provider::is_empty_object;
 
 /// The parts of a reply, in the order in which they began.
@@ -15,9 +16,44 @@ use crate::provider::is_empty_object;
 #[derive(Debug, Default)]
 pub struct ReplyParts {
     parts: Vec<ReplyPart>,
+    content: Beginning,
 }
 
 impl ReplyParts {
+    /// Adds a piece of content, in which a server may have left the thoughts of its model.
+    ///
+    /// A content that begins with `<think>`, or with another mark that models are trained to write,
+    /// has reasoning up to the end mark; see [`Reasoning::provider`]. The marks may be split over
+    /// the pieces. A mark later in the content is text. [`end_content`](Self::end_content) ends the
+    /// content, and [`in_content`](super::in_content) returns what goes back.
+    pub fn content(
+        &mut self,
+        provider: &str,
+        piece: impl AsRef<str> + Into<String>,
+        deltas: &mut Deltas,
+    ) {
+        if self.content.is_over() {
+            return self.text(piece, deltas);
+        }
+        let text = self.content.add(provider, piece.as_ref(), &mut self.parts, deltas);
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            self.text(text, deltas);
+        }
+    }
+
+    /// Makes text of what is still undecided, such as `<thi`. Call it at the end of the reply.
+    pub fn end_content(&mut self, deltas: &mut Deltas) {
+        if let Some(text) = self.content.end(&mut self.parts) {
+            self.text(text, deltas);
+        }
+    }
+
+    /// Returns whether the reply has content, even if it is only reasoning so far.
+    #[must_use]
+    pub fn has_content(&self) -> bool {
+        self.content.has_begun()
+    }
+
     /// Adds a piece of text.
     pub fn text(&mut self, piece: impl AsRef<str> + Into<String>, deltas: &mut Deltas) {
         deltas.push(|| Delta::Text(piece.as_ref().to_owned()));
@@ -138,6 +174,7 @@ impl ReplyParts {
     /// Takes the parts out.
     #[must_use]
     pub fn take(&mut self) -> Vec<ReplyPart> {
+        self.content.end_thoughts(&mut self.parts);
         std::mem::take(&mut self.parts)
     }
 }

@@ -182,6 +182,8 @@ impl Recording {
     pub fn parse(text: &str, path: impl AsRef<Path>) -> Result<Self, RecordingError> {
         let path = path.as_ref();
         let unreadable = |source| RecordingError::Format { path: path.to_owned(), source };
+        // Some editors write a byte order mark.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         // The version is checked first, because a later format may not parse.
         let value: Value = serde_json::from_str(text).map_err(unreadable)?;
         if let Some(found) = value.get("version").and_then(Value::as_u64)

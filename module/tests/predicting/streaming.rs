@@ -266,6 +266,60 @@ async fn a_stream_sends_the_same_requests_as_a_call() {
     }
 }
 
+/// A field that was complete has the value of the output, or the stream said that it is void.
+#[tokio::test]
+async fn a_field_that_reading_changes_is_discarded() {
+    for (said, changes) in [
+        (r#"{"sentence": "It rained.", "words": 2}"#, false),
+        (
+            "<think>{\"sentence\": \"No.\", \"words\": 1}</think>{\"sentence\": \"It rained.\", \"words\": 2}",
+            false,
+        ),
+        ("```json\n{\"sentence\": \"It rained.\", \"words\": 2, \"more\": 1,}\n```", false),
+        // Another name, another place, another value.
+        (r#"{"sentence": "It rained.", "Words": 2}"#, true),
+        (r#"{"sentence": "It rained.", "words": "2"}"#, true),
+        ("[] and {\"sentence\": \"It rained.\", \"words\": 2}", true),
+    ] {
+        for size in [1, 3, 1000] {
+            let deltas = in_pieces(&Reply::text(said), size);
+            let model = Streaming::new(structured(), [deltas]);
+            let predict = Predict::<Weather>::new(model).unwrap();
+            let cx = Context::default();
+            let mut stream = predict.stream(Weather {}, &cx);
+            let (mut done, mut discards) = (None, 0);
+            while let Some(event) = stream.next().await {
+                match event.unwrap_or_else(|error| panic!("{said}: {error}")) {
+                    PredictEvent::Discard => (done, discards) = (None, discards + 1),
+                    PredictEvent::Done(output) => {
+                        assert!(done.is_none_or(|done| done == output.words), "{said}");
+                    }
+                    _ => {}
+                }
+                if let Field::Done(words) = stream.field::<Option<u8>>("words") {
+                    done = Some(words);
+                }
+            }
+            assert_eq!(discards, usize::from(changes), "{said}");
+            assert_eq!(stream.field::<Option<u8>>("words"), Field::Done(Some(2)), "{said}");
+        }
+    }
+}
+
+/// Describe the weather.
+#[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+struct Weather {}
+
+#[derive(Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+struct Described {
+    sentence: String,
+    words: Option<u8>,
+}
+
+impl toolwright_module::Signature for Weather {
+    type Output = Described;
+}
+
 #[tokio::test]
 async fn the_final_partial_text_is_the_text_that_was_read() {
     let call_of = |arguments: &str| ReplyPart::Call(ToolCall::new("c", "finish", arguments));

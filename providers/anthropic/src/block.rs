@@ -110,7 +110,8 @@ impl<'e> Written<'e> {
         match kind {
             Kind::Text => {
                 self.kind = None;
-                block.text = word(self.text.take());
+                let text = self.text.take().unwrap_or_default();
+                block.text = lenient::Words::deserialize(text)?.0;
             }
             Kind::Thinking => block.text = word(self.thinking.take()),
             Kind::Call => {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use toolwright_module::message::{Opaque, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
 use toolwright_module::provider::lenient::{Count, Text, if_object, is_set, object};
-use toolwright_module::provider::{ProviderError, complete_calls, mark_incomplete};
+use toolwright_module::provider::{Counts, ProviderError, complete_calls, mark_incomplete};
 use toolwright_module::{Reply, Request};
 
 use crate::block::{Block, content};
@@ -35,13 +35,13 @@ pub(crate) struct Message {
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(crate) struct Tokens {
     #[serde(default)]
-    input_tokens: Count,
+    input_tokens: Option<Count>,
     #[serde(default)]
-    output_tokens: Count,
+    output_tokens: Option<Count>,
     #[serde(default)]
-    cache_read_input_tokens: Count,
+    cache_read_input_tokens: Option<Count>,
     #[serde(default)]
-    cache_creation_input_tokens: Count,
+    cache_creation_input_tokens: Option<Count>,
     #[serde(default, deserialize_with = "object")]
     output_tokens_details: Details,
     /// The rounds of a reply, some of which only count here: those of a second model, and of a
@@ -53,13 +53,13 @@ pub(crate) struct Tokens {
 #[derive(Debug, Clone, Default, Deserialize)]
 struct Details {
     #[serde(default)]
-    thinking_tokens: Count,
+    thinking_tokens: Option<Count>,
 }
 
 impl Tokens {
     /// Replaces the counts by later ones. A count that is left out stays.
     pub(crate) fn update(&mut self, later: Self) {
-        let update = |count: &mut Count, later: Count| count.0 = later.0.or(count.0);
+        let update = |count: &mut Option<Count>, later: Option<Count>| *count = later.or(*count);
         update(&mut self.input_tokens, later.input_tokens);
         update(&mut self.output_tokens, later.output_tokens);
         update(&mut self.cache_read_input_tokens, later.cache_read_input_tokens);
@@ -75,24 +75,34 @@ impl Tokens {
     fn read(&self) -> u64 {
         let counts =
             [self.input_tokens, self.cache_read_input_tokens, self.cache_creation_input_tokens];
-        counts.iter().fold(0, |sum: u64, count| sum.saturating_add(count.0.unwrap_or_default()))
+        counts.into_iter().fold(0, |sum: u64, count| sum.saturating_add(number(count)))
     }
 
     pub(crate) fn usage(&self) -> Usage {
-        let count = |count: Count| count.0.unwrap_or_default();
         let (mut read, mut written) = (0_u64, 0_u64);
         for round in self.iterations.as_array().into_iter().flatten() {
             let round = Self::deserialize(round).unwrap_or_default();
             read = read.saturating_add(round.read());
-            written = written.saturating_add(count(round.output_tokens));
+            written = written.saturating_add(number(round.output_tokens));
         }
-        let mut usage = Usage::new(read.max(self.read()), written.max(count(self.output_tokens)))
-            .with_cached(count(self.cache_read_input_tokens))
-            .with_cache_written(count(self.cache_creation_input_tokens))
-            .with_reasoning(count(self.output_tokens_details.thinking_tokens));
-        usage.incomplete = self.input_tokens.0.is_none() || self.output_tokens.0.is_none();
+        let counts = Counts {
+            read: self.input_tokens.map(|count| Count(count.0.map(|_| read.max(self.read())))),
+            written: self.output_tokens,
+            cached: self.cache_read_input_tokens,
+            cache_written: self.cache_creation_input_tokens,
+            reasoning: self.output_tokens_details.thinking_tokens,
+            total: None,
+        };
+        let mut usage = counts.usage();
+        // The counts of the rounds hold even where the sum is missing.
+        usage.input_tokens = usage.input_tokens.max(read).max(self.read());
+        usage.output_tokens = usage.output_tokens.max(written);
         usage
     }
+}
+
+fn number(count: Option<Count>) -> u64 {
+    count.and_then(|count| count.0).unwrap_or_default()
 }
 
 /// Why and how a reply ended.

@@ -9,7 +9,7 @@ use toolwright_module::message::{Opaque, Reasoning, ReplyPart, Text, ToolCall};
 use toolwright_module::model::{Delta, Finish, Usage};
 use toolwright_module::provider::lenient::{self, Arguments, Count, is_set};
 use toolwright_module::provider::{
-    Decoder, Deltas, ProviderError, complete_calls, is_empty_object,
+    Counts, Decoder, Deltas, ProviderError, complete_calls, is_empty_object,
 };
 use toolwright_module::{Reply, Request};
 
@@ -53,7 +53,7 @@ pub(crate) struct Chunk {
     candidate: Option<Candidate>,
     prompt_feedback: Value,
     #[serde(deserialize_with = "lenient::object")]
-    usage_metadata: Counts,
+    usage_metadata: Tokens,
     model_version: lenient::Text,
     error: Value,
 }
@@ -83,18 +83,18 @@ struct Content {
 #[derive(Deserialize, Default, Clone, Copy)]
 #[serde(rename_all = "camelCase", default)]
 #[expect(clippy::struct_field_names, reason = "the names are those of the API")]
-struct Counts {
-    prompt_token_count: Count,
-    tool_use_prompt_token_count: Count,
-    candidates_token_count: Count,
-    thoughts_token_count: Count,
-    cached_content_token_count: Count,
+struct Tokens {
+    prompt_token_count: Option<Count>,
+    tool_use_prompt_token_count: Option<Count>,
+    candidates_token_count: Option<Count>,
+    thoughts_token_count: Option<Count>,
+    cached_content_token_count: Option<Count>,
 }
 
-impl Counts {
+impl Tokens {
     /// Takes the counts of a later event. One that it leaves out stays.
     fn update(&mut self, later: Self) {
-        let newer = |count: &mut Count, later: Count| count.0 = later.0.or(count.0);
+        let newer = |count: &mut Option<Count>, later: Option<Count>| *count = later.or(*count);
         newer(&mut self.prompt_token_count, later.prompt_token_count);
         newer(&mut self.tool_use_prompt_token_count, later.tool_use_prompt_token_count);
         newer(&mut self.candidates_token_count, later.candidates_token_count);
@@ -106,15 +106,22 @@ impl Counts {
     /// tools of the server read. The count of the answer has no thoughts in it. A count of zero is
     /// left out.
     fn usage(self) -> Usage {
-        let of = |count: Count| count.0.unwrap_or_default();
-        let thoughts = of(self.thoughts_token_count);
-        let read = of(self.prompt_token_count).saturating_add(of(self.tool_use_prompt_token_count));
-        let written = of(self.candidates_token_count).saturating_add(thoughts);
-        let mut usage = Usage::new(read, written)
-            .with_cached(of(self.cached_content_token_count))
-            .with_reasoning(thoughts);
-        usage.incomplete = self.prompt_token_count.0.is_none();
-        usage
+        let sum = |a: Option<Count>, b: Option<Count>| match (a, b) {
+            (Some(a), Some(b)) => Some(Count(a.0.zip(b.0).map(|(a, b)| a.saturating_add(b)))),
+            (one, other) => one.or(other),
+        };
+        let read = self
+            .prompt_token_count
+            .and(sum(self.prompt_token_count, self.tool_use_prompt_token_count));
+        let written = sum(self.candidates_token_count, self.thoughts_token_count);
+        let counts = Counts {
+            read,
+            written: written.or(Some(Count(Some(0)))),
+            cached: self.cached_content_token_count,
+            reasoning: self.thoughts_token_count,
+            ..Counts::default()
+        };
+        counts.usage()
     }
 }
 
@@ -246,7 +253,7 @@ pub(crate) struct Chunks {
     finish: Option<String>,
     /// Whether the prompt was blocked.
     is_blocked: bool,
-    counts: Counts,
+    counts: Tokens,
     model: Option<String>,
     /// What the API says beside the content.
     details: Map<String, Value>,
@@ -267,7 +274,7 @@ impl Chunks {
             open: None,
             finish: None,
             is_blocked: false,
-            counts: Counts::default(),
+            counts: Tokens::default(),
             model: None,
             details: Map::new(),
             turn: request.messages.len(),
@@ -504,7 +511,7 @@ impl Decoder for Chunks {
         // An object without all of these is not of the API.
         self.has_begun |= candidate.is_some()
             || self.model.is_some()
-            || self.counts.prompt_token_count.0.is_some()
+            || self.counts.prompt_token_count.is_some()
             || is_set(&prompt_feedback);
         self.is_blocked |= is_set(&prompt_feedback["blockReason"]);
         self.keep("promptFeedback", prompt_feedback);

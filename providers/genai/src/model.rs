@@ -9,7 +9,9 @@ use toolwright_module::message::{Reasoning, ReplyPart};
 use toolwright_module::model::{
     BoxFuture, Capabilities, Finish, Setting, SettingSet, Settings, Usage,
 };
-use toolwright_module::provider::{ProviderError, complete_calls, mark_incomplete};
+use toolwright_module::provider::{
+    Counts, Deltas, ProviderError, ReplyParts, complete_calls, lenient, mark_incomplete,
+};
 use toolwright_module::{Error, LanguageModel, Reply, Request, Result, ToolCall};
 use toolwright_signature::Dialect;
 
@@ -103,7 +105,12 @@ fn reply(response: ChatResponse, request: &Request) -> Result<Reply, ProviderErr
     let mut parts: Vec<_> = response.reasoning_content.into_iter().map(reasoning).collect();
     for part in response.content {
         match part {
-            ContentPart::Text(text) => parts.push(ReplyPart::text(text)),
+            ContentPart::Text(text) => {
+                let mut content = ReplyParts::default();
+                content.content(PROVIDER, text, &mut Deltas::discarded());
+                content.end_content(&mut Deltas::discarded());
+                parts.extend(content.take());
+            }
             ContentPart::ReasoningContent(text) if parts.is_empty() => parts.push(reasoning(text)),
             ContentPart::ToolCall(call) => {
                 // Arguments that are not JSON stay the text that the model wrote.
@@ -135,17 +142,19 @@ fn reply(response: ChatResponse, request: &Request) -> Result<Reply, ProviderErr
 }
 
 fn usage(usage: &genai::chat::Usage) -> Usage {
-    let count = |tokens: Option<i32>| tokens.and_then(|tokens| u64::try_from(tokens).ok());
-    let (read, written) = (count(usage.prompt_tokens), count(usage.completion_tokens));
+    let count =
+        |tokens: Option<i32>| tokens.map(|tokens| lenient::Count(u64::try_from(tokens).ok()));
     let input = usage.prompt_tokens_details.as_ref();
     let output = usage.completion_tokens_details.as_ref();
-    let of_input = |tokens: Option<i32>| count(tokens).unwrap_or_default();
-    let mut counted = Usage::new(read.unwrap_or_default(), written.unwrap_or_default())
-        .with_cached(of_input(input.and_then(|input| input.cached_tokens)))
-        .with_cache_written(of_input(input.and_then(|input| input.cache_creation_tokens)))
-        .with_reasoning(of_input(output.and_then(|output| output.reasoning_tokens)));
-    counted.incomplete = read.is_none() || written.is_none();
-    counted
+    let counts = Counts {
+        read: count(usage.prompt_tokens),
+        written: count(usage.completion_tokens),
+        cached: count(input.and_then(|input| input.cached_tokens)),
+        cache_written: count(input.and_then(|input| input.cache_creation_tokens)),
+        reasoning: count(output.and_then(|output| output.reasoning_tokens)),
+        total: count(usage.total_tokens),
+    };
+    counts.usage()
 }
 
 /// Converts an error of genai. Its own text may contain the whole request.

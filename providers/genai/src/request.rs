@@ -7,7 +7,7 @@ use genai::chat::{
 use serde_json::Value;
 use toolwright_module::message::{Part, ReplyPart, Source};
 use toolwright_module::model::{Effort, Settings, ToolChoice};
-use toolwright_module::provider::{ProviderError, object_of};
+use toolwright_module::provider::{ProviderError, in_content, object_of};
 use toolwright_module::{Message, Request};
 use toolwright_signature::{Dialect, LoweredRequest};
 
@@ -130,6 +130,9 @@ fn media_type_of(part: &Part) -> &'static str {
 fn reply_part(part: &ReplyPart) -> Option<ContentPart> {
     match part {
         ReplyPart::Text(text) => Some(ContentPart::Text(text.text.clone())),
+        ReplyPart::Reasoning(thoughts) => {
+            in_content(thoughts, PROVIDER).map(|texts| ContentPart::Text(texts.concat()))
+        }
         ReplyPart::Call(call) => {
             let arguments = object_of(&call.arguments);
             let arguments = arguments.as_deref().unwrap_or(&call.arguments);

@@ -109,3 +109,22 @@ async fn a_call_of_a_reply_that_was_cut_off_is_marked() {
         assert_eq!(!call.incomplete, is_complete, "{reason}");
     }
 }
+
+#[tokio::test]
+async fn thoughts_in_the_content_are_reasoning_and_go_back() {
+    let content = "<think>\nMaybe 4?\n</think>\n\n5";
+    let reply = json!({
+        "model": "bench",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 7, "completion_tokens": -5, "total_tokens": 2},
+    });
+    let (listener, model) = listen(AdapterKind::OpenAI).await;
+    let mut request = Request::new([Message::user("Hi!")]);
+    let (_, read) = tokio::join!(answer(listener, 200, reply.clone()), model.generate(&request));
+    let read = read.unwrap();
+    assert_eq!((read.to_text().as_str(), read.usage.incomplete), ("5", true));
+    request.messages.push(std::sync::Arc::new(Message::Assistant { parts: read.parts }));
+    let (listener, model) = listen(AdapterKind::OpenAI).await;
+    let (body, _) = tokio::join!(answer(listener, 200, reply), model.generate(&request));
+    assert!(body["messages"][1].to_string().contains("Maybe 4?"), "{body}");
+}

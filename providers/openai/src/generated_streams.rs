@@ -18,6 +18,7 @@ use std::path::Path;
 use toolwright_module::model::Settings;
 
 use serde_json::{Value, json};
+use toolwright_module::message::ReplyPart;
 use toolwright_module::model::Delta;
 use toolwright_module::{Message, Reply, Request};
 
@@ -240,7 +241,9 @@ fn chat_stream(text: &str, calls: &[Call], is_cut: bool, chance: &mut Chance) ->
     let word = if is_cut { *chance.pick(&bad) } else { "stop" };
     let finish = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": word}]});
     for event in [finish, usage] {
-        let at = if chance.one_in(3) { chance.below(events.len() + 1) } else { events.len() };
+        // What is undecided at the finish reason is text.
+        let is_early = chance.one_in(3) && !text.contains("<think>");
+        let at = if is_early { chance.below(events.len() + 1) } else { events.len() };
         events.insert(at, event);
     }
     // The pieces of another choice are not part of the reply.
@@ -338,9 +341,18 @@ fn known_reply_is_read(chance: &mut Chance) {
         return;
     }
     let is_cut = chance.one_in(3);
+    // Thoughts that a server leaves before the text. White space between them goes with them.
+    let is_plain = text.is_empty() || text.starts_with(char::is_alphanumeric);
+    let thoughts = *chance.pick(&["", "", "Hm.", "Maybe </thin 4?", "a <think> b"]);
+    let thoughts = if is_plain { thoughts } else { "" };
+    let content = match (thoughts, chance.one_in(2)) {
+        ("", _) => text.clone(),
+        (_, true) => format!("<think>{thoughts}</think>{text}"),
+        (_, false) => format!("\n<think>\n{thoughts}\n</think>\n\n{text}"),
+    };
     let events = match is_chat {
-        true => chat_stream(&text, &calls, is_cut, chance),
-        false => responses_stream(&text, &calls, is_cut, chance),
+        true => chat_stream(&content, &calls, is_cut, chance),
+        false => responses_stream(&content, &calls, is_cut, chance),
     };
     let ends = is_chat || chance.one_in(2);
     let bytes = wire(&events, ends, chance);
@@ -356,6 +368,19 @@ fn known_reply_is_read(chance: &mut Chance) {
         })
         .collect();
     assert_eq!(streamed, text, "{}", shown());
+    let reasoning = reply.parts.iter().filter_map(|part| match part {
+        ReplyPart::Reasoning(reasoning) => Some(reasoning.text.as_str()),
+        _ => None,
+    });
+    assert_eq!(reasoning.collect::<String>(), thoughts, "{}", shown());
+    let streamed: String = deltas
+        .iter()
+        .filter_map(|delta| match delta {
+            Delta::Reasoning(text) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(streamed, thoughts, "{}", shown());
     let mut streamed: BTreeMap<usize, String> = BTreeMap::new();
     for delta in &deltas {
         if let Delta::Call { index, arguments, .. } = delta {

@@ -12,7 +12,9 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use toolwright_module::message::{ReplyPart, Source};
 use toolwright_module::model::{Effort, SettingSet, Settings, ToolChoice};
-use toolwright_module::provider::{Kept, KeptTools, ProviderError, object_of, portable_name};
+use toolwright_module::provider::{
+    Kept, KeptTools, ProviderError, in_content, object_of, portable_name,
+};
 use toolwright_module::{Message, Request, ToolCall};
 use toolwright_signature::{Dialect, LoweredRequest};
 
@@ -222,15 +224,23 @@ pub(crate) fn arguments(call: &ToolCall) -> Cow<'_, str> {
     object_of(&call.arguments).unwrap_or(Cow::Borrowed(&call.arguments))
 }
 
-/// All text of a reply. It serializes as one string without building that string first.
-pub(crate) struct Texts<'a>(pub(crate) &'a [ReplyPart]);
+/// All text of a reply, with the thoughts that its server left in it. It serializes as one string
+/// without building that string first.
+pub(crate) struct Texts<'a> {
+    pub(crate) parts: &'a [ReplyPart],
+    /// The server that gets its own thoughts back.
+    pub(crate) origin: &'a str,
+}
 
-impl Texts<'_> {
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().filter_map(|part| match part {
-            ReplyPart::Text(text) => Some(&**text),
-            _ => None,
-        })
+impl<'a> Texts<'a> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &'a str> {
+        let origin = self.origin;
+        let texts = move |part: &'a ReplyPart| match part {
+            ReplyPart::Text(text) => [&**text, "", ""],
+            ReplyPart::Reasoning(thoughts) => in_content(thoughts, origin).unwrap_or_default(),
+            _ => [""; 3],
+        };
+        self.parts.iter().flat_map(texts).filter(|text| !text.is_empty())
     }
 }
 

@@ -76,6 +76,36 @@ async fn reasoning_goes_back_in_the_field_that_it_came_in() {
 }
 
 #[tokio::test]
+async fn thoughts_in_the_content_go_back_in_the_content() {
+    for content in [
+        "<think>\nMaybe 4?\n</think>\n\n5",
+        "<think></think>\n5",
+        "<think>Maybe 4?</think>",
+        "<think>\nMaybe",
+        "<think>a</think>\n<think> b </think>\n5",
+        "[THINK]a[/THINK]5",
+    ] {
+        let message = json!({"role": "assistant", "content": content});
+        // A message without an answer is left out where the order of messages is strict.
+        if content.ends_with('5') {
+            assert_eq!(chat("any", message.clone()).await, message);
+        }
+        let called = json!({"role": "assistant", "content": content, "tool_calls": calls()});
+        assert_eq!(chat("any", called.clone()).await, called);
+        let reply = read(
+            Answer::json(
+                json!({"choices": [{"message": message, "finish_reason": "stop"}]}).to_string(),
+            ),
+            Api::Chat,
+        )
+        .await;
+        // Another provider does not get them.
+        let other = next("any", reply, Api::Responses).await;
+        assert!(!other.to_string().contains("think"), "{other}");
+    }
+}
+
+#[tokio::test]
 async fn the_pieces_of_reasoning_details_are_put_together() {
     let deltas = [
         json!({"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "Hm, "}]}),

@@ -8,7 +8,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::Contract;
+use super::{Contract, Notes};
 use crate::name;
 
 impl Serialize for Contract {
@@ -39,12 +39,16 @@ impl<'de> Deserialize<'de> for Contract {
             let to_write = stored.output_to_write.unwrap_or_else(|| to_read.clone());
             (to_read.into_owned(), to_write.into_owned())
         });
-        let contract = Self::checked(
+        // A description beside that of the contract belongs to the schema: that of `finish` is the
+        // output's own.
+        let notes = if stored.description.is_empty() { Notes::Moved } else { Notes::Kept };
+        let contract = Self::prepared(
             stored.name.into_owned(),
             stored.description.into_owned(),
             stored.input.into_owned(),
             None,
             output,
+            notes,
         );
         let title = stored.title.map(Cow::into_owned);
         let marker = stored.marker.map(Cow::into_owned);

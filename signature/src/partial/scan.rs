@@ -4,10 +4,15 @@
 //! first bracket that is not part of the words before the JSON. From there on, the common
 //! [`Tokenizer`] parses the text and pauses at its end. Text after the JSON is ignored.
 //!
+//! The thoughts before the words, and the comments among them, are skipped as in
+//! [`lenient`](crate::reading::lenient), by the same functions.
+//!
 //! Begin with [`Scan::run`].
 
 use super::tree::Tree;
+use crate::reading::lenient::among_words::{CommentMark, comment_mark};
 use crate::reading::number::Decimal;
+use crate::reading::thoughts::Thoughts;
 use crate::reading::tokenizer::{Broken, Tokenizer};
 
 /// The longest text whose offsets fit into 32 bits.
@@ -17,15 +22,20 @@ const LONGEST: usize = u32::MAX as usize - 1;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Scan {
     pub(super) json: Tokenizer<Tree>,
+    thoughts: Thoughts,
     place: Place,
 }
 
 /// The part of the text that the scan has reached.
 #[derive(Debug, Clone, Copy, Default)]
 enum Place {
-    /// Words before the JSON.
+    /// The thoughts before the answer.
     #[default]
+    Thoughts,
+    /// Words before the JSON.
     Before,
+    /// Inside a comment before the JSON.
+    Comment(CommentMark),
     /// After a bracket at this offset that may belong to the words, as in `[1]` and `{name}`.
     Aside(usize),
     /// Inside the JSON.
@@ -43,7 +53,7 @@ impl Scan {
             self.json.broken = Some(Broken::TooLong);
             return;
         }
-        while let Place::Before | Place::Aside(_) = self.place {
+        while !matches!(self.place, Place::Inside | Place::After) {
             let Some(found) = self.find_root() else {
                 return;
             };
@@ -59,18 +69,35 @@ impl Scan {
     /// It stops at the first bracket, and then at the first character inside it that shows whether
     /// it is a word in brackets.
     fn find_root(&mut self) -> Option<Place> {
-        let Self { json: Tokenizer { tokens: Tree { text, .. }, at, .. }, place } = self;
+        let Self { json: Tokenizer { tokens: Tree { text, .. }, at, .. }, thoughts, place } = self;
+        if let Place::Thoughts = place {
+            thoughts.scan(text);
+            *at = thoughts.answer()?;
+            return Some(Place::Before);
+        }
+        if let Place::Comment(mark) = *place {
+            let ahead = text.get(*at..).unwrap_or_default();
+            let Some(end) = ahead.find(mark.end()) else {
+                // Half the mark of the end may be there.
+                *at = text.len() - usize::from(ahead.ends_with('*'));
+                return None;
+            };
+            *at += end + if mark == CommentMark::Block { mark.end().len() } else { 0 };
+            return Some(Place::Before);
+        }
         let ahead = text.as_bytes().get(*at..).unwrap_or_default();
         let is_word =
             |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b' ' | 0x80..);
         let found = ahead.iter().position(|&byte| match place {
-            Place::Before => matches!(byte, b'{' | b'['),
+            Place::Before => matches!(byte, b'{' | b'[' | b'/' | b'#'),
             _ => !is_word(byte),
         });
         *at += found.unwrap_or(ahead.len());
-        found?;
+        let found = *ahead.get(found?)?;
+        let answer = text.get(thoughts.end()..)?;
+        let in_answer = *at - thoughts.end();
         match *place {
-            Place::Aside(start) if is_aside(text, start, *at) => {
+            Place::Aside(start) if is_aside(answer, start - thoughts.end(), in_answer) => {
                 *at += 1;
                 Some(Place::Before)
             }
@@ -78,7 +105,15 @@ impl Scan {
                 *at = start;
                 Some(Place::Inside)
             }
-            _ if text.get(..*at)?.trim_end_matches(blank).is_empty() => Some(Place::Inside),
+            _ if matches!(found, b'/' | b'#') => {
+                if found == b'/' && *at + 1 == text.len() {
+                    return None;
+                }
+                let mark = comment_mark(answer, in_answer);
+                *at += if found == b'/' && mark.is_some() { 2 } else { 1 };
+                Some(mark.map_or(Place::Before, Place::Comment))
+            }
+            _ if answer.get(..in_answer)?.trim_end_matches(blank).is_empty() => Some(Place::Inside),
             _ => {
                 *at += 1;
                 Some(Place::Aside(*at - 1))

@@ -16,11 +16,12 @@
 //! 2. the text with a layer of escapes removed: `{\"a\": 1}`,
 //! 3. the only value among words ([`among_words()`]).
 
-mod among_words;
+pub(crate) mod among_words;
 mod parser;
 
 use crate::reading::policy::Repair;
 use crate::reading::tape::Tape;
+use crate::reading::thoughts::Thoughts;
 use among_words::among_words;
 use parser::LenientParser;
 
@@ -60,11 +61,16 @@ pub(super) fn document(text: &str, asked: &Asked<'_>) -> Result<Repaired, NotJso
     if let Some(at) = text.find('\0') {
         return Err(NotJson::Unclear { at, what: "a NUL cannot be part of a text" });
     }
-    let Some(thoughts) = text.trim_start().strip_prefix("<think>") else {
-        return answer_in(text, asked);
-    };
+    let mut thoughts = Thoughts::default();
+    thoughts.scan(text);
     // Drafts are not answers, and without an end everything after `<think>` is a draft.
-    let (_, answer) = thoughts.split_once("</think>").ok_or(NotJson::EndsEarly)?;
+    if thoughts.is_open() {
+        return Err(NotJson::EndsEarly);
+    }
+    let answer = text.get(thoughts.end()..).unwrap_or_default();
+    if thoughts.end() == 0 {
+        return answer_in(text, asked);
+    }
     match answer_in(answer, asked) {
         Ok(found) => Ok(noted(found, "left out the thoughts before the value")),
         Err(NotJson::Unclear { at, what }) => {

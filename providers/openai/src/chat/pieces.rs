@@ -173,7 +173,8 @@ impl Pieces {
             return Err(ProviderError::reported(&choice.error, self.reported_usage()));
         }
         let word = &*choice.finish_reason;
-        if !word.is_empty() {
+        let is_end = !word.is_empty();
+        if is_end {
             let (is_for_calls, finish) = (is_for_calls(word), finish(word));
             // A later `stop` does not replace a reason that means an incomplete reply.
             let is_kept = finish == Finish::Stop
@@ -205,11 +206,18 @@ impl Pieces {
                 message
             }
         };
-        self.add_message(*message, deltas)
+        self.add_message(*message, deltas)?;
+        if is_end {
+            self.parts.end_content(deltas);
+        }
+        Ok(())
     }
 
     /// Removes the content that the deltas already had from a whole message after them.
     fn without_known<'e>(&self, mut message: Box<Message<'e>>) -> Box<Message<'e>> {
+        if self.parts.has_content() {
+            message.content.text = Cow::default();
+        }
         for part in self.parts.parts() {
             match part {
                 ReplyPart::Text(_) => {
@@ -252,7 +260,10 @@ impl Pieces {
             self.extra = message.extra_content;
         }
         if !text.is_empty() {
-            self.parts.text(text, deltas);
+            self.parts.content(&self.origin, text, deltas);
+            if self.is_whole {
+                self.parts.end_content(deltas);
+            }
         }
         for piece in [refusal.into(), message.refusal.0] {
             if !piece.is_empty() {
@@ -538,6 +549,7 @@ impl Decoder for Pieces {
 
     fn finish(mut self) -> Result<Reply> {
         let usage = self.reported_usage();
+        self.parts.end_content(&mut Deltas::discarded());
         // No choice has the index 0, so the first one is used.
         if let Some(Other { mut pieces, error, .. }) = self.other.take().map(|other| *other) {
             if let Some(error) = error {

@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value, json};
 use toolwright_module::message::{Reasoning, ReplyPart};
+use toolwright_module::provider::in_content;
 
 /// The field of a message with the reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,12 +72,16 @@ impl Details {
         let is_kept = self.has_signature() || field == Some(Field::Details);
         let mut details = is_kept.then(|| self.0.into_iter().map(Value::Object).collect());
         let Some(field) = (if is_kept { Some(Field::Details) } else { field }) else { return };
-        let is_reasoning = |part: &ReplyPart| matches!(part, ReplyPart::Reasoning(_));
+        let is_reasoning = |part: &ReplyPart| matches!(part, ReplyPart::Reasoning(reasoning) if in_content(reasoning, provider).is_none());
         if details.is_some() && !parts.iter().any(is_reasoning) {
             parts.insert(0, ReplyPart::Reasoning(Reasoning::new(provider, "", Value::Null)));
         }
         for part in parts {
             let ReplyPart::Reasoning(reasoning) = part else { continue };
+            // Thoughts in the content go back there.
+            if in_content(reasoning, provider).is_some() {
+                continue;
+            }
             reasoning.opaque = json!({"field": field.name()});
             if let Some(details) = details.take() {
                 reasoning.opaque["details"] = Value::Array(details);

@@ -9,8 +9,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use toolwright_module::model::Usage;
+use toolwright_module::provider::Counts;
 use toolwright_module::provider::lenient::{
-    Arguments, Count, Str, Text, fields, if_object, is_set, object, or_default,
+    Arguments, Count, Str, Text, Words, fields, if_object, is_set, object, or_default,
 };
 
 /// A whole reply, or one event of a stream. They differ in one field of [`Choice`].
@@ -253,7 +254,16 @@ impl<'de: 'e, 'e> Deserialize<'de> for Content<'e> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Content<'de>, A::Error> {
-                Self::text(Value::deserialize(MapAccessDeserializer::new(map))?)
+                let object = Value::deserialize(MapAccessDeserializer::new(map))?;
+                let mut content = Content::default();
+                content.add(&object.to_string())?;
+                let Content { text, refusal, thinking, calls } = &content;
+                let is_empty = text.is_empty() && refusal.is_empty() && thinking.is_empty();
+                // The text is not in any known field.
+                match is_empty && calls.is_empty() && is_set(&object) && object["text"].is_null() {
+                    true => Err(A::Error::custom("the content is an object without a text")),
+                    false => Ok(content),
+                }
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Content<'de>, A::Error> {
@@ -289,13 +299,18 @@ impl Content<'_> {
                 return Ok(());
             }
             self.refusal.push_str(&refusal);
-            if &*kind == "thinking" {
-                self.thinking.push_str(&thinking);
+            if matches!(&*kind, "thinking" | "reasoning" | "reasoning_text") {
+                match thinking.is_empty() {
+                    true => self.thinking.push_str(&read::<Words, E>(&format!("[{piece}]"))?),
+                    false => self.thinking.push_str(&thinking),
+                }
+                return Ok(());
+            }
+            if kind.is_empty() && !refusal.is_empty() {
                 return Ok(());
             }
         }
-        let [text]: [Text; 1] = read(&format!("[[{piece}]]"))?;
-        self.text.to_mut().push_str(&text);
+        self.text.to_mut().push_str(&read::<Words, E>(&format!("[{piece}]"))?);
         Ok(())
     }
 }
@@ -391,51 +406,46 @@ impl Function {
 #[derive(Default, Deserialize)]
 pub(super) struct Tokens {
     #[serde(default)]
-    pub(super) prompt_tokens: Count,
+    pub(super) prompt_tokens: Option<Count>,
     #[serde(default)]
-    pub(super) completion_tokens: Count,
+    pub(super) completion_tokens: Option<Count>,
     #[serde(default)]
-    pub(super) total_tokens: Count,
+    pub(super) total_tokens: Option<Count>,
     #[serde(default, deserialize_with = "object")]
     pub(super) prompt_tokens_details: PromptDetails,
     #[serde(default, deserialize_with = "object")]
     pub(super) completion_tokens_details: CompletionDetails,
     // The same counts in the places where other servers send them.
     #[serde(default)]
-    pub(super) prompt_cache_hit_tokens: Count,
+    pub(super) prompt_cache_hit_tokens: Option<Count>,
     #[serde(default)]
-    pub(super) num_cached_tokens: Count,
+    pub(super) num_cached_tokens: Option<Count>,
     #[serde(default)]
-    pub(super) cached_tokens: Count,
+    pub(super) cached_tokens: Option<Count>,
     #[serde(default)]
-    pub(super) cache_read_input_tokens: Count,
+    pub(super) cache_read_input_tokens: Option<Count>,
     #[serde(default)]
-    pub(super) cache_creation_input_tokens: Count,
+    pub(super) cache_creation_input_tokens: Option<Count>,
     #[serde(default)]
-    pub(super) reasoning_tokens: Count,
+    pub(super) reasoning_tokens: Option<Count>,
 }
 
 #[derive(Default, Deserialize)]
 pub(super) struct PromptDetails {
     #[serde(default)]
-    pub(super) cached_tokens: Count,
+    pub(super) cached_tokens: Option<Count>,
     #[serde(default)]
-    pub(super) cache_write_tokens: Count,
+    pub(super) cache_write_tokens: Option<Count>,
 }
 
 #[derive(Default, Deserialize)]
 pub(super) struct CompletionDetails {
     #[serde(default)]
-    pub(super) reasoning_tokens: Count,
+    pub(super) reasoning_tokens: Option<Count>,
 }
 
 impl From<Tokens> for Usage {
     fn from(tokens: Tokens) -> Self {
-        let (read, total) = (tokens.prompt_tokens.0, tokens.total_tokens.0);
-        let rest = total.zip(read).map(|(total, read)| total.saturating_sub(read));
-        // Google counts reasoning tokens in the total only.
-        let written = tokens.completion_tokens.0.max(rest);
-        let read = read.or_else(|| Some(total?.saturating_sub(written?)));
         let cached = [
             tokens.prompt_tokens_details.cached_tokens,
             tokens.prompt_cache_hit_tokens,
@@ -447,12 +457,14 @@ impl From<Tokens> for Usage {
             [tokens.prompt_tokens_details.cache_write_tokens, tokens.cache_creation_input_tokens];
         let reasoning =
             [tokens.completion_tokens_details.reasoning_tokens, tokens.reasoning_tokens];
-        let first = |counts: &[Count]| counts.iter().find_map(|count| count.0).unwrap_or_default();
-        let mut usage = Self::new(read.unwrap_or_default(), written.unwrap_or_default())
-            .with_cached(first(&cached))
-            .with_cache_written(first(&cache_written))
-            .with_reasoning(first(&reasoning));
-        usage.incomplete = read.is_none() || written.is_none();
-        usage
+        let counts = Counts {
+            read: tokens.prompt_tokens,
+            written: tokens.completion_tokens,
+            cached: Counts::first(cached),
+            cache_written: Counts::first(cache_written),
+            reasoning: Counts::first(reasoning),
+            total: tokens.total_tokens,
+        };
+        counts.usage()
     }
 }

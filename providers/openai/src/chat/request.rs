@@ -10,7 +10,7 @@ use toolwright_http::RequestBody;
 use toolwright_module::message::{
     Audio, CallKind, Document, Image, Opaque, Part, ReplyPart, Source,
 };
-use toolwright_module::provider::{JsonBody, file_name, parts_of};
+use toolwright_module::provider::{JsonBody, file_name, in_content, parts_of};
 use toolwright_module::{Message, Request, ToolCall};
 
 use super::order::{Content, Role, Turn, turns};
@@ -276,13 +276,14 @@ struct Said<'a> {
 impl<'a> Said<'a> {
     fn of(parts: &'a [ReplyPart], rules: &'a Rules) -> Self {
         let origin = &*rules.origins[0];
-        let (texts, calls) = (Texts(parts), Calls { parts, rules });
+        let (texts, calls) = (Texts { parts, origin }, Calls { parts, rules });
         let has_calls = calls.iter().next().is_some();
         let (mut content, mut plain) = (String::new(), String::new());
         let (mut thinking, mut details, mut extra_content) = (String::new(), Vec::new(), None);
         for part in parts {
             match part {
                 ReplyPart::Reasoning(_) if !rules.takes_reasoning => {}
+                ReplyPart::Reasoning(thoughts) if in_content(thoughts, origin).is_some() => {}
                 ReplyPart::Reasoning(reasoning) => {
                     let text = &*reasoning.text;
                     let field = Field::of(reasoning).filter(|_| reasoning.provider == origin);

@@ -13,12 +13,12 @@ use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
-use toolwright_module::message::{self, CallKind, Opaque, Reasoning, ReplyPart};
+use toolwright_module::message::{CallKind, Opaque, Reasoning, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
 use toolwright_module::provider::lenient::{
-    Arguments, Count, ListItem, Str, Text, if_object, is_set, list, object, or_default,
+    Arguments, Count, ListItem, Str, Text, Words, if_object, is_set, list, object, or_default,
 };
-use toolwright_module::provider::{Deltas, ReplyParts, complete_calls, is_empty_object};
+use toolwright_module::provider::{Counts, Deltas, ReplyParts, complete_calls, is_empty_object};
 use toolwright_module::{Contract, Reply, Request, ToolCall};
 
 use super::request::{ITEM_ID, items_of};
@@ -123,11 +123,11 @@ struct Details {
 #[derive(Default, Deserialize)]
 struct Tokens {
     #[serde(default)]
-    input_tokens: Count,
+    input_tokens: Option<Count>,
     #[serde(default)]
-    output_tokens: Count,
+    output_tokens: Option<Count>,
     #[serde(default)]
-    total_tokens: Count,
+    total_tokens: Option<Count>,
     #[serde(default, deserialize_with = "object")]
     input_tokens_details: InputDetails,
     #[serde(default, deserialize_with = "object")]
@@ -137,29 +137,28 @@ struct Tokens {
 #[derive(Default, Deserialize)]
 struct InputDetails {
     #[serde(default)]
-    cached_tokens: Count,
+    cached_tokens: Option<Count>,
     #[serde(default)]
-    cache_write_tokens: Count,
+    cache_write_tokens: Option<Count>,
 }
 
 #[derive(Default, Deserialize)]
 struct OutputDetails {
     #[serde(default)]
-    reasoning_tokens: Count,
+    reasoning_tokens: Option<Count>,
 }
 
 impl From<Tokens> for Usage {
     fn from(tokens: Tokens) -> Self {
-        let (read, total) = (tokens.input_tokens.0, tokens.total_tokens.0);
-        let written = tokens.output_tokens.0.or_else(|| Some(total?.saturating_sub(read?)));
-        let read = read.or_else(|| Some(total?.saturating_sub(written?)));
-        let count = |count: Count| count.0.unwrap_or_default();
-        let mut usage = Self::new(read.unwrap_or_default(), written.unwrap_or_default())
-            .with_cached(count(tokens.input_tokens_details.cached_tokens))
-            .with_cache_written(count(tokens.input_tokens_details.cache_write_tokens))
-            .with_reasoning(count(tokens.output_tokens_details.reasoning_tokens));
-        usage.incomplete = read.is_none() || written.is_none();
-        usage
+        let counts = Counts {
+            read: tokens.input_tokens,
+            written: tokens.output_tokens,
+            cached: tokens.input_tokens_details.cached_tokens,
+            cache_written: tokens.input_tokens_details.cache_write_tokens,
+            reasoning: tokens.output_tokens_details.reasoning_tokens,
+            total: tokens.total_tokens,
+        };
+        counts.usage()
     }
 }
 
@@ -245,38 +244,30 @@ impl<'e> Item<'e> {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(from = "PieceForm")]
+/// A piece of content: an object with the text, or a text.
 struct Piece {
-    text: Text,
-    refusal: Text,
+    text: String,
+    refusal: String,
 }
 
-/// The wire forms of a [`Piece`].
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum PieceForm {
-    Text(String),
-    Piece {
-        #[serde(default)]
-        text: Text,
-        #[serde(default)]
-        refusal: Text,
-    },
-}
-
-impl From<PieceForm> for Piece {
-    fn from(form: PieceForm) -> Self {
-        match form {
-            PieceForm::Text(text) => Self { text: Text(text), refusal: Text::default() },
-            PieceForm::Piece { text, refusal } => Self { text, refusal },
+impl<'de> Deserialize<'de> for Piece {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let piece = Value::deserialize(deserializer)?;
+        let said = |piece: &Value| Words::deserialize(piece).map_err(D::Error::custom);
+        let refusal = piece.get("refusal").filter(|refusal| is_set(refusal)).map(said);
+        let refusal = refusal.transpose()?.unwrap_or_default().0;
+        if !refusal.is_empty() && piece.get("text").is_none() {
+            return Ok(Self { text: String::new(), refusal });
         }
+        // A piece of another kind has no text.
+        let text = said(&Value::Array(vec![piece]))?.0;
+        Ok(Self { text, refusal })
     }
 }
 
 impl ListItem for Piece {
     fn from_text(text: &str) -> Vec<Self> {
-        vec![PieceForm::Text(text.to_owned()).into()]
+        vec![Self { text: text.to_owned(), refusal: String::new() }]
     }
 }
 
@@ -388,7 +379,7 @@ fn is_cut_off(item: &RawValue) -> bool {
 /// maximum of tokens did not cut it off.
 fn is_one_value(item: &RawValue) -> bool {
     Item::of(item).is_ok_and(|item| {
-        let texts: String = item.content.iter().map(|piece| &*piece.text.0).collect();
+        let texts: String = item.content.iter().map(|piece| &*piece.text).collect();
         &*item.kind == "message" && is_complete(&texts)
     })
 }
@@ -476,13 +467,23 @@ impl Items<'_> {
                 let fields = self.opaque(&item.id, "phase", item.phase);
                 for piece in item.content {
                     refused |= !piece.refusal.is_empty();
-                    for text in [piece.text, piece.refusal].into_iter().filter_map(Text::filled) {
-                        let text = message::Text::new(text);
-                        let text = match &fields {
-                            Some(fields) => text.with_opaque((**fields).clone()),
-                            None => text,
-                        };
-                        parts.push(ReplyPart::Text(text));
+                    let is_first = !parts.iter().any(|part| matches!(part, ReplyPart::Text(_)));
+                    let mut said = ReplyParts::default();
+                    let deltas = &mut Deltas::discarded();
+                    match is_first {
+                        true => said.content(self.origin, piece.text, deltas),
+                        false => said.text(piece.text, deltas),
+                    }
+                    said.end_content(deltas);
+                    let texts = said.take().into_iter().chain([ReplyPart::text(piece.refusal)]);
+                    for mut part in texts {
+                        if let ReplyPart::Text(text) = &mut part {
+                            if text.is_empty() {
+                                continue;
+                            }
+                            text.opaque.clone_from(&fields);
+                        }
+                        parts.push(part);
                     }
                 }
             }
@@ -800,7 +801,10 @@ impl Pieces {
         };
         if !piece.is_empty() {
             self.refused |= is_refusal;
-            self.parts.text(piece, deltas);
+            match is_refusal {
+                true => self.parts.text(piece, deltas),
+                false => self.parts.content(&self.request.origin, piece, deltas),
+            }
         }
     }
 
@@ -899,6 +903,7 @@ impl Decoder for Pieces {
                 if response.status.is_empty() {
                     response.status.0 = event.kind.trim_start_matches("response.").to_owned();
                 }
+                self.parts.end_content(deltas);
                 self.last = Some(response);
             }
             // The other events have no content that the events above lack.
@@ -921,6 +926,7 @@ impl Decoder for Pieces {
     }
 
     fn finish(mut self) -> Result<Reply> {
+        self.parts.end_content(&mut Deltas::discarded());
         let Some(mut response) = self.last.take() else {
             let (raw, source) = (self.so_far(), None);
             return Err(ProviderError::Truncated { raw, source });

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use toolwright_http::RequestBody;
 use toolwright_module::message::{CallKind, Document, Image, Part, ReplyPart, Source, ToolResult};
-use toolwright_module::provider::{JsonBody, file_name, portable_id};
+use toolwright_module::provider::{JsonBody, file_name, in_content, portable_id};
 use toolwright_module::{Message, Request};
 
 use super::state;
@@ -273,6 +273,9 @@ impl<'a> Item<'a> {
         let part = parts.first()?;
         let fields = match part {
             ReplyPart::Reasoning(reasoning) => {
+                if let Some(texts) = in_content(reasoning, origin) {
+                    return Some(Self::message("assistant", Content::Thoughts(texts.concat())));
+                }
                 let is_own = reasoning.provider == origin && reasoning.opaque.is_object();
                 return is_own.then_some(Self::Opaque(&reasoning.opaque));
             }
@@ -321,6 +324,7 @@ impl<'a> Item<'a> {
 #[serde(untagged)]
 enum Content<'a> {
     Text(&'a str),
+    Thoughts(String),
     Parts(Parts<'a>),
     Result(Illustrated<'a>),
     #[serde(serialize_with = "said")]

@@ -16,6 +16,7 @@
 use crate::limits::{VAIN_BYTES, VAIN_SCANS};
 use crate::reading::lenient::parser::LenientParser;
 use crate::reading::lenient::{Asked, NotJson, Repaired, value};
+use crate::reading::thoughts::closes;
 
 /// The fault of a text in which too many brackets were tried in vain.
 const TOO_MANY: &str = "too many brackets open no value; give the value alone";
@@ -62,6 +63,13 @@ pub(super) fn among_words(
     let after = words.last().map_or("", String::as_str);
     // A further bracket may close a list of lists, whose opening bracket is missing.
     let in_list = value.0.starts_with('[') && after.trim_start().starts_with(']');
+    // The thoughts began before the text, or in it: the value belongs to them.
+    if closes(after) {
+        return Err(NotJson::Unclear {
+            at,
+            what: "it may be a draft, because thoughts end after it",
+        });
+    }
     let nested = ends_early(&value.0) && after.contains(['}', ']']) || in_list;
     if nested || is_part(before, after) {
         return Err(NotJson::Unclear { at, what: "it may be a part of something larger" });
@@ -118,22 +126,49 @@ fn scan(text: &str, asked: &Asked<'_>) -> Result<Scanned, NotJson> {
 /// https://a.b, #5       not a comment
 /// ```
 fn comment(text: &str, at: usize) -> Option<usize> {
+    let end = comment_mark(text, at)?.end();
+    let inside = at + if text.get(at..)?.starts_with('#') { 1 } else { 2 };
+    let found = text.get(inside..).and_then(|rest| rest.find(end));
+    // The end of a line is not a part of the comment.
+    let length = if end == "\n" { 0 } else { end.len() };
+    Some(found.map_or(text.len(), |found| inside + found + length))
+}
+
+/// The kind of a comment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CommentMark {
+    /// `//` or `#`, up to the end of the line.
+    Line,
+    /// `/*`
+    Block,
+}
+
+impl CommentMark {
+    /// Returns the text at the end of the comment.
+    pub(crate) fn end(self) -> &'static str {
+        match self {
+            Self::Line => "\n",
+            Self::Block => "*/",
+        }
+    }
+}
+
+/// Returns the kind of the comment that begins at an offset.
+pub(crate) fn comment_mark(text: &str, at: usize) -> Option<CommentMark> {
     let (before, rest) = text.split_at_checked(at)?;
     if !rest.starts_with(['/', '#']) {
         return None;
     }
-    let line = || rest.find('\n').map_or(text.len(), |end| at + end);
     let apart = before.chars().next_back().is_none_or(|c| {
         c.is_whitespace() || matches!(c, '{' | '}' | '[' | ']' | ',' | '/' | '\u{feff}')
     });
     let before = before.trim_end_matches([' ', '\t', '\u{feff}']);
     if rest.starts_with("/*") && apart {
-        let end = rest.get(2..).and_then(|rest| rest.find("*/"));
-        Some(end.map_or(text.len(), |end| at + 2 + end + 2))
+        Some(CommentMark::Block)
     } else if rest.starts_with("//") && apart
         || rest.starts_with('#') && (before.is_empty() || before.ends_with('\n'))
     {
-        Some(line())
+        Some(CommentMark::Line)
     } else {
         None
     }

@@ -10,6 +10,8 @@ use toolwright_signature::Policy;
 /// The result of a call: text, images and files, and the structured value if the server sent one.
 pub(crate) struct CallResult {
     pub(crate) text: String,
+    /// The JSON of the structured value, if the text does not have it.
+    data: Option<String>,
     pub(crate) parts: Vec<Part>,
     pub(crate) value: Option<Value>,
 }
@@ -29,6 +31,8 @@ impl CallResult {
             }
         }
         let mut text = texts.join("\n");
+        let value = result.structured_content.as_ref().filter(|value| !value.is_null());
+        let data = value.filter(|value| !has_value(&texts, value)).map(Value::to_string);
         let bytes = text.len()
             + result.structured_content.as_ref().map_or(0, |value| value.to_string().len());
         if bytes > max_bytes {
@@ -39,9 +43,7 @@ impl CallResult {
             return Err(Error::retry(text).at(Stage::Limit));
         }
         if result.is_error == Some(true) {
-            let value = result.structured_content.filter(|_| text.is_empty());
-            let text = value.map_or(text, |value| value.to_string());
-            return Err(tool_error(text));
+            return Err(tool_error(with_data(text, data)));
         }
         let all = parts.len();
         let mut room = max_bytes - bytes;
@@ -59,7 +61,7 @@ impl CallResult {
                  {max_bytes} bytes. Request smaller ones.]"
             ));
         }
-        Ok(Self { text, parts, value: result.structured_content })
+        Ok(Self { text, data, parts, value: result.structured_content })
     }
 
     /// Validates the value against the output schema of the tool's contract.
@@ -74,17 +76,60 @@ impl CallResult {
             };
             self.value = Some(read.map_err(|error| invalid_result(tool, error))?);
         }
-        let text = match &self.value {
-            // The server's text for models is preferred.
-            Some(value) if self.text.is_empty() && self.parts.is_empty() => value.to_string(),
-            _ => self.text,
-        };
+        let text = with_data(self.text, self.data);
         let output = ToolOutput::text_only(text).with_parts(self.parts);
         Ok(match self.value {
             Some(value) => output.with_value(value),
             None => output,
         })
     }
+}
+
+/// Adds the structured value to the server's text. A model reads only the text, which may be a
+/// summary.
+fn with_data(mut text: String, data: Option<String>) -> String {
+    if let Some(data) = data {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&data);
+    }
+    text
+}
+
+/// Maximum number of brackets in a text at which a value is looked for.
+const MOST_BRACKETS: usize = 100;
+
+/// Returns whether the texts have a value: as JSON, alone or among words, or as plain text. Servers
+/// put a value that is not an object into one field, and the items of a list into one text each.
+fn has_value(texts: &[String], value: &Value) -> bool {
+    let is_it = |text: &str, value: &Value| match value {
+        Value::String(string) if string.trim() == text.trim() => true,
+        value => serde_json::from_str::<Value>(text).is_ok_and(|found| found == *value),
+    };
+    let only_field = match value {
+        Value::Object(fields) if fields.len() == 1 => fields.values().next(),
+        _ => None,
+    };
+    if only_field.and_then(Value::as_array).is_some_and(|items| {
+        items.len() == texts.len() && items.iter().zip(texts).all(|(item, text)| is_it(text, item))
+    }) {
+        return true;
+    }
+    let is_among_words = |text: &str| {
+        let brackets = text.match_indices(['{', '[']).take(MOST_BRACKETS);
+        let read = |at: usize| {
+            let rest = text.get(at..).unwrap_or_default();
+            serde_json::Deserializer::from_str(rest).into_iter::<Value>().next()?.ok()
+        };
+        let mut found = brackets.filter_map(|(at, _)| read(at));
+        found.any(|found| found == *value || Some(&found) == only_field)
+    };
+    texts.iter().any(|text| {
+        is_it(text, value)
+            || only_field.is_some_and(|field| is_it(text, field))
+            || is_among_words(text)
+    })
 }
 
 /// The server's error text, as an error that the model may react to.
@@ -142,7 +187,60 @@ fn file_of(media_type: &str, base64: &str) -> Part {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    fn texts_of(texts: &[&str], structured: Value, is_error: bool) -> Result<CallResult> {
+        let blocks: Vec<_> =
+            texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
+        let result =
+            json!({"content": blocks, "structuredContent": structured, "isError": is_error});
+        CallResult::new(serde_json::from_value(result).unwrap(), 300)
+    }
+
+    #[test]
+    fn data_that_the_text_lacks_reaches_the_model() {
+        for (texts, structured) in [
+            (vec!["Found 13 rows."], json!({"rows": 3})),
+            (vec!["Found 3 rows."], json!({"rows": 3, "next": null})),
+            (vec!["It is 36 degrees."], json!({"temperature": 36, "humidity": 82})),
+            (vec![r#"{"temperature": 36}"#], json!({"temperature": 36, "humidity": 82})),
+            (vec![r#"{"temperature": 360}"#], json!({"temperature": 36})),
+            (vec!["a", "b"], json!({"result": ["a", "c"]})),
+            (vec!["Ready: true"], json!({"ready": true})),
+            (vec!["null"], json!({"result": "a"})),
+        ] {
+            let text = texts.join("\n");
+            let shown = |result: CallResult| with_data(result.text, result.data);
+            let expected = format!("{text}\n{structured}");
+            let found = shown(texts_of(&texts, structured.clone(), false).unwrap());
+            assert_eq!(found, expected);
+            let error = texts_of(&texts, structured, true).err().unwrap();
+            assert_eq!(error.to_string(), expected);
+        }
+        assert!(texts_of(&["Found."], json!({"a": "x".repeat(300)}), false).is_err());
+    }
+
+    #[test]
+    fn data_that_the_text_has_is_not_repeated() {
+        for (texts, structured) in [
+            (
+                vec![r#"{"humidity": 82.0, "temperature": 36}"#],
+                json!({"temperature": 36, "humidity": 82.0}),
+            ),
+            (vec!["Here:\n```json\n{\"a\": [1, 2]}\n```"], json!({"a": [1, 2]})),
+            (vec!["Two of [them]: [1, 2]"], json!({"result": [1, 2]})),
+            (vec!["hello"], json!({"result": "hello"})),
+            (vec!["5"], json!({"result": 5})),
+            (vec!["a", "b"], json!({"result": ["a", "b"]})),
+            (vec!["A summary.", "{\"a\": 1}"], json!({"a": 1})),
+            (vec!["Nothing."], Value::Null),
+        ] {
+            let result = texts_of(&texts, structured, false).unwrap();
+            assert_eq!(result.data, None, "{texts:?}");
+        }
+    }
 
     #[test]
     fn an_image_that_is_too_large_is_left_out_and_the_text_stays() {

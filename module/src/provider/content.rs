@@ -1,0 +1,160 @@
+//! The thoughts of a model in the content of its reply, and their place in later requests.
+
+use serde_json::{Value, json};
+use toolwright_signature::Thoughts;
+
+use crate::message::{Reasoning, ReplyPart};
+use crate::model::Delta;
+use crate::provider::Deltas;
+
+/// The name of the field of thoughts that were in the content, in [`Reasoning::opaque`].
+const FIELD: &str = "content";
+
+/// The beginning of a content, until the answer begins.
+#[derive(Debug, Default)]
+pub(super) struct Beginning {
+    /// The content so far. Empty after the answer has begun.
+    text: String,
+    /// `None` before the content.
+    thoughts: Option<Thoughts>,
+    is_over: bool,
+    /// The place of the first part of the thoughts.
+    first: usize,
+    /// The blocks of thoughts so far: what is in the part of each.
+    blocks: Vec<(usize, usize)>,
+}
+
+impl Beginning {
+    /// Adds a piece of the content. Returns the answer's text in it.
+    pub(super) fn add(
+        &mut self,
+        provider: &str,
+        piece: &str,
+        parts: &mut Vec<ReplyPart>,
+        deltas: &mut Deltas,
+    ) -> Option<String> {
+        self.text.push_str(piece);
+        let mut thoughts = self.thoughts.take().unwrap_or_else(Thoughts::trained);
+        thoughts.scan(&self.text);
+        self.show(&thoughts, provider, parts, deltas);
+        let answer = thoughts.answer();
+        self.thoughts = Some(thoughts);
+        let answer = self.text.get(answer?..).unwrap_or_default();
+        let answer = match self.text.len() == answer.len() {
+            true => answer.to_owned(),
+            // The white space after the thoughts goes with them.
+            false => answer.trim_start().to_owned(),
+        };
+        self.close(answer.len(), parts);
+        Some(answer)
+    }
+
+    /// Ends what is undecided, and returns its text. Thoughts that have begun go on.
+    pub(super) fn end(&mut self, parts: &mut [ReplyPart]) -> Option<String> {
+        let thoughts = self.thoughts.as_ref().filter(|thoughts| !thoughts.is_open())?;
+        if self.is_over {
+            return None;
+        }
+        let rest = self.text.get(thoughts.end()..).unwrap_or_default().to_owned();
+        let is_text = self.blocks.is_empty() && !rest.is_empty();
+        self.close(0, parts);
+        is_text.then_some(rest)
+    }
+
+    /// Ends the thoughts too.
+    pub(super) fn end_thoughts(&mut self, parts: &mut [ReplyPart]) {
+        if self.thoughts.is_some() && !self.is_over {
+            self.close(0, parts);
+        }
+    }
+
+    /// Returns whether all further content is text.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Returns whether a piece of content was added.
+    pub(super) fn has_begun(&self) -> bool {
+        self.is_over || !self.text.is_empty()
+    }
+
+    /// Adds the new thoughts, without the white space around them, to one part for each block.
+    fn show(
+        &mut self,
+        thoughts: &Thoughts,
+        provider: &str,
+        parts: &mut Vec<ReplyPart>,
+        deltas: &mut Deltas,
+    ) {
+        for (index, block) in thoughts.blocks().enumerate() {
+            let inside = self.text.get(block.clone()).unwrap_or_default();
+            let start = block.start + inside.len() - inside.trim_start().len();
+            let end = block.start + inside.trim_end().len();
+            if index == self.blocks.len() {
+                if index == 0 {
+                    self.first = parts.len();
+                }
+                self.blocks.push((start, start));
+                parts.push(ReplyPart::Reasoning(Reasoning::new(provider, "", Value::Null)));
+            }
+            let Some(known) = self.blocks.get_mut(index) else { continue };
+            if known.0 == known.1 {
+                *known = (start, start);
+            }
+            let Some(piece) = self.text.get(known.1..end).filter(|piece| !piece.is_empty()) else {
+                continue;
+            };
+            known.1 = end;
+            deltas.push(|| Delta::Reasoning(piece.to_owned()));
+            if let Some(ReplyPart::Reasoning(reasoning)) = parts.get_mut(self.first + index) {
+                reasoning.text.push_str(piece);
+            }
+        }
+    }
+
+    /// Ends the beginning: the last `rest` bytes are text. Each part gets what was around it.
+    fn close(&mut self, rest: usize, parts: &mut [ReplyPart]) {
+        let text = std::mem::take(&mut self.text);
+        let (mut from, last) = (0, self.blocks.len().saturating_sub(1));
+        for (index, (start, end)) in std::mem::take(&mut self.blocks).into_iter().enumerate() {
+            let after = if index == last { end..text.len() - rest } else { end..end };
+            let around = |range: std::ops::Range<usize>| text.get(range).unwrap_or_default();
+            let opaque =
+                json!({"field": FIELD, "before": around(from..start), "after": around(after)});
+            from = end;
+            if let Some(ReplyPart::Reasoning(reasoning)) = parts.get_mut(self.first + index) {
+                reasoning.opaque = opaque;
+            }
+        }
+        self.is_over = true;
+    }
+}
+
+/// Returns the texts to send back for thoughts that came in the content: as they came. `None` for
+/// other reasoning, and for that of another provider.
+///
+/// Models that think between their calls need their thoughts again, and a server that left them in
+/// the content expects them there. It knows where its model wants none.
+///
+/// ```
+/// use toolwright_module::message::ReplyPart;
+/// use toolwright_module::provider::{Deltas, ReplyParts, in_content};
+///
+/// let mut parts = ReplyParts::default();
+/// parts.content("my-server", "<think>\nMaybe 4?\n</think>\n\n5", &mut Deltas::discarded());
+/// let parts = parts.take();
+/// let ReplyPart::Reasoning(reasoning) = &parts[0] else { panic!() };
+/// assert_eq!(reasoning.text, "Maybe 4?");
+/// assert_eq!(parts[1], ReplyPart::text("5"));
+/// let back = in_content(reasoning, "my-server").unwrap();
+/// assert_eq!(back.concat(), "<think>\nMaybe 4?\n</think>\n\n");
+/// ```
+#[must_use]
+pub fn in_content<'r>(reasoning: &'r Reasoning, provider: &str) -> Option<[&'r str; 3]> {
+    let field = |name| reasoning.opaque.get(name).and_then(Value::as_str);
+    let is_own = reasoning.provider == provider && field("field") == Some(FIELD);
+    is_own.then(|| {
+        let around = |name| field(name).unwrap_or_default();
+        [around("before"), &*reasoning.text, around("after")]
+    })
+}
