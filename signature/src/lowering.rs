@@ -40,14 +40,15 @@ use serde_json::{Value, json};
 
 use crate::error::{Checked, Refusal, SchemaFault, Side, refuse, shortened_path};
 use crate::lowering::dialect::{Dialect, Loss};
-use crate::lowering::dialect_rules::{Rules, Weight};
+use crate::lowering::dialect_rules::{MCP_ROOT, Rules, Weight};
 use crate::lowering::limit_checks::{check, check_references};
 use crate::lowering::unnamed_fields::pairs;
 use crate::lowering::value::Renderer;
 use crate::lowering::walk::Walk;
 use crate::schema::graph::{Graph, Node, Rest, Schemas, Shape};
+use crate::schema::keywords::has_type;
 use crate::schema::types::Types;
-use crate::schema::{normal, object};
+use crate::schema::{below_mut, normal, object};
 
 /// Maximum number of bytes of a schema that is written into a description.
 const LONGEST_TOLD: usize = 10_000;
@@ -62,6 +63,27 @@ const NO_ROOM: &str =
 fn as_it_is(schema: Value, losses: Vec<Loss>, wrapper: Option<&'static str>) -> Parts {
     let renderer = Renderer { plan: None, wrapper };
     Parts { schema, losses, strict: false, weight: Weight::default(), renderer }
+}
+
+/// Keywords of a root that clients of MCP refuse: they pass the schema on to a model's API, which
+/// takes a plain object there.
+const COMBINATORS: [&str; 7] = ["anyOf", "oneOf", "allOf", "not", "$ref", "enum", "const"];
+
+/// Adds `properties` to each object without it, because some clients of MCP drop such a tool or field.
+///
+/// A foreign object below the root accepts any fields. With `properties` it would name all of them,
+/// so that is said too.
+fn fill(schema: &mut Value, typed: bool, is_root: bool) {
+    let Some(map) = schema.as_object_mut() else { return };
+    if has_type(map, "object") && !map.contains_key("properties") {
+        let at = map.keys().position(|keyword| keyword == "type").map_or(0, |at| at + 1);
+        map.shift_insert(at, "properties".into(), json!({}));
+        let rules = ["additionalProperties", "patternProperties", "enum", "const", "$ref", "allOf"];
+        if !typed && !is_root && !rules.iter().any(|rule| map.contains_key(*rule)) {
+            map.insert("additionalProperties".into(), true.into());
+        }
+    }
+    below_mut(map).into_iter().for_each(|below| fill(below, typed, false));
 }
 
 /// Checks a tool's name against the rules of a dialect.
@@ -118,11 +140,15 @@ impl Lowering<'_> {
             Some(name) => object([(name, self.schema.clone())]),
             None => self.schema.clone(),
         };
-        let Some(rules) = Rules::of(self.dialect) else {
-            check_references(&base)?;
-            // Fails if the value could not be read afterwards.
-            normal(&base)?;
-            return Ok(as_it_is(base, Vec::new(), wrapper));
+        let rules = match Rules::of(self.dialect) {
+            Some(rules) => rules,
+            None if self.dialect == Dialect::Mcp => return self.lower_for_mcp(base, wrapper),
+            None => {
+                check_references(&base)?;
+                // Fails if the value could not be read afterwards.
+                normal(&base)?;
+                return Ok(as_it_is(base, Vec::new(), wrapper));
+            }
         };
         // An invalid schema is rejected in every form.
         let plain = normal(&base)?;
@@ -142,19 +168,45 @@ impl Lowering<'_> {
                 losses.extend(parts.losses);
                 Ok(Parts { losses, ..parts })
             }
-            Err(Refusal { fault, path, advice }) => {
-                let mut open = json!({"type": "object", "properties": {}});
-                let text = base.to_string();
-                let what = if text.len() <= LONGEST_TOLD {
-                    open["description"] = format!("JSON of this schema: {text}").into();
-                    "are written only in the description"
-                } else {
-                    "are left out"
-                };
-                losses.push(self.loss(fault, &path, "properties", format!("{what}: {advice}")));
-                Ok(as_it_is(open, losses, wrapper))
-            }
+            Err(refusal) => Ok(self.told_only(&base, refusal, losses, wrapper)),
         }
+    }
+
+    /// Returns the schema as it is, except where clients drop the tool: a root with combinators
+    /// becomes a plain object, and each object has `properties`.
+    fn lower_for_mcp(&self, base: Value, wrapper: Option<&'static str>) -> Checked<Parts> {
+        check_references(&base)?;
+        let plain = normal(&base)?;
+        let mut parts = match COMBINATORS.iter().any(|keyword| base.get(keyword).is_some()) {
+            false => as_it_is(base, Vec::new(), wrapper),
+            true => self
+                .lower_by(&MCP_ROOT, &plain, wrapper)
+                .unwrap_or_else(|refusal| self.told_only(&base, refusal, Vec::new(), wrapper)),
+        };
+        // The values are not changed, except for the wrapper.
+        parts.renderer.plan = None;
+        fill(&mut parts.schema, self.typed, true);
+        Ok(parts)
+    }
+
+    /// Returns an object of any fields, with the schema in its description.
+    fn told_only(
+        &self,
+        base: &Value,
+        Refusal { fault, path, advice }: Refusal,
+        mut losses: Vec<Loss>,
+        wrapper: Option<&'static str>,
+    ) -> Parts {
+        let mut open = json!({"type": "object", "properties": {}});
+        let text = base.to_string();
+        let what = if text.len() <= LONGEST_TOLD {
+            open["description"] = format!("JSON of this schema: {text}").into();
+            "are written only in the description"
+        } else {
+            "are left out"
+        };
+        losses.push(self.loss(fault, &path, "properties", format!("{what}: {advice}")));
+        as_it_is(open, losses, wrapper)
     }
 
     /// Lowers the normal form by one table of rules: strict or loose.

@@ -10,7 +10,7 @@
 //! | further fields of a struct | field `additional_properties`, such a list |
 //! | tuple | object of `item_0`, `item_1`, … |
 //! | input that is not a plain object | `{"input": …}` |
-//! | output that is not an object | `{"result": …}` |
+//! | output that is not a plain object | `{"result": …}` |
 
 /// Key of one entry of a map.
 pub(crate) const KEY: &str = "key";
@@ -24,7 +24,7 @@ pub(crate) const FURTHER: &str = "additional_properties";
 /// The one field of an input that a dialect does not take at the root.
 pub(crate) const INPUT: &str = "input";
 
-/// The one field of an output that is not an object.
+/// The one field of an output that is not a plain object.
 pub(crate) const RESULT: &str = "result";
 
 /// Returns the field of a tuple's item.

@@ -323,3 +323,90 @@ fn a_field_that_is_required_and_not_described_stays_required() {
         assert!(lowered.losses.is_empty(), "{dialect:?}: {:?}", lowered.losses);
     }
 }
+
+fn lowered(contract: &Contract, dialect: Dialect) -> (Value, Vec<String>) {
+    let lowered = contract.lower(dialect).unwrap();
+    let losses = lowered.losses.iter().map(ToString::to_string).collect();
+    (serde_json::from_str(lowered.schema.get()).unwrap(), losses)
+}
+
+/// Gemini refuses a whole request for it.
+#[test]
+fn gemini_gets_no_empty_text_in_an_enum_and_no_empty_name() {
+    let cases = [
+        (json!({"enum": ["", "fast"]}), json!({"anyOf": [
+            {"type": "string", "enum": ["fast"]},
+            {"type": "string", "description": "Always an empty text."},
+        ]})),
+        (json!({"enum": ["", "fast", null]}), json!({"anyOf": [
+            {"type": "string", "enum": ["fast"]},
+            {"type": "string", "description": "Always an empty text."},
+            {"type": "null"},
+        ]})),
+        (json!({"const": ""}), json!({"type": "string", "description": "Always an empty text."})),
+    ];
+    for (mode, expected) in cases {
+        let input = json!({"type": "object", "properties": {"mode": mode}});
+        let contract = Contract::dynamic("go", "", input, None).unwrap();
+        let (schema, losses) = lowered(&contract, Dialect::Gemini);
+        assert_eq!(schema["properties"]["mode"], expected);
+        assert_eq!(losses.len(), 1, "{losses:?}");
+        assert!(losses[0].contains("lists no empty text"), "{losses:?}");
+        for value in [json!({"mode": ""}), json!({})] {
+            let shown = contract.lower_value(Dialect::Gemini, &value).unwrap().to_string();
+            assert_eq!(contract.read::<Value>(&shown).unwrap(), value);
+        }
+        assert!(contract.read::<Value>(r#"{"mode": "slow"}"#).is_err());
+    }
+    let input = json!({"type": "object", "properties": {"": {"type": "string"}}, "required": [""]});
+    let contract = Contract::dynamic("go", "", input, None).unwrap();
+    let (schema, losses) = lowered(&contract, Dialect::Gemini);
+    assert_eq!((&schema["properties"], losses.len()), (&json!({}), 1));
+    assert!(schema["description"].as_str().unwrap().contains("Required field \"\""), "{schema}");
+    assert_eq!(contract.read::<Value>(r#"{"": "a"}"#).unwrap(), json!({"": "a"}));
+}
+
+/// Claude drops a tool whose root has a combinator, Copilot one with an object without `properties`.
+#[test]
+fn mcp_has_a_plain_object_at_the_root_and_properties_in_each_object() {
+    let object = |name: &str| json!({"type": "object", "properties": {name: {"type": "string"}}, "required": [name]});
+    let union = json!({"type": "object", "anyOf": [object("a"), object("b")]});
+    let contract = Contract::dynamic("go", "", union.clone(), Some(union.clone())).unwrap();
+    let tool = contract.tool(Dialect::Mcp).unwrap();
+    for (side, wrapper) in [("inputSchema", "input"), ("outputSchema", "result")] {
+        let fields = &tool[side]["properties"];
+        assert_eq!(tool[side]["required"], json!([wrapper]));
+        assert_eq!(fields[wrapper]["anyOf"].as_array().map(Vec::len), Some(2), "{tool}");
+    }
+    let value = json!({"a": "x"});
+    let sent = contract.lower_value(Dialect::Mcp, &value).unwrap();
+    assert_eq!(sent, json!({"input": value}));
+    assert_eq!(contract.read::<Value>(&sent.to_string()).unwrap(), value);
+    let sent = contract.lower_output_value(Dialect::Mcp, &value).unwrap();
+    assert_eq!(sent, json!({"result": value}));
+    assert_eq!(contract.read_output::<Value>(&sent.to_string()).unwrap(), value);
+    // A client that knows the union finds that the served tool takes its values.
+    let served = Contract::dynamic("go", "", tool["inputSchema"].clone(), Some(tool["outputSchema"].clone()));
+    assert_eq!(contract.differences(&served.unwrap()), []);
+    let other = Contract::dynamic("go", "", object("c"), None).unwrap();
+    assert!(!contract.differences(&other).is_empty());
+
+    // A wrapper that would look like a value of the union.
+    let clash = json!({"type": "object", "anyOf": [object("a"), object("input")]});
+    let contract = Contract::dynamic("go", "", clash, None).unwrap();
+    let (schema, losses) = lowered(&contract, Dialect::Mcp);
+    assert_eq!((&schema["properties"], losses.len()), (&json!({}), 1));
+    assert!(schema.get("anyOf").is_none(), "{schema}");
+
+    let free = json!({"type": "object"});
+    let map = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    let input = json!({"type": "object", "properties": {"free": free, "map": map}});
+    let contract = Contract::dynamic("go", "", input, None).unwrap();
+    let (schema, losses) = lowered(&contract, Dialect::Mcp);
+    assert_eq!(losses, [""; 0]);
+    let free = json!({"type": "object", "properties": {}, "additionalProperties": true});
+    assert_eq!(schema["properties"]["free"], free);
+    assert_eq!(schema["properties"]["map"]["properties"], json!({}));
+    let contract = Contract::dynamic("go", "", json!({"type": "object"}), None).unwrap();
+    assert_eq!(lowered(&contract, Dialect::Mcp).0, json!({"type": "object", "properties": {}}));
+}

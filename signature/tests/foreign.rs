@@ -175,6 +175,9 @@ fn the_judge_finds_what_providers_refuse() {
         (Dialect::Anthropic, json!({"type": "object", "properties": {"a b": text}})),
         (Dialect::Anthropic, json!({"type": "object", "properties": optional_fields(24)})),
         (Dialect::Gemini, json!({"type": "object", "properties": {"a": {"const": 1}}})),
+        (Dialect::Gemini, json!({"type": "object", "properties": {"a": {"enum": ["", "b"]}}})),
+        (Dialect::Mcp, json!({"type": "object", "properties": {"a": {"type": "object"}}})),
+        (Dialect::Mcp, json!({"type": "object", "properties": {}, "anyOf": [{}, {}]})),
     ];
     for (dialect, schema) in bad {
         assert!(!judge::faults(dialect, true, &schema).is_empty(), "{dialect}: {schema}");

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::Contract;
 use crate::comparing::{Difference, Sides};
-use crate::error::Side;
+use crate::error::{Result, Side};
+use crate::lowering::dialect::{Dialect, Lowered};
 use crate::schema;
 
 impl Contract {
@@ -62,7 +63,8 @@ impl Contract {
     ///   any field: otherwise the server could ignore it silently. An unknown field of an output is
     ///   a difference only if this contract is closed to further fields, or has a field of nearly
     ///   the same name.
-    /// - An output that is not an object may be wrapped in a field `result`, as in MCP.
+    /// - An output that is not a plain object may be wrapped in a field `result`, and an input that
+    ///   is a union in a field `input`, as in MCP.
     /// - Bounds of 2⁵³ − 1 and beyond are ignored: generators write them everywhere.
     /// - A `format` counts only in an output, and only where reading checks it. Titles,
     ///   descriptions, defaults and names of contracts do not count.
@@ -82,9 +84,15 @@ impl Contract {
     /// size: a schema that is too large is a difference.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<Difference> {
-        let comes = self.written_input();
-        let (side, takes) = (Side::Input, other.input());
-        let mut found = Sides { side, comes: &comes, takes, reads_as_we_do: false }.differences();
+        let (side, comes) = (Side::Input, self.written_input());
+        let of = |comes: &Value| {
+            Sides { side, comes, takes: other.input(), reads_as_we_do: false }.differences()
+        };
+        let mut found = of(&comes);
+        if let Some(wrapper) = wrapper(&found, self.lower(Dialect::Mcp)) {
+            let wrapped = of(&schema::object([(wrapper, comes)]));
+            found = if wrapped.is_empty() { wrapped } else { found };
+        }
         found.extend(self.output_differences(other));
         found
     }
@@ -92,7 +100,17 @@ impl Contract {
     /// Returns the differences that keep this contract from reading the outputs of `other`.
     pub(super) fn output_differences(&self, other: &Self) -> Vec<Difference> {
         match (self.output_to_read(), other.output_to_write()) {
-            (Some(takes), Some(comes)) => of_outputs(comes, takes),
+            (Some(takes), Some(comes)) => {
+                let found = of_outputs(comes, takes);
+                match wrapper(&found, self.lower_output(Dialect::Mcp)) {
+                    Some(wrapper) if schema::is_object(takes) => {
+                        let takes = schema::object([(wrapper, takes.clone())]);
+                        let wrapped = of_outputs(comes, &takes);
+                        if wrapped.is_empty() { wrapped } else { found }
+                    }
+                    _ => found,
+                }
+            }
             (Some(takes), None) => text_for(takes),
             (None, _) => Vec::new(),
         }
@@ -108,6 +126,11 @@ impl Contract {
         schema::modernise(&mut input);
         input
     }
+}
+
+/// Returns the field in which MCP has the value, if there are differences without it.
+fn wrapper(found: &[Difference], lowered: Result<&Lowered>) -> Option<&'static str> {
+    if found.is_empty() { None } else { lowered.ok()?.wrapper }
 }
 
 fn of_outputs(comes: &Value, takes: &Value) -> Vec<Difference> {

@@ -59,8 +59,8 @@ impl Contract {
 
     /// Returns the output schema in `dialect`, with an object at its root.
     ///
-    /// An output that is not an object is wrapped as `{"result": …}`, and [`Contract::read_output`]
-    /// unwraps it. For MCP the result is the schema of a tool's serialized output. For all other
+    /// An output that is not a plain object is wrapped as `{"result": …}`, and
+    /// [`Contract::read_output`] unwraps it. For MCP the result is the schema of a tool's serialized output. For all other
     /// dialects it is the schema of an output that a model has to produce.
     ///
     /// # Errors
@@ -100,7 +100,8 @@ impl Contract {
             lowering.lower().map_err(|refusal| self.not_lowered(dialect, refusal))?;
         let schema = serde_json::value::to_raw_value(&schema)
             .map_err(|source| ContractError::write(self.name.clone(), source))?;
-        Ok(Lowered { schema, losses, strict, weight, renderer })
+        let wrapper = renderer.wrapper;
+        Ok(Lowered { schema, losses, strict, wrapper, weight, renderer })
     }
 
     fn not_lowered(&self, dialect: Dialect, refusal: Refusal) -> ContractError {
@@ -190,7 +191,7 @@ impl Contract {
     /// let tool = contract.tool(Dialect::Mcp)?;
     /// assert_eq!(
     ///     tool.to_string(),
-    ///     r#"{"name":"ping","description":"Answer pong.","inputSchema":{"type":"object"}}"#,
+    ///     r#"{"name":"ping","description":"Answer pong.","inputSchema":{"type":"object","properties":{}}}"#,
     /// );
     /// # Ok::<(), toolwright_signature::ContractError>(())
     /// ```

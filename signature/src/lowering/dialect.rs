@@ -49,9 +49,11 @@ pub enum Dialect {
     /// Source: the comments of `FunctionDeclaration` and `Schema` in
     /// google.ai.generativelanguage v1beta.
     Gemini,
-    /// The Model Context Protocol: objects at the root of both sides.
+    /// The Model Context Protocol: objects at the root of both sides, without combinators there,
+    /// and each object with `properties`. Everything else is as in the contract.
     ///
-    /// Source: the specification's `Tool` type, revision 2025-11-25 and later.
+    /// Source: the specification's `Tool` type, revision 2025-11-25 and later, and tools that clients
+    /// drop (github-mcp-server#3126, claude-code#95504, copilot-cli#1825 and #2634).
     Mcp,
 }
 
@@ -121,6 +123,8 @@ pub struct Lowered {
     /// Always false in a dialect without `strict`. In a strict dialect, false is also listed as a
     /// loss, with the keyword `strict`.
     pub strict: bool,
+    /// The field of the root that has the value, if the dialect does not take the value as it is.
+    pub wrapper: Option<&'static str>,
     /// The part of a request's limits that this schema uses.
     pub(crate) weight: Weight,
     /// Converts values to the shape of this schema.

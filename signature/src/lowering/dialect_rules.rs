@@ -93,6 +93,7 @@ pub(crate) enum Values {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Names {
     All,
+    NotEmpty,
     /// `[a-zA-Z0-9_.-]{1,64}`
     Plain,
     /// The same for fields of the root; other fields may have any name.
@@ -260,6 +261,10 @@ static OPENAI_STRICT: Rules = Rules {
 /// level", "array schema missing items", "object schema missing properties".
 static OPENAI_LOOSE: Rules = LOOSE;
 
+/// The root of a tool's schema in MCP. Clients drop a tool whose root has combinators
+/// (github-mcp-server#3126, claude-code#95504).
+pub(crate) static MCP_ROOT: Rules = LOOSE;
+
 /// Source: Anthropic's guide "Structured outputs", sections "JSON Schema limitations" and
 /// "Schema complexity limits", the schema transform of its SDKs, and the refusals
 /// (HTTP 400) of the Messages API for names of properties.
@@ -297,13 +302,15 @@ static ANTHROPIC_LOOSE: Rules = Rules { field_names: Names::PlainAtRoot, ..LOOSE
 /// `GenerationConfig.response_json_schema` (the keywords; "`$ref` … no other properties,
 /// except for those starting as a `$`, may be set"; "cyclic references … may only be used
 /// within non-required properties") and of `FunctionDeclaration.name`; the guide
-/// "Structured output" for formats.
+/// "Structured output" for formats; and the refusal (HTTP 400) "enum[0]: cannot be empty". An empty
+/// name is taken to be refused like an empty text.
 static GEMINI: Rules = Rules {
     keeps: Keeps::Only("enum format minItems maxItems minimum maximum"),
     formats: Keeps::Only("date-time date time"),
     recursion: Recursion::Optional,
     told_references: false,
     values: Values::Texts,
+    field_names: Names::NotEmpty,
     starts_with_letter: true,
     ..LOOSE
 };

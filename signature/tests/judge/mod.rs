@@ -133,7 +133,7 @@ impl Judge<'_> {
         if root.get("type") != Some(&"object".into()) {
             self.say("the root is no object", root);
         }
-        let plain = !matches!(self.dialect, Dialect::JsonSchema2020 | Dialect::Mcp);
+        let plain = self.dialect != Dialect::JsonSchema2020;
         for keyword in ["anyOf", "oneOf", "allOf", "enum", "not", "$ref"] {
             if plain && root.contains_key(keyword) {
                 self.say("a combinator at the root", root);
@@ -169,6 +169,11 @@ impl Judge<'_> {
                     self.sums.1 += properties(node).filter(|(_, schema)| is_union(schema)).count();
                 }
                 Dialect::Gemini => self.gemini(node),
+                Dialect::Mcp => {
+                    if types(node).contains(&"object") && !node.contains_key("properties") {
+                        self.say("an object without properties", node);
+                    }
+                }
                 _ => {}
             }
             waiting.extend(below(node));
@@ -264,6 +269,10 @@ impl Judge<'_> {
         let mut values = node.get("enum").and_then(Value::as_array).into_iter().flatten();
         if !values.all(Value::is_string) {
             self.say("an enum of other than texts", node);
+        }
+        let mut values = node.get("enum").and_then(Value::as_array).into_iter().flatten();
+        if values.any(|value| value == "") || properties(node).any(|(name, _)| name.is_empty()) {
+            self.say("an empty text", node);
         }
     }
 

@@ -28,8 +28,8 @@ use tokio::sync::watch;
 use toolwright_module::driver;
 use toolwright_module::error::Stage;
 use toolwright_module::{
-    self as module, Context, Contract, Effect, Module, OutputOf, Result as ModuleResult, Signature,
-    Tool,
+    self as module, Context, Contract, Dialect, Effect, Module, OutputOf, Result as ModuleResult,
+    Signature, Tool,
 };
 
 pub use self::builder::McpClientBuilder;
@@ -233,9 +233,14 @@ impl McpClient {
             let (name, signature) = (name.to_owned(), contract.name().to_owned());
             return Err(McpError::Differs { name, signature, differences });
         }
+        // The server's schema has a plain object at its root, whose only field is the input.
+        let fields = listed.contract.input().get("properties").and_then(Value::as_object);
+        let is_only =
+            |name: &&str| fields.is_some_and(|all| all.len() == 1 && all.contains_key(*name));
+        let wrapper = contract.lower(Dialect::Mcp)?.wrapper.filter(is_only);
         let tool =
             RemoteTool { connection: Arc::clone(&self.connection), listed: Arc::clone(listed) };
-        Ok(McpModule { tool, contract, signature: PhantomData })
+        Ok(McpModule { tool, contract, wrapper, signature: PhantomData })
     }
 
     /// Returns the name that the server gives itself.
@@ -330,6 +335,8 @@ impl fmt::Debug for McpClient {
 pub struct McpModule<S> {
     tool: RemoteTool,
     contract: Contract,
+    /// The field in which the server takes the input, if it is a union.
+    wrapper: Option<&'static str>,
     signature: PhantomData<fn(S)>,
 }
 
@@ -341,6 +348,10 @@ impl<S: Signature> Module for McpModule<S> {
             .contract
             .write_input(&input)
             .map_err(|error| module::Error::other(error).at(Stage::Arguments))?;
+        let arguments = match self.wrapper {
+            Some(wrapper) => format!(r#"{{"{wrapper}":{arguments}}}"#),
+            None => arguments,
+        };
         let result = self.tool.call(&arguments, cx).await?;
         let json = match result.value {
             Some(value) => value.to_string(),

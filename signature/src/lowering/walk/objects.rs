@@ -155,6 +155,7 @@ impl Walk<'_> {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
         let any = match self.rules.field_names {
             Names::All => true,
+            Names::NotEmpty => return !name.is_empty(),
             Names::Plain => false,
             Names::PlainAtRoot => !at_root,
         };

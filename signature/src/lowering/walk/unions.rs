@@ -110,7 +110,13 @@ impl Walk<'_> {
             return refuse(SchemaFault::Unsupported, path, advice);
         }
         match listed_as(self.rules, values, self.in_union) {
-            Listed::AsTheyAre if self.rules.values == Values::Texts => Ok(enum_of_texts(values)),
+            Listed::AsTheyAre if self.rules.values == Values::Texts => {
+                let is_empty = |value: &&Value| value.as_str().is_some_and(str::is_empty);
+                if values.iter().any(is_empty) {
+                    self.lose(path, keyword(map), NO_EMPTY_TEXT);
+                }
+                Ok(enum_of_texts(values))
+            }
             Listed::AsTheyAre => {
                 let own = ["type", "const", "enum"].into_iter();
                 let own = own.filter_map(|word| Some((word.to_owned(), map.get(word)?.clone())));
@@ -194,13 +200,26 @@ fn keyword(map: &Keywords) -> &'static str {
     if map.contains_key("const") { "const" } else { "enum" }
 }
 
-/// Returns the `enum` of values that are all texts or null.
+/// The loss of an empty text among the listed ones.
+const NO_EMPTY_TEXT: &str = "lists no empty text there: any text is accepted in its place";
+
+/// Returns the `enum` of values that are all texts or null. It cannot list an empty text, for which
+/// there is another member.
+///
+/// ```text
+/// ["", "fast"] → anyOf [enum ["fast"], a text that is described as empty]
+/// ```
 fn enum_of_texts(values: &[&Value]) -> Keywords {
-    let texts: Vec<_> = values.iter().filter(|value| !value.is_null()).collect();
-    if texts.is_empty() {
-        return typed("null".into());
+    let texts = values.iter().filter_map(|value| value.as_str());
+    let (empty, texts): (Vec<_>, Vec<_>) = texts.partition(|text| text.is_empty());
+    let listed = json!({"type": "string", "enum": texts});
+    let described = json!({"type": "string", "description": "Always an empty text."});
+    match (empty.is_empty(), texts.is_empty()) {
+        (true, true) => typed("null".into()),
+        (true, false) => with_null(listed, values),
+        (false, true) => with_null(described, values),
+        (false, false) => with_null(json!({"anyOf": [listed, described]}), values),
     }
-    with_null(json!({"type": "string", "enum": texts}), values)
 }
 
 /// Returns the schema, nullable if null is listed.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use rmcp::model::{AudioContent, CallToolResult, ContentBlock, ResourceContents, ToolAnnotations};
 use serde::de::IgnoredAny;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use toolwright_module::error::Stage;
 use toolwright_module::message::{Part, Source};
 use toolwright_module::{Dialect, Effect, Error, Result, Tool, ToolOutput};
@@ -23,7 +23,7 @@ pub(crate) struct ServedTool {
 enum Output {
     NoSchema,
     Schema {
-        /// The schema is not an object, so a value is wrapped in one.
+        /// The schema is not a plain object, so a value is wrapped in one.
         wrapped: bool,
         /// Values are validated. This requires a schema with more rules than the Rust type, and
         /// the same schema for reading and writing.
@@ -41,8 +41,7 @@ impl ServedTool {
         let output = match contract.output_to_write() {
             None => Output::NoSchema,
             Some(schema) => {
-                let probe = Value::Object(Map::new());
-                let wrapped = contract.lower_output_value(Dialect::Mcp, &probe)? != probe;
+                let wrapped = contract.lower_output(Dialect::Mcp)?.wrapper.is_some();
                 let validated =
                     contract.checks_output() && contract.output_to_read() == Some(schema);
                 Output::Schema { wrapped, validated }
