@@ -334,15 +334,21 @@ fn lowered(contract: &Contract, dialect: Dialect) -> (Value, Vec<String>) {
 #[test]
 fn gemini_gets_no_empty_text_in_an_enum_and_no_empty_name() {
     let cases = [
-        (json!({"enum": ["", "fast"]}), json!({"anyOf": [
-            {"type": "string", "enum": ["fast"]},
-            {"type": "string", "description": "Always an empty text."},
-        ]})),
-        (json!({"enum": ["", "fast", null]}), json!({"anyOf": [
-            {"type": "string", "enum": ["fast"]},
-            {"type": "string", "description": "Always an empty text."},
-            {"type": "null"},
-        ]})),
+        (
+            json!({"enum": ["", "fast"]}),
+            json!({"anyOf": [
+                {"type": "string", "enum": ["fast"]},
+                {"type": "string", "description": "Always an empty text."},
+            ]}),
+        ),
+        (
+            json!({"enum": ["", "fast", null]}),
+            json!({"anyOf": [
+                {"type": "string", "enum": ["fast"]},
+                {"type": "string", "description": "Always an empty text."},
+                {"type": "null"},
+            ]}),
+        ),
         (json!({"const": ""}), json!({"type": "string", "description": "Always an empty text."})),
     ];
     for (mode, expected) in cases {
@@ -386,7 +392,12 @@ fn mcp_has_a_plain_object_at_the_root_and_properties_in_each_object() {
     assert_eq!(sent, json!({"result": value}));
     assert_eq!(contract.read_output::<Value>(&sent.to_string()).unwrap(), value);
     // A client that knows the union finds that the served tool takes its values.
-    let served = Contract::dynamic("go", "", tool["inputSchema"].clone(), Some(tool["outputSchema"].clone()));
+    let served = Contract::dynamic(
+        "go",
+        "",
+        tool["inputSchema"].clone(),
+        Some(tool["outputSchema"].clone()),
+    );
     assert_eq!(contract.differences(&served.unwrap()), []);
     let other = Contract::dynamic("go", "", object("c"), None).unwrap();
     assert!(!contract.differences(&other).is_empty());

@@ -455,9 +455,8 @@ mod tests {
 
     #[test]
     fn a_whole_body_with_half_a_character_is_read() {
-        let read = crate::provider::read_whole::<Word>;
         let body = super::super::connection::readable(r#"{"word": "a\ud83d"}"#).into_owned();
-        let reply = read(body.as_bytes(), |reply| {
+        let reply = crate::provider::read_whole(body.as_bytes(), |reply: Word| {
             let mut parts = ReplyParts::default();
             parts.text(reply.word, &mut Deltas::default());
             Ok(Reply::new(parts.take()))
