@@ -51,7 +51,7 @@ pub struct Limits {
     /// start of a longer result, and a note about the rest.
     pub max_result_bytes: usize,
     /// Maximum size of all images, documents and audio of one result, in bytes. Default: 5 MiB.
-    /// Those beyond it are left out, and a note in the text says so.
+    /// The first one beyond it and all after it are left out, and a note in the text says so.
     #[serde(alias = "max_image_bytes")]
     pub max_part_bytes: usize,
     /// Maximum number of calls in one reply. Default: 128. Minimum: 1. Further calls are not made.
@@ -214,18 +214,19 @@ impl Limits {
     }
 
     fn bound_parts(&self, result: &mut ToolResult) {
-        let (all, mut room, mut left_out) = (result.parts.len(), self.max_part_bytes, 0);
+        let (all, mut room, mut left_out) = (result.parts.len(), Some(self.max_part_bytes), 0);
         result.parts.retain(|part| {
             let size = match part {
                 Part::Text(text) => text.len(),
                 part => part.source().map_or(0, Source::size),
             };
-            if size > room {
+            // After the first one without room none is kept: the numbers in the text, such as
+            // `[image 2]`, count from the first part.
+            room = room.and_then(|left| left.checked_sub(size));
+            if room.is_none() {
                 left_out += size;
-                return false;
             }
-            room -= size;
-            true
+            room.is_some()
         });
         let missing = all - result.parts.len();
         if missing == 0 {

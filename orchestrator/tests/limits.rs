@@ -479,10 +479,11 @@ async fn images_errors_and_events_are_cut_to_the_limit_of_a_result() {
     });
     let finished = agent.with_limits(limits).run("Go.", &cx).await.unwrap();
     let Message::Tool(painted) = &*asked.requests()[1].messages[2] else { panic!("no result") };
-    assert_eq!(painted.parts.len(), 2);
+    // The third one has room. But it would be the second one for the model.
+    assert_eq!(painted.parts.len(), 1);
     insta::assert_snapshot!(painted.text, @r"
     A house.
-    [1 of 3 images or files are left out: 300 bytes are too many; ask for smaller ones]
+    [2 of 3 images or files are left out: 350 bytes are too many; ask for smaller ones]
     ");
     let [failure] = &finished.failures[..] else { panic!("{:?}", finished.failures) };
     assert!(failure.error.len() <= 4096, "{}", failure.error.len());
@@ -504,6 +505,20 @@ fn the_limit_of_images_applies_to_a_run_driven_by_hand() {
     let Some(Message::Tool(result)) = run.history().last().map(|said| &**said) else { panic!() };
     assert!(result.parts.is_empty());
     insta::assert_snapshot!(result.text, @"[cut: 0 of 83 bytes");
+}
+
+#[test]
+fn after_a_part_without_room_none_is_kept_not_even_an_empty_one() {
+    let limits = Limits::default().with_max_part_bytes(100);
+    let mut run = Run::new("Go.", &lavish("", Vec::new()), limits).unwrap();
+    let call = ToolCall::new("1", "paint", "{}");
+    run.apply(StepResult::model(0, Reply::calls([call.clone()]))).unwrap();
+    let parts = [60, 60, 30, 0].map(|size| Image::bytes("image/png", vec![1; size]).into());
+    let result = ToolResult::new(&call, "[image 1] to [image 4]").with_parts(parts.clone());
+    run.apply(StepResult::tools(1, [result])).unwrap();
+    let Some(Message::Tool(result)) = run.history().last().map(|said| &**said) else { panic!() };
+    assert_eq!(result.parts, parts[..1]);
+    assert!(result.text.contains("3 of 4 images or files are left out: 90 bytes"));
 }
 
 #[tokio::test]

@@ -101,34 +101,38 @@ async fn agents_below_do_not_begin_after_the_time_either() {
 
 #[tokio::test(start_paused = true)]
 async fn a_spent_budget_of_calls_makes_no_call_and_says_so() {
-    // An agent below uses up the calls of the run.
-    let busy = crate::support::agent(
-        [tidy()],
-        [calls([("a", "tidy", "a"), ("b", "tidy", "b")]), Reply::text("Tidied.")],
-    );
-    let busy = Tool::new(busy.0).unwrap().named("busy").unwrap();
     let said =
         Reply::calls([ToolCall::new("1", "busy", r#"{"task": "Go."}"#), call("2", "tidy", "b")]);
-    for recorded in [false, true] {
-        let (agent, _) = agent([busy.clone(), tidy()], [said.clone(), Reply::text("Half.")]);
-        let agent = agent.with_limits(within(Budget::default().with_tool_calls(3)));
-        let cx = match recorded {
-            false => Context::default(),
-            true => with_performer(&Context::default(), Replay::in_memory([])),
-        };
-        let finished = agent.run("Go.", &cx).await;
-        // The second round of the script is of the first run only.
-        if recorded {
-            continue;
-        }
-        let finished = finished.unwrap();
+    let check = |finished: &Finished| {
         assert_eq!(
-            (finished.limit, finished.tools_used),
-            (Some(LimitKind::ToolCalls), vec!["busy".to_owned()])
+            (finished.limit, &*finished.tools_used),
+            (Some(LimitKind::ToolCalls), &["busy".to_owned()][..])
         );
         assert_eq!((finished.spent.tool_calls, &*finished.answer), (3, "Half."));
         let Message::Tool(last) = &*finished.history[3] else { panic!("no result") };
         assert!(last.text.starts_with("The call was not made"), "{}", last.text);
+    };
+    for recorded in [false, true] {
+        // An agent below uses up the calls of the run.
+        let below = [calls([("a", "tidy", "a"), ("b", "tidy", "b")]), Reply::text("Tidied.")];
+        let (busy, _) = crate::support::agent([tidy()], below);
+        let busy = Tool::new(busy).unwrap().named("busy").unwrap();
+        let (agent, _) = agent([busy, tidy()], [said.clone(), Reply::text("Half.")]);
+        let agent = agent.with_limits(within(Budget::default().with_tool_calls(3)));
+        let journal = Replay::in_memory([]);
+        let recording = with_performer(&Context::default(), journal.clone());
+        let cx = if recorded { recording } else { Context::default() };
+        check(&agent.run("Go.", &cx).await.unwrap());
+        if recorded {
+            // Driven again from its records, no model is asked and the end is the same.
+            let (busy, _) = crate::support::agent([tidy()], []);
+            let busy = Tool::new(busy).unwrap().named("busy").unwrap();
+            let (again, _) = crate::support::agent([busy, tidy()], []);
+            let again = again.with_limits(within(Budget::default().with_tool_calls(3)));
+            let records = Replay::in_memory(journal.records());
+            let cx = with_performer(&Context::default(), records);
+            check(&again.run("Go.", &cx).await.unwrap());
+        }
     }
 }
 

@@ -99,16 +99,15 @@ impl Performer {
 /// Leaves out the images, documents and audio that are too large for a message. The text says so.
 fn bound_parts(outcome: &mut Outcome) {
     let OutcomeKind::Called { result, .. } = &mut outcome.kind else { return };
-    let (all, mut room) = (result.parts.len(), MAX_PART_BYTES);
+    let (all, mut room) = (result.parts.len(), Some(MAX_PART_BYTES));
     result.parts.retain(|part| {
         let size = match part {
             MessagePart::Text(text) => text.len(),
             part => part.source().map_or(0, Source::size),
         };
-        let fits = size <= room;
         // The numbers in the text, such as `[image 2]`, count from the first one.
-        room = if fits { room - size } else { 0 };
-        fits
+        room = room.and_then(|left| left.checked_sub(size));
+        room.is_some()
     });
     let missing = all - result.parts.len();
     if missing > 0 {

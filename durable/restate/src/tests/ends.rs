@@ -181,7 +181,8 @@ impl toolwright_module::Signature for Photograph {
 async fn a_picture_does_not_count_for_the_limit_of_a_text_and_too_many_are_left_out() {
     let workflow = workflow();
     let tool = from_fn(async |_: Photograph| {
-        Ok([1 << 20, 10 << 20, 10 << 20]
+        // The last one has room. But it would be the third one for the model.
+        Ok([1 << 20, 10 << 20, 10 << 20, 1 << 10]
             .map(|size| Image::bytes("image/png", vec![1; size]))
             .to_vec())
     });
@@ -199,7 +200,7 @@ async fn a_picture_does_not_count_for_the_limit_of_a_text_and_too_many_are_left_
     let result = result.unwrap();
     assert_eq!((result.failed, result.parts.len()), (false, 2));
     assert!(result.text.contains("[image 1]"), "{}", result.text);
-    assert!(result.text.contains("1 of 3 images or files are left out"), "{}", result.text);
+    assert!(result.text.contains("2 of 4 images or files are left out"), "{}", result.text);
 }
 
 #[tokio::test]

@@ -46,13 +46,12 @@ impl CallResult {
             return Err(tool_error(with_data(text, data)));
         }
         let all = parts.len();
-        let mut room = max_bytes - bytes;
+        let mut room = Some(max_bytes - bytes);
         parts.retain(|part| {
             let size = part.source().map_or(0, Source::size);
-            let fits = size <= room;
             // The numbers in the text, such as `[image 2]`, count from the first one.
-            room = if fits { room - size } else { 0 };
-            fits
+            room = room.and_then(|left| left.checked_sub(size));
+            room.is_some()
         });
         let missing = all - parts.len();
         if missing > 0 {
@@ -252,6 +251,12 @@ mod tests {
         let one = CallResult::new(CallToolResult::success(content), 1_208).unwrap();
         assert_eq!(one.parts.len(), 1);
         assert!(one.text.starts_with("The text.\n[1 of 2 images or files are left out"));
+        // After it also the ones that have room, or they would have other numbers.
+        let small = |size| ContentBlock::image("A".repeat(size), "image/png");
+        let content = vec![small(40), image(), small(4), small(0)];
+        let first = CallResult::new(CallToolResult::success(content), 500).unwrap();
+        assert_eq!(first.parts.len(), 1);
+        assert!(first.text.contains("3 of 4 images"), "{}", first.text);
         // A text alone that is too long is an error.
         let long = CallToolResult::success(vec![ContentBlock::text("x".repeat(20)), image()]);
         assert!(CallResult::new(long, 19).is_err());

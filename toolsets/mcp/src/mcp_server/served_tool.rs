@@ -69,13 +69,12 @@ impl ServedTool {
             );
             return Err(Error::retry(text).at(Stage::Limit));
         }
-        let mut room = max_bytes - bytes;
+        let mut room = Some(max_bytes - bytes);
         let fitting = attached.filter(|block| {
             let size = size(block);
-            let fits = size <= room;
             // The numbers in the text, such as `[image 2]`, count from the first one.
-            room = if fits { room - size } else { 0 };
-            fits
+            room = room.and_then(|left| left.checked_sub(size));
+            room.is_some()
         });
         let fitting: Vec<_> = fitting.collect();
         let (all, missing) = (parts.len(), parts.len() - fitting.len());
