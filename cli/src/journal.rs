@@ -31,6 +31,16 @@ impl JournalArgs {
         if self.no_journal {
             return Ok(None);
         }
+        let named =
+            self.journal.as_ref().or(config.journal.as_ref().filter(|_| !config.no_journal));
+        if named.is_some_and(|place| is_url(place)) {
+            // The URL is not quoted, because it may contain a password.
+            return Err(
+                "the journal of this command is a folder; a database, which `toolwright runs` \
+                 also takes, has the runs of programs"
+                    .into(),
+            );
+        }
         if let Some(folder) = &self.journal {
             note_readers(folder);
             return Ok(Some(folder.clone()));
@@ -54,6 +64,11 @@ impl JournalArgs {
         note_readers(&folder);
         Ok(Some(folder))
     }
+}
+
+/// Returns whether the place of a journal is a URL. A folder of such a name would show a password.
+pub(crate) fn is_url(place: &Path) -> bool {
+    place.to_string_lossy().contains("://")
 }
 
 /// Tells the user if others can read or change a journal. A folder that is not there yet will be for

@@ -47,7 +47,7 @@ enum Command {
     Mcp(McpCommandArgs),
     /// Show, lower and compare the contracts of tools and predictors
     Contract(ContractArgs),
-    /// List, show, resume and delete the runs of a journal, or write one as a page
+    /// List, show, resume, cancel and delete the runs of a journal, or write one as a page
     Runs(RunsArgs),
     /// Carry out one task, and record the model's replies in a file
     Record(Box<RecordArgs>),

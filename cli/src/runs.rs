@@ -2,6 +2,7 @@
 
 mod decide;
 mod follow;
+mod home;
 mod page;
 mod text;
 
@@ -18,13 +19,13 @@ use toolwright_module::message::Part;
 use toolwright_orchestrator::Task;
 
 pub(crate) use self::decide::user;
+use self::home::Home;
 pub use self::page::page;
 pub use self::text::{list, show};
 use crate::agent::AgentArgs;
 use crate::config::ConfigArgs;
 use crate::folders;
 use crate::input::Input;
-use crate::journal::note_readers;
 use crate::show::{note, put, quoted, say};
 
 /// The name of the metadata with the first words of a run's task.
@@ -45,11 +46,17 @@ Examples:
   toolwright runs show latest
   toolwright runs resume 20261123-150102-4711-1 --model anthropic:claude-haiku-4-5
   toolwright runs decide 20261123-150102-4711-1 --call 5f1c09a2b7de --approve
-  toolwright runs page latest --output run.html")]
+  toolwright runs page latest --output run.html
+  toolwright runs list --journal postgres://user@127.0.0.1/letters --agent greeter")]
 pub struct RunsArgs {
-    /// The folder of the journal. Default: toolwright/runs in $XDG_DATA_HOME or ~/.local/share
-    #[arg(long, value_name = "FOLDER", global = true)]
+    /// The folder of the journal, or the URL of a PostgreSQL database with the runs of your program.
+    /// Give its password in PGPASSWORD. Default: toolwright/runs in $XDG_DATA_HOME or ~/.local/share
+    #[arg(long, value_name = "FOLDER|URL", global = true)]
     journal: Option<PathBuf>,
+
+    /// The agent whose runs in the database these are. It can be left out if there is only one
+    #[arg(long = "agent", value_name = "NAME", global = true)]
+    of_agent: Option<String>,
 
     #[command(subcommand)]
     does: Does,
@@ -98,6 +105,14 @@ enum Does {
         #[command(flatten)]
         decision: decide::DecideArgs,
     },
+    /// End a run that is open or waits, so that no program goes on with it by itself
+    ///
+    /// Its calls are not undone. In a database, this also ends a run that a worker drives; in a folder,
+    /// end its program instead.
+    Cancel {
+        /// The id of the run
+        id: String,
+    },
     /// Delete a run. Its calls are not undone
     Delete {
         /// The id of the run
@@ -130,17 +145,13 @@ impl RunsArgs {
     ///
     /// # Errors
     ///
-    /// There is no folder, no such run, or a file cannot be read or written.
+    /// There is no folder or database, no such run, or a file cannot be read or written.
     pub async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
-        let folder = self.journal.map_or_else(default_folder, Ok)?;
-        if !folder.is_dir() {
-            return Err(format!("there is no folder {}", folder.display()).into());
-        }
-        note_readers(&folder);
-        let journal = Journal::open(&folder)?;
+        let place = self.journal.map_or_else(default_folder, Ok)?;
+        let home = Home::open(place, self.of_agent.as_deref()).await?;
         match self.does {
             Does::List { status, metadata } => {
-                let mut runs = journal.runs()?;
+                let mut runs = home.runs().await?;
                 runs.retain(|run| {
                     let has = |(name, value)| run.metadata.get(name) == Some(value);
                     status.as_deref().is_none_or(|status| text::has_status(run, status))
@@ -152,30 +163,45 @@ impl RunsArgs {
                 }
             }
             Does::Show { id } => {
-                let id = named(&journal, id)?;
-                let (run, records) = (journal.run(&id)?, journal.records(&id)?);
-                say(show(&run, &journal.task(&id)?, &records).trim_end());
+                let id = named(&home, id).await?;
+                let (run, records) = (home.run(&id).await?, home.records(&id).await?);
+                say(show(&run, &home.task(&id).await?, &records).trim_end());
+            }
+            Does::Cancel { id } => {
+                if home.run(&id).await?.status.is_ended() {
+                    return Err(format!("{} has ended already", quoted(&id)).into());
+                }
+                home.cancel(&id).await?;
+                note(&format!("cancelled {}", quoted(&id)));
             }
             Does::Delete { id } => {
-                journal.delete(&id)?;
+                home.delete(&id).await?;
                 note(&format!("deleted {}", quoted(&id)));
             }
             Does::Decide { id, decision } => {
                 let is_latest = id == LATEST;
-                let id = named(&journal, id)?;
-                decision.run(&journal, &id, is_latest)?;
+                let id = named(&home, id).await?;
+                decision.run(&home, &id, is_latest).await?;
             }
             Does::Resume { id, agent } => {
-                let id = named(&journal, id)?;
-                return resume(&journal, &folder, &id, *agent).await;
+                let id = named(&home, id).await?;
+                return match &home {
+                    Home::Folder(journal) => resume(journal, journal.folder(), &id, *agent).await,
+                    #[cfg(feature = "postgres")]
+                    Home::Database(_) => {
+                        Err("a run in a database is the run of a program, and goes on \
+                         with the program's workers"
+                            .into())
+                    }
+                };
             }
             Does::Page { id, output, follow } => {
-                let id = named(&journal, id)?;
+                let id = named(&home, id).await?;
                 match output {
-                    Some(file) if follow => return follow::follow(&journal, &id, &file).await,
-                    Some(file) => follow::replace(&file, &page(&journal, &id, None)?)?,
+                    Some(file) if follow => return follow::follow(&home, &id, &file).await,
+                    Some(file) => follow::replace(&file, &page::of(&home, &id, None).await?)?,
                     None => {
-                        put(&page(&journal, &id, None)?);
+                        put(&page::of(&home, &id, None).await?);
                     }
                 }
             }
@@ -185,12 +211,12 @@ impl RunsArgs {
 }
 
 /// Returns the id of the run that changed last for `latest`, and every other id as it is.
-fn named(journal: &Journal, id: String) -> Result<String, Box<dyn Error>> {
+async fn named(home: &Home, id: String) -> Result<String, Box<dyn Error>> {
     if id != LATEST {
         return Ok(id);
     }
     let is_run = |run: &RunSummary| run.status != RunStatus::Unreadable;
-    let last = journal.runs()?.into_iter().filter(is_run).max_by_key(|run| run.changed);
+    let last = home.runs().await?.into_iter().filter(is_run).max_by_key(|run| run.changed);
     Ok(last.ok_or("the journal has no runs")?.id)
 }
 

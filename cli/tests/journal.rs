@@ -47,6 +47,29 @@ fn folder() -> TempDir {
 }
 
 #[test]
+fn a_database_is_no_folder_and_no_folder_has_the_name_of_a_password() {
+    let folder = folder();
+    let url = "postgres://kate:Secret-77@127.0.0.1:1/d";
+    let config = folder.path().join("config.toml");
+    fs::write(&config, format!("journal = {url:?}\n")).unwrap();
+    let config = config.to_str().unwrap();
+    for named in [["--journal", url], ["--journal", "s3://Secret-77/d"], ["--config", config]] {
+        for command in ["run", "chat"] {
+            let mut program = program(command);
+            program.args(["--base-url", "http://127.0.0.1:1", "--model", "small"]).args(named);
+            if command == "run" {
+                program.arg("Store it.");
+            }
+            let ran = run(program.current_dir(folder.path()));
+            assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+            assert!(ran.stderr.contains("journal of this command is a folder"), "{}", ran.stderr);
+            assert!(!ran.stderr.contains("Secret-77"), "{}", ran.stderr);
+        }
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
 fn a_killed_run_goes_on_with_the_same_task_in_the_same_folder() {
     let folder = folder();
     let folder = folder.path();

@@ -91,6 +91,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "toolwright-module",
             "toolwright-openai",
             "toolwright-orchestrator",
+            // The feature `postgres`.
+            "toolwright-postgres",
             "toolwright-signature",
             "toolwright-text",
         ],

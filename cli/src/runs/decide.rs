@@ -5,9 +5,9 @@ use std::error::Error;
 use clap::Args;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use toolwright_journal::Journal;
 use toolwright_module::approval::{Approval, Decision};
 
+use super::home::Home;
 use crate::show::{note, quoted, shortened, visible};
 
 /// The decision, and the call that it is for.
@@ -51,15 +51,15 @@ impl DecideArgs {
     ///
     /// # Errors
     ///
-    /// The run does not wait for this call, the arguments do not fit the tool, or the file cannot be
-    /// written.
-    pub(super) fn run(
+    /// The run does not wait for this call, the arguments do not fit the tool, or the decision cannot
+    /// be written.
+    pub(super) async fn run(
         self,
-        journal: &Journal,
+        home: &Home,
         id: &str,
         is_latest: bool,
     ) -> Result<(), Box<dyn Error>> {
-        let waiting = journal.run(id)?.waiting;
+        let waiting = home.run(id).await?.waiting;
         let makes_a_call = self.decision.deny.is_none();
         if makes_a_call && is_latest {
             return Err(format!(
@@ -79,18 +79,21 @@ impl DecideArgs {
         if let Decision::Edit { arguments } = &decision
             && asked.path.is_empty()
             && let Some(contract) =
-                journal.tools(id)?.as_ref().and_then(|tools| tools.contract(&asked.call.name))
+                home.tools(id).await?.as_ref().and_then(|tools| tools.contract(&asked.call.name))
         {
             contract.read::<Value>(arguments)?;
         }
-        match user() {
-            Some(user) => journal.decide_as(&user, id, asked, decision)?,
-            None => journal.decide(id, asked, decision)?,
-        }
-        note(&format!(
-            "recorded. The run goes on when the program that started it drives it again, or with: toolwright runs resume {}",
-            quoted(id)
-        ));
+        home.decide(user().as_deref(), id, asked, decision).await?;
+        note(&match home {
+            Home::Folder(_) => format!(
+                "recorded. The run goes on when the program that started it drives it again, or with: toolwright runs resume {}",
+                quoted(id)
+            ),
+            #[cfg(feature = "postgres")]
+            Home::Database(_) => {
+                "recorded. The run goes on when a worker of its agent takes it".to_owned()
+            }
+        });
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ mod tree;
 mod view;
 mod words;
 
+use std::error::Error;
 use std::time::{Duration, SystemTime};
 
 use base64::Engine;
@@ -20,6 +21,7 @@ use toolwright_orchestrator::Task;
 use self::tree::Tree;
 use self::view::View;
 pub(super) use self::words::duration;
+use super::home::Home;
 
 const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
@@ -33,6 +35,17 @@ const SCRIPT: &str = include_str!("page/page.js");
 pub fn page(journal: &Journal, id: &str, reload: Option<Duration>) -> Result<String, JournalError> {
     let (entries, task, run) = (journal.entries(id)?, journal.task(id)?, journal.run(id)?);
     let tree = Tree::of(entries, journal.tools(id)?);
+    Ok(write(&run, &task, &tree, SystemTime::now(), reload))
+}
+
+/// Returns a run of any home as a page, like [`page`].
+pub(super) async fn of(
+    home: &Home,
+    id: &str,
+    reload: Option<Duration>,
+) -> Result<String, Box<dyn Error>> {
+    let (entries, task, run) = (home.entries(id).await?, home.task(id).await?, home.run(id).await?);
+    let tree = Tree::of(entries, home.tools(id).await?);
     Ok(write(&run, &task, &tree, SystemTime::now(), reload))
 }
 

@@ -19,12 +19,13 @@ use toolwright_orchestrator::{ApprovalPolicy, Task, ToolOrchestrator};
 use crate::server::Server;
 use crate::world::World;
 
-const PROMPT: &str = "Clear everything in the memory, please, and tell me when all of it is gone.";
+pub(crate) const PROMPT: &str =
+    "Clear everything in the memory, please, and tell me when all of it is gone.";
 
-struct Ran {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 fn command(folder: &Path, arguments: &[&str]) -> Command {
@@ -46,13 +47,13 @@ fn runs(folder: &Path, arguments: &[&str]) -> Ran {
     ran(&mut command(folder, arguments))
 }
 
-fn ran(command: &mut Command) -> Ran {
+pub(crate) fn ran(command: &mut Command) -> Ran {
     let output = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-fn without_times(text: &str) -> String {
+pub(crate) fn without_times(text: &str) -> String {
     let time = regex_lite::Regex::new(r"\b\d[\d.]* (?:ms|s)\b").unwrap();
     time.replace_all(text, "TIME").into_owned()
 }
@@ -135,6 +136,7 @@ async fn runs_are_listed_shown_resumed_and_deleted() {
         "{last}"
     );
 
+    assert!(runs(folder.path(), &["cancel", "clear"]).stderr.contains("has ended already"));
     assert_eq!(runs(folder.path(), &["delete", "latest"]).code, Some(1));
     assert_eq!(runs(folder.path(), &["delete", "clear"]).code, Some(0));
     assert_eq!(journal.runs().unwrap().len(), 1);

@@ -3,6 +3,8 @@
 #![cfg(test)]
 
 mod command;
+#[cfg(feature = "postgres")]
+mod database;
 mod page;
 #[path = "../common/server.rs"]
 mod server;

@@ -70,13 +70,20 @@ impl Started {
         said.retain(|message| !matches!(**message, Message::System { .. }));
         Ok(said.into())
     }
+
+    /// Returns the first words of the task on one line, for a list. It is `None` if the state of the
+    /// run cannot be read.
+    #[must_use]
+    pub fn first_words(&self) -> Option<String> {
+        self.task().ok().map(|task| first_words(&task))
+    }
 }
 
 /// Maximum number of characters of a task in a list.
 const LONGEST_TASK: usize = 200;
 
 /// Returns the first words of a task on one line.
-pub(crate) fn first_words(task: &Task) -> String {
+fn first_words(task: &Task) -> String {
     let mut texts = vec![task.task.as_str()];
     if let Some(Message::User { parts }) = task.history().last().map(|message| &**message) {
         texts.extend(parts.iter().filter_map(|part| match part {

@@ -27,7 +27,7 @@ pub struct RunSummary {
     pub status: RunStatus,
     /// The metadata of the first drive.
     pub metadata: BTreeMap<String, String>,
-    /// First words of the task, on one line. It is `None` in a database.
+    /// First words of the task, on one line. It is `None` for a long conversation in a database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
     /// Cost of all parts so far. It is `None` in a database.
@@ -232,7 +232,7 @@ pub(crate) fn of_file(path: &Path, bytes: &[u8]) -> Result<Option<RunSummary>> {
                     return Err(name::other(path, &name::id_of(&stem), &started.id));
                 }
                 summary = Some(RunSummary {
-                    task: started.task().ok().map(|task| record::first_words(&task)),
+                    task: started.first_words(),
                     metadata: started.metadata,
                     started: time,
                     changed: time,

@@ -14,9 +14,43 @@ use toolwright_orchestrator::{RunState, Task, ToolSet};
 
 use crate::error::{Result, RunsError};
 use crate::lease::{milliseconds, without_nul};
-use crate::runs::{Runs, entry};
+use crate::runs::{Runs, entry, pool};
+use crate::tables;
+
+/// Maximum length of a first record from which a list takes the task, in bytes. A longer one has a
+/// conversation or images, which a list of many runs should not read.
+const LONGEST_START: u32 = 65_536;
 
 impl Runs {
+    /// Returns the names of the agents that have runs in a database, sorted. It creates no tables: a
+    /// database without them has no agents.
+    ///
+    /// `url` is that of [`connect`](Self::connect).
+    ///
+    /// ```no_run
+    /// use toolwright_postgres::Runs;
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// for agent in Runs::agents("postgres://user:password@127.0.0.1/letters").await? {
+    ///     println!("{agent}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The URL is not valid, or the server cannot be reached.
+    pub async fn agents(url: &str) -> Result<Vec<String>> {
+        let mut connection = pool(url)?.get().await?;
+        let look = connection.transaction().await?;
+        if !tables::are_there(&look).await? {
+            return Ok(Vec::new());
+        }
+        let sql = "SELECT DISTINCT agent FROM toolwright_runs ORDER BY agent";
+        look.query(sql, &[]).await?.iter().map(|row| Ok(row.try_get(0)?)).collect()
+    }
+
     /// Returns all runs, sorted by the time of their start.
     ///
     /// # Errors
@@ -72,7 +106,9 @@ impl Runs {
     ) -> Result<Vec<RunSummary>> {
         let sql = format!(
             "SELECT number, id, metadata::text, status, started, changed, records, bytes, ending,
-                error, CASE WHEN free_at > clock_timestamp() THEN worker END
+                error, CASE WHEN free_at > clock_timestamp() THEN worker END,
+                (SELECT record FROM toolwright_records
+                    WHERE run = number AND nth = 0 AND octet_length(record) <= {LONGEST_START})
             FROM toolwright_runs WHERE agent = $1 AND {filter} ORDER BY started, number"
         );
         let connection = self.pool.get().await?;
@@ -102,6 +138,11 @@ impl Runs {
             (run.metadata, run.ending) = (metadata, ending);
             (run.started, run.changed) = (row.try_get(4)?, row.try_get(5)?);
             (run.worker, run.error) = (row.try_get(10)?, row.try_get(9)?);
+            // A damaged record is an error for who reads the run, and not for the list of all.
+            let first = row.try_get::<_, Option<&str>>(11)?.map(serde_json::from_str);
+            if let Some(Ok(Entry::Started(started))) = first {
+                run.task = started.first_words();
+            }
             run.records = usize::try_from(row.try_get::<_, i32>(6)?).unwrap_or_default();
             run.bytes = u64::try_from(row.try_get::<_, i64>(7)?).unwrap_or_default();
             runs.push(run);

@@ -86,28 +86,15 @@ impl Runs {
     /// takes them.
     ///
     /// `url` has the form of `psql`: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with special
-    /// characters percent-encoded. For TLS, or for other settings of the connections, make a pool
-    /// and use [`with_pool`](Self::with_pool).
+    /// characters percent-encoded. Without a password, that of the variable `PGPASSWORD` is used. For
+    /// TLS, or for other settings of the connections, make a pool and use
+    /// [`with_pool`](Self::with_pool).
     ///
     /// # Errors
     ///
     /// The URL is not valid, the server cannot be reached, or the tables are of another version.
     pub async fn connect(url: &str, agent: &str) -> Result<Self> {
-        let mut config =
-            url::config(url).map_err(|reason| RunsError::Text { what: "database URL", reason })?;
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(NETWORK_TIMEOUT);
-        }
-        if config.get_tcp_user_timeout().is_none() {
-            config.tcp_user_timeout(NETWORK_TIMEOUT);
-        }
-        let pool = Pool::builder(Manager::new(config, NoTls))
-            .wait_timeout(Some(NETWORK_TIMEOUT))
-            .create_timeout(Some(NETWORK_TIMEOUT))
-            .runtime(Runtime::Tokio1)
-            .build()
-            .map_err(|error| RunsError::Connection { source: Box::new(error) })?;
-        Self::with_pool(pool, agent).await
+        Self::with_pool(pool(url)?, agent).await
     }
 
     /// Uses the connections of a pool, and creates the tables if they are not there. The tables are
@@ -590,6 +577,28 @@ impl<S: Signature> Agent for ReAct<S> {
     async fn drive(&self, drive: Drive<Writer>) -> toolwright_module::Result<Finished<S::Output>> {
         drive.run_typed(self).await
     }
+}
+
+/// Returns a pool of connections without TLS.
+pub(crate) fn pool(url: &str) -> Result<Pool> {
+    let mut config =
+        url::config(url).map_err(|reason| RunsError::Text { what: "database URL", reason })?;
+    // As psql does, so that the password need not be an argument, which other users can see.
+    if let (None, Ok(password)) = (config.get_password(), std::env::var("PGPASSWORD")) {
+        config.password(password);
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(NETWORK_TIMEOUT);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(NETWORK_TIMEOUT);
+    }
+    Pool::builder(Manager::new(config, NoTls))
+        .wait_timeout(Some(NETWORK_TIMEOUT))
+        .create_timeout(Some(NETWORK_TIMEOUT))
+        .runtime(Runtime::Tokio1)
+        .build()
+        .map_err(|error| RunsError::Connection { source: Box::new(error) })
 }
 
 /// Reads a record.

@@ -160,7 +160,8 @@ pub(crate) async fn create(pool: &Pool) -> Result<()> {
     Ok(setup.commit().await?)
 }
 
-async fn are_there(setup: &Transaction<'_>) -> Result<bool> {
+/// Looks whether the tables are there.
+pub(crate) async fn are_there(setup: &Transaction<'_>) -> Result<bool> {
     // Not `to_regclass`: it remembers in a transaction that a table is not there.
     let there = "SELECT EXISTS (SELECT FROM pg_class
         WHERE relname = 'toolwright_runs_version' AND pg_table_is_visible(oid))";

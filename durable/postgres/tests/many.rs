@@ -31,6 +31,41 @@ fn tenant(name: &str) -> Context {
 }
 
 #[tokio::test]
+async fn the_agents_of_a_database_are_listed_and_no_tables_are_created() {
+    let Some(database) = database().await else { return };
+    assert!(Runs::agents(&database.url).await.unwrap().is_empty());
+    let tables = "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()";
+    assert_eq!(database.number(tables).await, 0);
+    let world = World::default();
+    for agent in ["b", "a", "never started"] {
+        let runs = Runs::connect(&database.url, agent).await.unwrap();
+        if agent != "never started" {
+            runs.start(&world.small(), "run", TASK, &Context::default()).await.unwrap();
+        }
+    }
+    assert_eq!(Runs::agents(&database.url).await.unwrap(), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn a_list_has_no_task_of_a_long_conversation_or_a_damaged_record() {
+    let Some(database) = database().await else { return };
+    let (runs, world) = (database.runs().await, World::default());
+    let long = format!("{TASK} {}", "x".repeat(70_000));
+    runs.start(&world.small(), "long", long, &Context::default()).await.unwrap();
+    runs.start(&world.small(), "damaged", TASK, &Context::default()).await.unwrap();
+    runs.start(&world.small(), "whole", TASK, &Context::default()).await.unwrap();
+    database
+        .execute(
+            "UPDATE toolwright_records SET record = '{' WHERE run =
+                (SELECT number FROM toolwright_runs WHERE id = 'damaged')",
+        )
+        .await;
+    let listed = runs.runs().await.unwrap();
+    let tasks: Vec<_> = listed.iter().map(|run| run.task.as_deref()).collect();
+    assert_eq!(tasks, [None, None, Some(TASK)]);
+}
+
+#[tokio::test]
 async fn runs_are_listed_with_their_state_and_found_by_their_metadata() {
     let Some(database) = database().await else { return };
     let (runs, world) = (database.runs().await, World::default());
@@ -58,6 +93,7 @@ async fn runs_are_listed_with_their_state_and_found_by_their_metadata() {
     assert!(matches!(runs.run("fourth").await, Err(RunsError::NoSuchRun { .. })));
     // The metadata are in the context of each drive.
     assert_eq!(listed[0].metadata["tenant"], "acme");
+    assert!(listed.iter().all(|run| run.task.as_deref() == Some(TASK)));
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# tests/server.sh [ARGUMENTS OF THE TESTS]   All tests of this crate on a PostgreSQL server of its own.
+# tests/server.sh [ARGUMENTS OF THE TESTS]   All tests of this crate, and those of the command
+# `toolwright runs` for databases, on a PostgreSQL server of its own.
 #
 # Starts a server in a folder of its own, on a free port of 127.0.0.1, with a password, and ends it.
 # Installs Debian's package if there is no server (that needs root). Env: PG_BIN (the folder of
@@ -73,5 +74,6 @@ if [ -n "${COMMAND:-}" ]; then
     exit
 fi
 cargo test -p toolwright-postgres -- --nocapture "$@"
+cargo test -p toolwright-cli --features postgres --test runs -- --nocapture database
 # One after the other, because one of them kills the server.
 cargo test -p toolwright-postgres --test main -- --ignored --nocapture --test-threads=1 heavy

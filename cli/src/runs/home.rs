@@ -1,0 +1,179 @@
+//! Where runs are: the folder of a journal, or a PostgreSQL database.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use toolwright_journal::home::Entry;
+use toolwright_journal::{Journal, RunSummary};
+use toolwright_module::approval::{Approval, Decision};
+use toolwright_orchestrator::perform::Record;
+use toolwright_orchestrator::{Task, ToolSet};
+#[cfg(feature = "postgres")]
+use toolwright_postgres::Runs;
+
+use crate::journal::{is_url, note_readers};
+#[cfg(feature = "postgres")]
+use crate::show::visible;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// A home of runs.
+pub(super) enum Home {
+    /// A folder.
+    Folder(Journal),
+    /// The runs of one agent in a database.
+    #[cfg(feature = "postgres")]
+    Database(Runs),
+}
+
+impl Home {
+    /// Opens a folder, or the database of a URL. It creates neither. `agent` is the name of the agent
+    /// whose runs are in the database; without it, the database must have the runs of one agent only.
+    ///
+    /// # Errors
+    ///
+    /// There is no such folder, the database cannot be reached, or it does not have runs of this agent.
+    pub(super) async fn open(place: PathBuf, agent: Option<&str>) -> Result<Self> {
+        if is_url(&place) {
+            return Self::of_url(&place.to_string_lossy(), agent).await;
+        }
+        if agent.is_some() {
+            return Err("--agent is for a database: name it with --journal postgres://…".into());
+        }
+        if !place.is_dir() {
+            return Err(format!("there is no folder {}", place.display()).into());
+        }
+        note_readers(&place);
+        Ok(Self::Folder(Journal::open(place)?))
+    }
+
+    /// Opens a database. No error has a part of the URL, which may contain a password.
+    async fn of_url(url: &str, agent: Option<&str>) -> Result<Self> {
+        let (scheme, _) = url.split_once("://").unwrap_or_default();
+        if !["postgres", "postgresql"].contains(&scheme) {
+            return Err("--journal: a database has a URL of the form postgres://USER@HOST:PORT/DATABASE; give \
+                 the password in the variable PGPASSWORD"
+                .into());
+        }
+        #[cfg(feature = "postgres")]
+        {
+            let agents = Runs::agents(url).await?;
+            let list = || agents.iter().map(|name| visible(name)).collect::<Vec<_>>().join(", ");
+            let agent = match (agent, &agents[..]) {
+                (_, []) => return Err("the database has no runs".into()),
+                (Some(agent), _) if agents.iter().any(|name| name == agent) => agent,
+                (Some(agent), _) => {
+                    let agent = visible(agent);
+                    let list = list();
+                    return Err(format!(
+                        "the database has no runs of the agent {agent}; it has those of: {list}"
+                    )
+                    .into());
+                }
+                (None, [only]) => only,
+                (None, _) => {
+                    let list = list();
+                    return Err(format!(
+                        "the database has the runs of several agents; choose one with --agent: {list}"
+                    )
+                    .into());
+                }
+            };
+            Ok(Self::Database(Runs::connect(url, agent).await?))
+        }
+        #[cfg(not(feature = "postgres"))]
+        {
+            let _ = agent;
+            Err("this command was built without PostgreSQL; install it with: cargo install \
+                 toolwright-cli --features postgres"
+                .into())
+        }
+    }
+
+    pub(super) async fn runs(&self) -> Result<Vec<RunSummary>> {
+        match self {
+            Self::Folder(journal) => Ok(journal.runs()?),
+            #[cfg(feature = "postgres")]
+            Self::Database(runs) => Ok(runs.runs().await?),
+        }
+    }
+
+    pub(super) async fn run(&self, id: &str) -> Result<RunSummary> {
+        match self {
+            Self::Folder(journal) => Ok(journal.run(id)?),
+            #[cfg(feature = "postgres")]
+            Self::Database(runs) => Ok(runs.run(id).await?),
+        }
+    }
+
+    pub(super) async fn task(&self, id: &str) -> Result<Task> {
+        match self {
+            Self::Folder(journal) => Ok(journal.task(id)?),
+            #[cfg(feature = "postgres")]
+            Self::Database(runs) => Ok(runs.task(id).await?),
+        }
+    }
+
+    pub(super) async fn records(&self, id: &str) -> Result<Vec<Record>> {
+        match self {
+            Self::Folder(journal) => Ok(journal.records(id)?),
+            #[cfg(feature = "postgres")]
+            Self::Database(runs) => Ok(runs.records(id).await?),
+        }
+    }
+
+    pub(super) async fn entries(&self, id: &str) -> Result<Vec<(SystemTime, Entry<'static>)>> {
+        match self {
+            Self::Folder(journal) => Ok(journal.entries(id)?),
+            #[cfg(feature = "postgres")]
+            Self::Database(runs) => Ok(runs.entries(id).await?),
+        }
+    }
+
+    pub(super) async fn tools(&self, id: &str) -> Result<Option<ToolSet>> {
+        match self {
+            Self::Folder(journal) => Ok(journal.tools(id)?),
+            #[cfg(feature = "postgres")]
+            Self::Database(runs) => Ok(runs.tools(id).await?),
+        }
+    }
+
+    /// Records a decision, with the name of the person if it is known.
+    pub(super) async fn decide(
+        &self,
+        person: Option<&str>,
+        id: &str,
+        asked: &Approval,
+        decision: Decision,
+    ) -> Result<()> {
+        match (self, person) {
+            (Self::Folder(journal), Some(person)) => {
+                Ok(journal.decide_as(person, id, asked, decision)?)
+            }
+            (Self::Folder(journal), None) => Ok(journal.decide(id, asked, decision)?),
+            #[cfg(feature = "postgres")]
+            (Self::Database(runs), Some(person)) => {
+                Ok(runs.decide_as(person, id, asked, decision).await?)
+            }
+            #[cfg(feature = "postgres")]
+            (Self::Database(runs), None) => Ok(runs.decide(id, asked, decision).await?),
+        }
+    }
+
+    pub(super) async fn cancel(&self, id: &str) -> Result<()> {
+        match self {
+            Self::Folder(journal) => Ok(journal.cancel(id)?),
+            #[cfg(feature = "postgres")]
+            Self::Database(runs) => Ok(runs.cancel(id).await?),
+        }
+    }
+
+    pub(super) async fn delete(&self, id: &str) -> Result<()> {
+        match self {
+            Self::Folder(journal) => Ok(journal.delete(id)?),
+            #[cfg(feature = "postgres")]
+            Self::Database(runs) => Ok(runs.delete(id).await?),
+        }
+    }
+}
