@@ -35,6 +35,7 @@ use crate::show::{
 };
 use crate::signals::Interrupts;
 use crate::task_lock::TaskLock;
+use crate::texts::in_our_words;
 
 /// Maximum number of times that a run goes on with other tools.
 const MAX_RENEWALS: u32 = 10;
@@ -565,7 +566,9 @@ impl Assistant {
 /// Returns the text of an error for the user of the command.
 fn text_of(error: &ModuleError, replays: bool) -> String {
     // Its own text is for programs.
-    let Some(awaits) = error.downcast_ref::<AwaitsApproval>() else { return format!("{error:#}") };
+    let Some(awaits) = error.downcast_ref::<AwaitsApproval>() else {
+        return in_our_words(&format!("{error:#}"), "--mcp-");
+    };
     let mut names: Vec<String> = Vec::new();
     for call in &awaits.calls {
         let name = format!("`{}`", visible(&call.name));

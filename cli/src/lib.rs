@@ -42,5 +42,6 @@ pub use model::{NoModel, ServerArgs};
 pub use run::{RecordArgs, ReplayArgs, RunArgs};
 pub use show::{Screen, advise, note, printable, say, summary, tell, visible, write_error};
 pub use signals::terminated;
+pub use texts::in_our_words;
 pub use toolbox::ToolArgs;
 pub use tools::ToolsArgs;

@@ -14,8 +14,8 @@ use tokio::sync::oneshot;
 use toolwright_cli::contract::ContractArgs;
 use toolwright_cli::runs::RunsArgs;
 use toolwright_cli::{
-    ChatArgs, McpCommandArgs, NoModel, RecordArgs, ReplayArgs, RunArgs, ToolsArgs, advise, note,
-    tell, terminated, without_keys,
+    ChatArgs, McpCommandArgs, NoModel, RecordArgs, ReplayArgs, RunArgs, ToolsArgs, advise,
+    in_our_words, note, tell, terminated, without_keys,
 };
 
 /// Agents, tools, contracts and runs at a terminal.
@@ -144,8 +144,9 @@ const DROP_TIME: Duration = Duration::from_secs(1);
 fn main() -> ExitCode {
     let Args { command } = Args::try_parse().unwrap_or_else(|error| wrong_usage(error));
     let json = command.is_json();
+    let prefix = if matches!(command, Command::Mcp(_)) { "--" } else { "--mcp-" };
     let failed = |error: &(dyn Error + 'static)| {
-        let text = without_keys(&error.to_string());
+        let text = in_our_words(&without_keys(&error.to_string()), prefix);
         if json {
             tell(&json!({"error": {"stage": "setup", "text": text}}));
         } else if error.is::<NoModel>() {

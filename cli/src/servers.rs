@@ -11,6 +11,7 @@ use toolwright_module::{Error, Result, Tool};
 use crate::config::Config;
 use crate::keys::{Keys, shown_variable};
 use crate::show::note;
+use crate::texts::in_our_words;
 
 /// Maximum number of characters of a server's instructions that the model gets.
 const LONGEST_INSTRUCTIONS: usize = 4_000;
@@ -370,14 +371,7 @@ impl<'a> Server<'a> {
             (McpError::Unauthorized { server }, Some(name)) => {
                 format!("{server} rejected the token in {}", shown_variable(name))
             }
-            (error, _) => {
-                let text = format!("{:#}", Error::from(error));
-                text.replace("`McpClientBuilder::with_start_time`", &format!("{prefix}start-time"))
-                    .replace("`with_token`", &format!("{prefix}token-env"))
-                    .replace("`with_env`", &format!("{prefix}env"))
-                    .replace("`McpClientBuilder::with_header`", &format!("{prefix}header"))
-                    .replace("`McpClient::lock`", "`toolwright mcp lock`")
-            }
+            (error, _) => in_our_words(&format!("{:#}", Error::from(error)), prefix),
         })
     }
 }

@@ -66,7 +66,7 @@ fn as_it_is(schema: Value, losses: Vec<Loss>, wrapper: Option<&'static str>) -> 
 }
 
 /// Keywords of a root that clients of MCP refuse: they pass the schema on to a model's API, which
-/// takes a plain object there.
+/// takes a plain object there. See `lower_for_mcp` for `allOf` beside the fields of a foreign object.
 const COMBINATORS: [&str; 7] = ["anyOf", "oneOf", "allOf", "not", "$ref", "enum", "const"];
 
 /// Adds `properties` to each object without it, because some clients of MCP drop such a tool or field.
@@ -177,7 +177,12 @@ impl Lowering<'_> {
     fn lower_for_mcp(&self, base: Value, wrapper: Option<&'static str>) -> Checked<Parts> {
         check_references(&base)?;
         let plain = normal(&base)?;
-        let mut parts = match COMBINATORS.iter().any(|keyword| base.get(keyword).is_some()) {
+        // MCP's conformance suite requires that further rules of an object stay as they were written.
+        let is_object =
+            base.get("properties").and_then(Value::as_object).is_some_and(|all| !all.is_empty());
+        let is_kept = |keyword: &str| keyword == "allOf" && is_object && !self.typed;
+        let is_refused = |keyword: &&str| base.get(*keyword).is_some() && !is_kept(keyword);
+        let mut parts = match COMBINATORS.iter().any(is_refused) {
             false => as_it_is(base, Vec::new(), wrapper),
             true => self
                 .lower_by(&MCP_ROOT, &plain, wrapper)

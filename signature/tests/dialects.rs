@@ -421,3 +421,19 @@ fn mcp_has_a_plain_object_at_the_root_and_properties_in_each_object() {
     let contract = Contract::dynamic("go", "", json!({"type": "object"}), None).unwrap();
     assert_eq!(lowered(&contract, Dialect::Mcp).0, json!({"type": "object", "properties": {}}));
 }
+
+/// The official checks of MCP require it.
+#[test]
+fn mcp_keeps_the_further_rules_of_an_object_as_they_were_written() {
+    let input = json!({
+        "type": "object",
+        "$defs": {"street": {"$anchor": "street", "type": "string"}},
+        "properties": {"phone": {"type": "string"}, "street": {"$ref": "#/$defs/street"}},
+        "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["street"]}]}],
+        "if": {"required": ["phone"]},
+        "then": {"required": ["street"]},
+        "additionalProperties": false,
+    });
+    let contract = Contract::dynamic("go", "", input.clone(), None).unwrap();
+    assert_eq!(lowered(&contract, Dialect::Mcp), (input, Vec::new()));
+}

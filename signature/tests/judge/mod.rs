@@ -135,7 +135,10 @@ impl Judge<'_> {
         }
         let plain = self.dialect != Dialect::JsonSchema2020;
         for keyword in ["anyOf", "oneOf", "allOf", "enum", "not", "$ref"] {
-            if plain && root.contains_key(keyword) {
+            let adds_rules = self.dialect == Dialect::Mcp
+                && keyword == "allOf"
+                && properties(root).next().is_some();
+            if plain && !adds_rules && root.contains_key(keyword) {
                 self.say("a combinator at the root", root);
             }
         }

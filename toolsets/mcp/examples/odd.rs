@@ -45,6 +45,9 @@ fn main() {
     }
 }
 
+/// The modes of a server that knows only the newest revision.
+const MODERN: [&str; 3] = ["modern", "slow", "slow-and-deaf-to-initialize"];
+
 struct Server {
     mode: String,
     /// The server does not read its input any more.
@@ -60,6 +63,42 @@ impl Server {
         match method {
             "server/discover" if self.mode == "dying-at-discover" => exit(1),
             "server/discover" if self.mode == "deaf-to-discover" => {}
+            "server/discover" if self.is_modern() => {
+                if self.mode != "modern" {
+                    std::thread::sleep(Duration::from_millis(2_500));
+                }
+                let result = json!({
+                    "resultType": "complete",
+                    "supportedVersions": ["2026-07-28"],
+                    "capabilities": {"tools": {"listChanged": true}},
+                    "ttlMs": 0,
+                    "cacheScope": "private",
+                    "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "odd", "version": "1"}},
+                });
+                answer(id, &result);
+            }
+            "initialize" if self.mode == "slow-and-deaf-to-initialize" => {}
+            // A change before the subscription, of which the client gets no notification.
+            "subscriptions/listen" if self.is_modern() => {
+                *self.changed.lock().unwrap() = true;
+                say(&json!({
+                    "jsonrpc": "2.0",
+                    "method": "notifications/subscriptions/acknowledged",
+                    "params": {
+                        "_meta": {"io.modelcontextprotocol/subscriptionId": id},
+                        "notifications": {"toolsListChanged": true},
+                    },
+                }));
+            }
+            "initialize" if self.is_modern() => {
+                // After the response to the request before.
+                std::thread::sleep(Duration::from_secs(1));
+                say(&json!({
+                    "jsonrpc": "2.0",
+                    "id": id,
+                    "error": {"code": -32601, "message": "Method not found"},
+                }));
+            }
             "initialize" => {
                 if self.mode == "chatty" {
                     println!("Welcome to the server!");
@@ -94,6 +133,10 @@ impl Server {
                 "error": {"code": -32601, "message": "Method not found"},
             })),
         }
+    }
+
+    fn is_modern(&self) -> bool {
+        MODERN.contains(&&*self.mode)
     }
 
     fn list(&self, id: &Value, params: &Value) {
@@ -310,6 +353,10 @@ fn said(text: &str) -> Value {
 }
 
 fn answer(id: &Value, result: &Value) {
+    let mut result = result.clone();
+    if MODERN.contains(&&*std::env::args().nth(1).unwrap_or_default()) {
+        result["resultType"] = json!("complete");
+    }
     say(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
 }
 

@@ -585,6 +585,24 @@ async fn a_server_that_ignores_discover_gets_a_handshake_soon_and_then_at_once()
 }
 
 #[tokio::test]
+async fn a_late_answer_to_discover_is_used() {
+    for mode in ["slow", "slow-and-deaf-to-initialize"] {
+        let odd = Odd::new(mode);
+        let remote = odd.remote().await;
+        assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text(), "a");
+        // Not also for the handshake alone.
+        assert_eq!(odd.times("started"), 2, "{mode}");
+    }
+}
+
+#[tokio::test]
+async fn a_change_before_the_subscription_is_noticed() {
+    let mut remote = Odd::new("modern").remote().await;
+    tokio::time::timeout(Duration::from_secs(10), remote.changed()).await.unwrap();
+    assert!(remote.definitions()[0]["description"].as_str().unwrap().contains("it all to me"));
+}
+
+#[tokio::test]
 async fn the_data_of_an_error_reaches_the_model() {
     let odd = Odd::new("");
     let error = call(&odd.remote().await, "data", "{}").await.unwrap_err();

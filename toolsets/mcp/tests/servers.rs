@@ -513,8 +513,8 @@ async fn a_real_tool_is_the_module_of_a_signature() {
         assert_eq!(
             message,
             "the server's tool `sleep` does not fit the signature `sleep`: input $.milliseconds: \
-             ours is a string, theirs takes an integer; output $.result: ours takes an integer, \
-             theirs is a string",
+             ours: is a string; theirs: takes an integer; output $.result: ours: takes an integer; \
+             theirs: is a string",
             "{kind}"
         );
         soon(kind, remote.close()).await;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rmcp::RoleClient;
-use rmcp::model::{ClientNotification, RequestId};
+use rmcp::model::{ClientNotification, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -272,12 +272,8 @@ impl Transport<RoleClient> for ChildProcess {
                 None => self.next().await,
                 Some(left) => match tokio::time::timeout(left, self.next()).await {
                     Ok(line) => line,
-                    Err(_) => {
-                        if let Some(error) = self.discovery.give_up() {
-                            return Some(error);
-                        }
-                        continue;
-                    }
+                    // Without a request to give up, the handshake has no response.
+                    Err(_) => return self.discovery.give_up(),
                 },
             };
             let incoming = match line {
@@ -306,7 +302,8 @@ impl Transport<RoleClient> for ChildProcess {
             };
             if let Some(id) = responds_to(&message) {
                 self.pending.retain(|pending| !same_id(pending, id));
-                if !self.discovery.takes(id) {
+                let is_result = matches!(message, JsonRpcMessage::Response(_));
+                if !self.discovery.takes(id, is_result) {
                     continue;
                 }
             }

@@ -17,25 +17,45 @@ pub(crate) struct Discovery {
     time: Duration,
     sent: Option<(RequestId, Instant)>,
     given_up: Option<RequestId>,
+    /// The request of the handshake without a response.
+    handshake: Option<RequestId>,
+    /// When the late result came.
+    late_since: Option<Instant>,
     /// Whether a request had no response in time, in any copy of this value.
     is_unanswered: Arc<AtomicBool>,
+    /// Whether the server's result came after that, in any copy of this value.
+    is_late: Arc<AtomicBool>,
 }
 
 impl Discovery {
     pub(crate) fn new(time: Duration) -> Self {
-        Self { time, sent: None, given_up: None, is_unanswered: Arc::default() }
+        Self {
+            time,
+            sent: None,
+            given_up: None,
+            handshake: None,
+            late_since: None,
+            is_unanswered: Arc::default(),
+            is_late: Arc::default(),
+        }
     }
 
     /// Notes that a request is sent.
     pub(crate) fn sent(&mut self, request: &ClientRequest, id: &RequestId) {
         if is_discovery(request) {
             self.sent = Some((id.clone(), Instant::now()));
+        } else if matches!(request, ClientRequest::InitializeRequest(_)) {
+            self.handshake = Some(id.clone());
         }
     }
 
-    /// Returns the rest of the time, if there is a request without a response.
+    /// Returns the rest of the time, if there is a request without a response. After a late result,
+    /// it is that of the handshake, which the server may not know.
     pub(crate) fn time_left(&self) -> Option<Duration> {
-        let (_, since) = self.sent.as_ref()?;
+        let since = match &self.sent {
+            Some((_, since)) => *since,
+            None => self.late_since.filter(|_| self.handshake.is_some())?,
+        };
         Some(self.time.saturating_sub(since.elapsed()))
     }
 
@@ -53,10 +73,17 @@ impl Discovery {
         RxJsonRpcMessage::<RoleClient>::error(error, Some(id))
     }
 
-    /// Returns whether a response with this id may be passed on. A late one may not.
-    pub(crate) fn takes(&mut self, id: &RequestId) -> bool {
+    /// Returns whether a response with this id may be passed on. A late one may not, but is noted
+    /// if it is a result.
+    pub(crate) fn takes(&mut self, id: &RequestId, is_result: bool) -> bool {
         self.sent.take_if(|(sent, _)| same_id(sent, id));
-        !self.given_up.as_ref().is_some_and(|given_up| same_id(given_up, id))
+        let is_late = self.given_up.as_ref().is_some_and(|given_up| same_id(given_up, id));
+        self.handshake.take_if(|handshake| same_id(handshake, id));
+        if is_late && is_result {
+            self.late_since = Some(Instant::now());
+            self.is_late.store(true, Ordering::Relaxed);
+        }
+        !is_late
     }
 
     pub(crate) fn time(&self) -> Duration {
@@ -65,6 +92,11 @@ impl Discovery {
 
     pub(crate) fn is_unanswered(&self) -> bool {
         self.is_unanswered.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the server knows the request, but was slow.
+    pub(crate) fn is_late(&self) -> bool {
+        self.is_late.load(Ordering::Relaxed)
     }
 }
 

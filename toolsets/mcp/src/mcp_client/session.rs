@@ -34,6 +34,11 @@ const WITHOUT_HANDSHAKE: [ProtocolVersion; 1] = [ProtocolVersion::V_2026_07_28];
 /// Time to wait for the response to `server/discover`, which some older servers ignore.
 const DISCOVER_TIME: Duration = Duration::from_secs(2);
 
+/// The same time over HTTP. A server that does not know the request refuses it at once, so one that
+/// does not respond is probably busy.
+#[cfg(feature = "http-client")]
+const HTTP_DISCOVER_TIME: Duration = Duration::from_secs(5);
+
 /// The same time for a server that may be slow to start.
 const PATIENT_DISCOVER_TIME: Duration = Duration::from_secs(10);
 
@@ -319,7 +324,11 @@ async fn connect(
         preferred_versions: WITHOUT_HANDSHAKE.to_vec(),
         legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
     };
-    let discovery = Discovery::new(DISCOVER_TIME);
+    let discovery = Discovery::new(match &client.transport {
+        TransportConfig::ChildProcess(_) => DISCOVER_TIME,
+        #[cfg(feature = "http-client")]
+        TransportConfig::Http(_) => HTTP_DISCOVER_TIME,
+    });
     // A server that required a handshake gets it first when the connection is made again.
     let (first, second) = match client.is_legacy.load(Ordering::Relaxed) {
         true => (ClientLifecycleMode::Initialize, auto()),
@@ -327,10 +336,13 @@ async fn connect(
     };
     let mut outcome = connect_with(client, handler(), stderr, first, &discovery).await;
     // Some servers end, or respond with invalid JSON, if they do not know the first request.
-    if let Err(error @ McpError::Connect { .. }) = outcome {
-        let again = connect_with(client, handler(), stderr, second, &discovery).await;
-        outcome = again.map_err(|_| error);
-    }
+    outcome = match outcome {
+        Err(error @ McpError::Connect { .. }) if !discovery.is_late() => {
+            let again = connect_with(client, handler(), stderr, second, &discovery).await;
+            again.map_err(|_| error)
+        }
+        outcome => outcome,
+    };
     outcome = match outcome {
         // Or it starts slowly, and knows no handshake.
         Err(error @ McpError::Connect { .. }) if discovery.is_unanswered() => {
@@ -449,9 +461,15 @@ async fn watch_tools(
             return std::future::pending().await;
         }
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
-        let Ok(mut events) = peer.listen(filter).await else {
+        // A change before the subscription may come in place of its acknowledgement, or not at all.
+        let mut events = match peer.listen(filter.clone()).await {
+            Err(ServiceError::UnexpectedResponse) => peer.listen(filter).await,
+            listening => listening,
+        };
+        let Ok(events) = &mut events else {
             return std::future::pending().await;
         };
+        changed.notify_one();
         while let Ok(Some(_)) = events.next().await {
             changed.notify_one();
         }
