@@ -591,4 +591,16 @@ async fn a_call_of_a_responses_reply_that_was_cut_off_is_not_made() {
             assert_eq!(is_made(&[read_call(&item).unwrap()]).await, made, "{of_item}");
         }
     }
+    let item = json!({"type": "function_call", "call_id": "1", "name": "greet", "arguments": "{}"});
+    let reply: Response = serde_json::from_value(json!({
+        "id": "r", "object": "response", "created_at": 0, "status": "completed", "model": "m",
+        "output": [item], "incomplete_details": {"reason": "max_output_tokens"},
+    }))
+    .unwrap();
+    assert!(!is_made(&reply.calls()).await);
+    for status in ["failed", "interrupted"] {
+        let mut item = item.clone();
+        item["status"] = json!(status);
+        assert!(!is_made(&[read_call(&item).unwrap()]).await, "{status}");
+    }
 }

@@ -117,7 +117,7 @@ pub fn read_call(item: &Value) -> Option<ToolCall> {
         true => ToolCall::new(id, name, text(called, "arguments")),
         false => ToolCall::custom(id, name, text(called, "input")),
     };
-    call.incomplete = matches!(item["status"].as_str(), Some("incomplete" | "in_progress"));
+    call.incomplete = item["status"].as_str().is_some_and(|status| status != "completed");
     Some(call)
 }
 

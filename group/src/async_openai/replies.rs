@@ -170,7 +170,9 @@ impl ReplyExt for Response {
         });
         let mut calls: Vec<ToolCall> = calls.collect();
         for call in &mut calls {
-            call.incomplete |= self.status != Status::Completed;
+            let details = self.incomplete_details.as_ref();
+            let is_cut = details.is_some_and(|details| !details.reason.is_empty());
+            call.incomplete |= self.status != Status::Completed || is_cut;
         }
         calls
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use toolwright_module::message::{Opaque, Reasoning, ReplyPart, Text};
-use toolwright_module::model::Delta;
+use toolwright_module::model::{Delta, Usage};
 use toolwright_module::provider::{Deltas, ProviderError, is_empty_object, object_of};
 use toolwright_module::{ToolCall, provider::lenient};
 
@@ -29,6 +29,8 @@ pub(crate) struct Block {
     input: String,
     /// The pieces of the input, which take the place of the one at the start.
     pieces: String,
+    /// Whether the server ended the block.
+    has_ended: bool,
     /// All fields but those above and the type of texts and calls.
     fields: Map<String, Value>,
 }
@@ -257,6 +259,16 @@ impl Block {
                     push_text(piece.thinking, Delta::Reasoning, deltas);
                     return Ok(());
                 }
+                ("input_json_delta", Kind::Text | Kind::Thinking | Kind::Redacted)
+                    if !piece.partial_json.is_empty() =>
+                {
+                    // Without it, the call that it belongs to would have other arguments.
+                    return Err(ProviderError::Unclear {
+                        fault: "a piece of a call's input is in a block that is not a call",
+                        raw: raw.get().to_owned(),
+                        usage: Usage::unknown(),
+                    });
+                }
                 ("input_json_delta", kind) => {
                     self.pieces.push_str(&piece.partial_json);
                     if kind == Kind::Call && !piece.partial_json.is_empty() {
@@ -310,6 +322,31 @@ impl Block {
         }
     }
 
+    /// Marks the end of the block.
+    pub(crate) fn end(&mut self) {
+        self.has_ended = true;
+    }
+
+    /// Returns the input of a call, and whether the call may be incomplete. The API begins a call with
+    /// `{}`. Other servers may begin it with the whole input, and repeat that or `{}` in pieces.
+    fn into_input(self) -> (String, bool) {
+        let is_blank = |text: &str| text.trim().is_empty() || is_empty_object(text);
+        match (is_blank(&self.input), is_blank(&self.pieces)) {
+            (false, true) => (self.input, false),
+            (false, false) => {
+                let value = |text: &str| serde_json::from_str::<Value>(text).ok();
+                let is_same =
+                    self.input == self.pieces || value(&self.input) == value(&self.pieces);
+                (self.pieces, !is_same)
+            }
+            (true, _) => {
+                let is_begun = self.pieces.trim().is_empty();
+                let input = if is_begun { self.input } else { self.pieces };
+                (input, is_begun && !self.has_ended)
+            }
+        }
+    }
+
     /// Adds what no piece had to the deltas, at the block's end.
     pub(crate) fn ended(&self, place: usize, deltas: &mut Deltas) {
         let is_whole = self.pieces.trim().is_empty() && !self.input.is_empty();
@@ -344,12 +381,14 @@ impl Block {
                 Some(ReplyPart::Reasoning(Reasoning::new(PROVIDER, "", block)))
             }
             Kind::Call => {
-                let is_whole = self.pieces.trim().is_empty();
-                let arguments = if is_whole { self.input } else { self.pieces };
-                let mut call = ToolCall::new(self.id, self.name, arguments);
-                self.fields.retain(|name, value| is_opaque(name, value));
-                if !self.fields.is_empty() {
-                    let opaque = Opaque::new(PROVIDER, Value::Object(self.fields));
+                let (id, name) = (std::mem::take(&mut self.id), std::mem::take(&mut self.name));
+                let mut fields = std::mem::take(&mut self.fields);
+                let (arguments, is_incomplete) = self.into_input();
+                let mut call = ToolCall::new(id, name, arguments);
+                call.incomplete = is_incomplete;
+                fields.retain(|name, value| is_opaque(name, value));
+                if !fields.is_empty() {
+                    let opaque = Opaque::new(PROVIDER, Value::Object(fields));
                     call.opaque = Some(Box::new(opaque));
                 }
                 Some(ReplyPart::Call(call))

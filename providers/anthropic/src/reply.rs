@@ -116,7 +116,13 @@ pub(crate) struct Ending {
 impl Ending {
     /// Replaces what is known by what is said later.
     pub(crate) fn update(&mut self, reason: Text, details: Value, container: Value) {
-        self.reason = reason.filled().or(self.reason.take());
+        // A later end of a turn does not replace a reason that means an incomplete reply.
+        let is_kept =
+            self.reason.is_some() && (self.is_by_sequence() || !self.finish().is_complete());
+        let is_end = matches!(&*reason, "end_turn" | "tool_use" | "stop_sequence");
+        if !(is_kept && is_end) {
+            self.reason = reason.filled().or(self.reason.take());
+        }
         for (known, later) in [(&mut self.details, details), (&mut self.container, container)] {
             if is_set(&later) {
                 *known = later;
@@ -210,6 +216,7 @@ impl Received {
             return Err(ProviderError::Decoding { source, raw: String::new() });
         };
         let mut received = Self { model: message.model, blocks, tokens, ..Self::default() };
+        received.blocks.iter_mut().for_each(Block::end);
         received.ending.update(message.stop_reason, message.stop_details, message.container);
         Ok(received)
     }

@@ -143,6 +143,7 @@ impl Decoder for Pieces {
             "content_block_stop" => {
                 if let Some(place) = self.place(event.index) {
                     self.received.blocks[place].ended(place, deltas);
+                    self.received.blocks[place].end();
                 }
             }
             "message_delta" => {

@@ -99,3 +99,103 @@ async fn a_refusal_has_the_apis_reason() {
     let reply = server.model("claude-test").generate(&hi()).await.unwrap();
     assert_eq!(reply.reason.as_deref(), Some("refusal: bio: Not this."));
 }
+
+async fn streamed_reply(events: &[Value]) -> toolwright_module::Result<toolwright_module::Reply> {
+    let text: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    let server = Server::answering([Answer::events(&text, 64)]).await;
+    streamed(&server.model("claude-test"), hi()).await.1
+}
+
+fn start() -> Value {
+    json!({"type": "message_start", "message": {"content": [], "usage": {"input_tokens": 1}}})
+}
+
+fn begins(index: u64, input: &Value) -> Value {
+    let block = json!({"type": "tool_use", "id": "toolu_1", "name": "purge", "input": input});
+    json!({"type": "content_block_start", "index": index, "content_block": block})
+}
+
+fn piece(index: u64, piece: &str) -> Value {
+    let delta = json!({"type": "input_json_delta", "partial_json": piece});
+    json!({"type": "content_block_delta", "index": index, "delta": delta})
+}
+
+fn stops(index: u64) -> Value {
+    json!({"type": "content_block_stop", "index": index})
+}
+
+fn ends(reason: &str) -> [Value; 2] {
+    [
+        json!({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 2}}),
+        json!({"type": "message_stop"}),
+    ]
+}
+
+#[tokio::test]
+async fn a_later_end_does_not_make_a_call_complete() {
+    for later in ["end_turn", "tool_use"] {
+        for first in ["max_tokens", "refusal", "pause_turn", "stop_sequence", "new_reason"] {
+            let mut events = vec![start(), begins(0, &json!({})), stops(0)];
+            events.push(ends(first)[0].clone());
+            events.extend(ends(later));
+            let reply = streamed_reply(&events).await.unwrap();
+            assert!(reply.tool_calls().all(|call| call.incomplete), "{first}, {later}");
+        }
+    }
+}
+
+/// Some servers send the whole input at the start and an empty object as its piece, and some both.
+#[tokio::test]
+async fn an_empty_object_does_not_replace_the_input_of_a_call() {
+    let whole = json!({"prefix": "tmp"});
+    for (pieces, expected) in [
+        (&["{}"][..], Some(&whole)),
+        (&["{", "}"][..], Some(&whole)),
+        (&[r#"{"prefix":"tmp"}"#][..], Some(&whole)),
+        (&[r#"{"prefix":"#, r#""t"}"#][..], None),
+    ] {
+        let mut events = vec![start(), begins(0, &whole)];
+        events.extend(pieces.iter().map(|text| piece(0, text)));
+        events.push(stops(0));
+        events.extend(ends("tool_use"));
+        let reply = streamed_reply(&events).await.unwrap();
+        let call = reply.tool_calls().next().unwrap();
+        let found =
+            (!call.incomplete).then(|| serde_json::from_str::<Value>(&call.arguments).unwrap());
+        assert_eq!(found.as_ref(), expected, "{pieces:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_without_its_end_or_its_input_is_not_complete() {
+    let text = json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "Hm."}});
+    for (events, is_complete) in [
+        // The server ends no block.
+        (vec![begins(0, &json!({}))], false),
+        (vec![begins(0, &json!({})), piece(0, "{}")], true),
+        (vec![begins(0, &json!({})), stops(0)], true),
+        // The input goes to another block.
+        (
+            vec![
+                text.clone(),
+                begins(1, &json!({})),
+                piece(0, r#"{"prefix": "t"}"#),
+                stops(0),
+                stops(1),
+            ],
+            false,
+        ),
+        (
+            vec![text, stops(0), begins(1, &json!({})), piece(0, r#"{"prefix": "t"}"#), stops(1)],
+            false,
+        ),
+    ] {
+        let all: Vec<_> =
+            [start()].into_iter().chain(events.clone()).chain(ends("tool_use")).collect();
+        let is_made = match streamed_reply(&all).await {
+            Ok(reply) => reply.tool_calls().all(|call| !call.incomplete),
+            Err(_) => false,
+        };
+        assert_eq!(is_made, is_complete, "{events:?}");
+    }
+}

@@ -20,6 +20,7 @@ const MAX_DEPTH: usize = 120;
 
 const NO_PATH: &str = "a piece of streamed arguments has a path that cannot be read";
 const NO_VALUE: &str = "a piece of streamed arguments has no value";
+const TWO_VALUES: &str = "a piece of streamed arguments has two values";
 const NO_PLACE: &str = "a piece of streamed arguments has a place that contradicts an earlier one";
 const GAP: &str = "a list in streamed arguments has a gap";
 
@@ -50,11 +51,21 @@ fn some<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Valu
 }
 
 impl Piece {
-    fn into_value(self) -> Option<Node> {
+    fn into_value(self) -> Result<Option<Node>, Fault> {
+        let is_null = self.null_value.as_ref().is_some_and(|value| !value.is_null());
+        let given = [
+            self.string_value.is_some(),
+            self.number_value.is_some(),
+            self.bool_value.is_some(),
+            is_null,
+        ];
+        if given.into_iter().filter(|is_given| *is_given).count() > 1 {
+            return Err(TWO_VALUES);
+        }
         let json = self.number_value.map(|number| number.get().to_owned());
         let json = json.or_else(|| self.bool_value.map(|yes| yes.to_string()));
         let json = json.or_else(|| self.null_value.map(|_| "null".to_owned()));
-        self.string_value.map(Node::Text).or_else(|| json.map(Node::Json))
+        Ok(self.string_value.map(Node::Text).or_else(|| json.map(Node::Json)))
     }
 }
 
@@ -84,8 +95,8 @@ enum Step {
 pub(crate) struct PartialArguments {
     root: Node,
     told: Told,
-    /// Whether the last piece is one of a string that has not ended.
-    is_open: bool,
+    /// The places of the strings that have not ended.
+    open: Vec<Vec<Step>>,
 }
 
 /// The text that the caller was told.
@@ -114,20 +125,21 @@ impl PartialArguments {
         }
         let is_in_order = fields.is_empty();
         let told = Told { text: String::new(), has_begun: false, is_in_order };
-        Ok(Self { root: Node::Object(fields), told, is_open: false })
+        Ok(Self { root: Node::Object(fields), told, open: Vec::new() })
     }
 
-    /// Returns whether more of the last string was announced.
+    /// Returns whether more of a string was announced.
     pub(crate) fn is_open(&self) -> bool {
-        self.is_open
+        !self.open.is_empty()
     }
 
     /// Adds a piece. Returns the text that it adds, which is empty if it is not known.
     pub(crate) fn put(&mut self, mut piece: Piece) -> Result<String, Fault> {
         let steps = steps_of(&std::mem::take(&mut piece.json_path)).ok_or(NO_PATH)?;
-        self.is_open = piece.will_continue;
+        self.open.retain(|open| *open != steps);
+        let will_continue = piece.will_continue;
         let told = &mut self.told;
-        match piece.into_value() {
+        match piece.into_value()? {
             Some(value) => {
                 if !told.has_begun {
                     told.text.push('{');
@@ -140,6 +152,7 @@ impl PartialArguments {
             None => return Err(NO_VALUE),
         }
         let text = std::mem::take(&mut told.text);
+        self.open.extend(will_continue.then_some(steps));
         Ok(if told.is_in_order { text } else { String::new() })
     }
 

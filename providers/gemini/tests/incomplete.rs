@@ -73,6 +73,32 @@ async fn a_call_whose_streamed_arguments_were_to_continue_is_incomplete() {
         ),
         // Another call begins.
         (vec![begun(), json!({"name": "look", "args": {}})], false),
+        // Another value follows, and nothing ends the string.
+        (
+            vec![
+                begun(),
+                json!({"partialArgs": [piece(true)[0], {"jsonPath": "$.dry", "boolValue": true}]}),
+            ],
+            false,
+        ),
+        (
+            vec![
+                begun(),
+                json!({"partialArgs": piece(true), "willContinue": true}),
+                json!({"partialArgs": [{"jsonPath": "$.dry", "boolValue": true}], "willContinue": true}),
+                json!({}),
+            ],
+            false,
+        ),
+        // The string ends after another value.
+        (
+            vec![
+                begun(),
+                json!({"partialArgs": [piece(true)[0], {"jsonPath": "$.dry", "boolValue": true}, piece(false)[0]], "willContinue": true}),
+                json!({}),
+            ],
+            true,
+        ),
         // The two ends that are recorded.
         (vec![begun(), json!({"partialArgs": piece(false)})], true),
         (
@@ -114,4 +140,13 @@ async fn a_blocked_reply_has_the_apis_reason() {
     for reply in read(&[filtered]).await {
         assert_eq!(reply.reason.as_deref(), Some("SAFETY: It was unsafe."));
     }
+}
+
+#[tokio::test]
+async fn a_piece_of_arguments_with_two_values_is_unclear() {
+    let piece = json!({"jsonPath": "$.dry", "boolValue": false, "stringValue": ""});
+    let chunks = [chunk(&json!({"name": "purge", "partialArgs": [piece]}), None), end("STOP")];
+    let server = Server::answering([Answer::json(Value::from(chunks.to_vec()).to_string())]).await;
+    let error = server.model().generate(&hi()).await.unwrap_err();
+    assert!(error.to_string().contains("two values"), "{error}");
 }

@@ -246,3 +246,96 @@ async fn a_filtered_reply_of_responses_has_the_reason() {
         );
     }
 }
+
+/// Gateways put the model's own word beside theirs, and theirs says only that there are calls.
+#[tokio::test]
+async fn the_word_of_the_model_behind_a_gateway_counts() {
+    for (word, is_complete) in [
+        (json!("tool_calls"), true),
+        (json!("STOP"), true),
+        (json!("tool_use"), true),
+        (json!("completed"), true),
+        (Value::Null, true),
+        (json!("max_tokens"), false),
+        (json!("MAX_TOKENS"), false),
+        (json!("length"), false),
+        (json!("max_output_tokens"), false),
+        (json!("MALFORMED_FUNCTION_CALL"), false),
+        (json!("stop_sequence"), false),
+    ] {
+        let call = json!({"index": 0, "id": "1", "type": "function", "function": {"name": "purge", "arguments": "{}"}});
+        let whole = json!({"choices": [{"index": 0, "message": {"tool_calls": [call]}, "finish_reason": "tool_calls", "native_finish_reason": word}]});
+        let stream = [
+            json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}),
+            json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls", "native_finish_reason": word}]}),
+        ];
+        for reply in read(Api::Chat, &whole, &stream).await {
+            assert_eq!(!incomplete(&reply), is_complete, "{word}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn anything_that_says_that_a_reply_of_responses_was_cut_counts() {
+    let call = || [item("purge", "{}", Some("completed"))];
+    for (kind, status, why) in [
+        ("response.completed", "completed", Some("max_output_tokens")),
+        ("response.completed", "", Some("max_output_tokens")),
+        ("response.completed", "completed", Some("content_filter")),
+        ("response.completed", "completed", Some("new_reason")),
+    ] {
+        for reply in responses(kind, &response(status, why, &call())).await {
+            assert!(incomplete(&reply), "{kind}, {status}, {why:?}");
+        }
+    }
+    let mut text = response("completed", None, &call());
+    text["incomplete_details"] = json!("max_output_tokens");
+    for reply in responses("response.completed", &text).await {
+        assert!(incomplete(&reply));
+    }
+    let whole = response("completed", None, &call());
+    for events in [
+        vec![json!({"type": "response.incomplete", "response": whole})],
+        vec![
+            json!({"type": "response.incomplete", "response": response("incomplete", None, &call())}),
+            json!({"type": "response.completed", "response": whole}),
+        ],
+        vec![
+            json!({"type": "response.incomplete"}),
+            json!({"type": "response.completed", "response": whole}),
+        ],
+    ] {
+        let [_, reply] = read(Api::Responses, &whole, &events).await;
+        assert!(incomplete(&reply), "{events:?}");
+    }
+    for status in ["failed", "cancelled", "queued", "interrupted"] {
+        let items = [item("purge", "{}", Some(status))];
+        for reply in responses("response.completed", &response("completed", None, &items)).await {
+            assert!(incomplete(&reply), "{status}");
+        }
+    }
+}
+
+/// A server begins a call with `{}` or nothing. Only the call's own end shows that this is all.
+#[tokio::test]
+async fn a_streamed_call_of_responses_without_an_end_is_incomplete() {
+    let added = |arguments: &str| json!({"type": "response.output_item.added", "output_index": 0, "item": item("purge", arguments, Some("in_progress"))});
+    let piece = |piece: &str| json!({"type": "response.function_call_arguments.delta", "item_id": "fc", "output_index": 0, "delta": piece});
+    let done = |text: &str| json!({"type": "response.function_call_arguments.done", "item_id": "fc", "output_index": 0, "arguments": text});
+    let item_done = || json!({"type": "response.output_item.done", "output_index": 0, "item": item("purge", "{}", Some("completed"))});
+    let end =
+        || json!({"type": "response.completed", "response": response("completed", None, &[])});
+    let whole = response("completed", None, &[item("purge", "{}", None)]);
+    for (events, is_complete) in [
+        (vec![added("{}"), end()], false),
+        (vec![added(""), end()], false),
+        (vec![added(""), piece("{"), piece("}"), end()], false),
+        (vec![added("{}"), done("{}"), end()], true),
+        (vec![added(""), piece("{}"), done("{}"), end()], true),
+        (vec![added("{}"), item_done(), end()], true),
+        (vec![added(""), piece(r#"{"prefix": "t"}"#), end()], true),
+    ] {
+        let [_, reply] = read(Api::Responses, &whole, &events).await;
+        assert_eq!(!incomplete(&reply), is_complete, "{events:?}");
+    }
+}

@@ -172,7 +172,7 @@ impl Pieces {
         if is_set(&choice.error) {
             return Err(ProviderError::reported(&choice.error, self.reported_usage()));
         }
-        let word = &*choice.finish_reason;
+        let word = word(&choice.finish_reason, &choice.native_finish_reason);
         let is_end = !word.is_empty();
         if is_end {
             let (is_for_calls, finish) = (is_for_calls(word), finish(word));
@@ -617,6 +617,20 @@ impl Decoder for Pieces {
     fn so_far(&self) -> String {
         self.parts.to_json()
     }
+}
+
+/// Returns the word for the end of a reply. The own word of the model's server counts if it means an
+/// incomplete reply and that of a gateway before it does not: with calls, some say `tool_calls` in any
+/// case. An own word that nobody knows means nothing.
+fn word<'w>(word: &'w str, native: &'w str) -> &'w str {
+    if native.is_empty() || word.is_empty() {
+        return word;
+    }
+    let own = finish(native);
+    let is_incomplete = matches!(own, Finish::Length | Finish::Refused)
+        || own.is_malformed_call()
+        || native.eq_ignore_ascii_case("stop_sequence");
+    if is_incomplete && finish(word).is_complete() { native } else { word }
 }
 
 /// Returns whether a finish reason says that there are calls.

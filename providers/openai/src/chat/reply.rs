@@ -87,6 +87,9 @@ pub(super) struct Choice<'e> {
     pub(super) error: Value,
     #[serde(borrow, default)]
     pub(super) finish_reason: Str<'e>,
+    /// The word of the model's own server, behind a gateway that has its own words.
+    #[serde(borrow, default)]
+    pub(super) native_finish_reason: Str<'e>,
 }
 
 /// Deserializes a message into a box: it is large, and a choice would move it several times.

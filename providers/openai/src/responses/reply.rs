@@ -57,7 +57,16 @@ pub(crate) struct Response {
 
 /// Deserializes the details of an incomplete reply. `null` means that there are none.
 fn details<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Details>, D::Error> {
-    object(deserializer).map(Some)
+    Ok(Some(match Value::deserialize(deserializer)? {
+        // Some servers send a text such as `none` where an object belongs.
+        Value::String(reason) => Details {
+            reason: Text(match incomplete(reason.clone()) {
+                Finish::Other(_) => String::new(),
+                _ => reason,
+            }),
+        },
+        details => Details::deserialize(details).unwrap_or_default(),
+    }))
 }
 
 /// Deserializes the items of an output: a list, a nested list, one item, or a string.
@@ -299,10 +308,12 @@ impl Response {
                 finish
             }
             status if is_unfinished(status) => Finish::Other(status.to_owned()),
-            status
-                if !matches!(status, "" | "completed" | "complete" | "succeeded" | "success") =>
-            {
-                Finish::Other(status.to_owned())
+            status if !is_whole(status) => Finish::Other(status.to_owned()),
+            // Some servers say only there that the reply was cut off.
+            _ if !why.is_empty() => {
+                let finish = incomplete(why.clone());
+                reason = Some(why).filter(|_| finish == Finish::Refused);
+                finish
             }
             // llama.cpp reports `completed` for a reply that it cut off, and ends it exactly at the
             // maximum. A server that counts beyond the maximum counts other tokens, too.
@@ -329,7 +340,7 @@ impl Response {
                 finish = Finish::Refused;
             }
         }
-        streamed.append(&mut parts);
+        streamed.append(&mut parts, request);
         if finish == Finish::Stop && self.output.iter().any(|item| is_cut_off(item)) {
             finish = Finish::Length;
         }
@@ -367,11 +378,18 @@ impl Response {
     }
 }
 
-/// Returns whether the server did not finish an item: a message or a call.
+/// Returns whether a status says that the reply or item is whole. Some servers have none.
+fn is_whole(status: &str) -> bool {
+    matches!(status, "" | "completed" | "complete" | "succeeded" | "success")
+}
+
+/// Returns whether the server did not finish an item: a message or a call. Only a call needs a status
+/// that is known.
 fn is_cut_off(item: &RawValue) -> bool {
-    Item::of(item).is_ok_and(|item| {
-        let is_content = matches!(&*item.kind, "message" | "function_call" | "custom_tool_call");
-        is_content && matches!(&*item.status, "incomplete" | "in_progress")
+    Item::of(item).is_ok_and(|item| match &*item.kind {
+        "message" => &*item.status == "incomplete" || is_unfinished(&item.status),
+        "function_call" | "custom_tool_call" => !is_whole(&item.status),
+        _ => false,
     })
 }
 
@@ -416,11 +434,18 @@ impl Streamed {
 
     /// Adds the streamed content that the output lacks: text or reasoning if the output has no
     /// such part, and the calls that are left.
-    fn append(self, parts: &mut Vec<ReplyPart>) {
+    fn append(mut self, parts: &mut Vec<ReplyPart>, request: &RequestInfo) {
         let has = |wanted: fn(&ReplyPart) -> bool| parts.iter().any(wanted);
         let texts = has(|part| matches!(part, ReplyPart::Text(_)));
         let reasoning = has(|part| matches!(part, ReplyPart::Reasoning(_)));
         let left: HashSet<usize> = self.calls.iter().map(|slot| slot.part).collect();
+        // A server begins a call with nothing or `{}`, and only its end shows that this is all.
+        for slot in self.calls.iter().filter(|slot| !slot.has_ended) {
+            if let Some(ReplyPart::Call(call)) = self.parts.get_mut(slot.part) {
+                call.incomplete |=
+                    is_empty_object(&call.arguments) && request.takes_fields(&call.name);
+            }
+        }
         let streamed = self.parts.into_iter().enumerate().filter(|(at, part)| match part {
             ReplyPart::Text(_) => !texts,
             ReplyPart::Reasoning(_) => !reasoning,
@@ -682,6 +707,8 @@ struct Slot {
     output_index: Option<u64>,
     /// The index of the call in the reply.
     part: usize,
+    /// Whether an event had the whole call or its whole arguments.
+    has_ended: bool,
 }
 
 impl Pieces {
@@ -701,7 +728,13 @@ impl Pieces {
     }
 
     /// Adds the item of a call, at the call's beginning or end.
-    fn call(&mut self, raw: &RawValue, index: Count, deltas: &mut Deltas) -> Result<()> {
+    fn call(
+        &mut self,
+        raw: &RawValue,
+        index: Count,
+        is_end: bool,
+        deltas: &mut Deltas,
+    ) -> Result<()> {
         let item = Item::of(raw)?;
         if !matches!(&*item.kind, "function_call" | "custom_tool_call") {
             return Ok(());
@@ -711,6 +744,9 @@ impl Pieces {
         let known = self.part_of(&item_id, &call_id, index.0, &call.name);
         let is_known = known.is_some();
         let part = known.unwrap_or_else(|| self.begin(item_id, index.0));
+        if is_end {
+            self.end(part);
+        }
         if call.kind == CallKind::Custom {
             self.parts.mark_custom(part);
         }
@@ -722,9 +758,16 @@ impl Pieces {
         Ok(())
     }
 
+    /// Marks the end of a call.
+    fn end(&mut self, part: usize) {
+        for slot in self.calls.iter_mut().filter(|slot| slot.part == part) {
+            slot.has_ended = true;
+        }
+    }
+
     fn begin(&mut self, item_id: String, output_index: Option<u64>) -> usize {
         let part = self.parts.begin_call();
-        self.calls.push(Slot { item_id, output_index, part });
+        self.calls.push(Slot { item_id, output_index, part, has_ended: false });
         part
     }
 
@@ -867,7 +910,7 @@ impl Decoder for Pieces {
             }
             "response.output_item.added" => {
                 if let Some(item) = event.item {
-                    self.call(item, event.output_index, deltas)?;
+                    self.call(item, event.output_index, false, deltas)?;
                 }
             }
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
@@ -877,6 +920,7 @@ impl Decoder for Pieces {
             }
             "response.function_call_arguments.done" | "response.custom_tool_call_input.done" => {
                 let part = self.piece_of(&event);
+                self.end(part);
                 let (id, nothing) = (String::new(), String::new());
                 self.parts.extend_call(
                     part,
@@ -890,7 +934,7 @@ impl Decoder for Pieces {
             }
             "response.output_item.done" => {
                 if let Some(item) = event.item {
-                    self.call(item, event.output_index, deltas)?;
+                    self.call(item, event.output_index, true, deltas)?;
                     self.reasoning(item, deltas)?;
                     self.keep(item)?;
                 }
@@ -900,8 +944,16 @@ impl Decoder for Pieces {
             | "response.failed"
             | "response.cancelled" => {
                 let mut response = event.response.unwrap_or_default();
-                if response.status.is_empty() {
+                if is_whole(&response.status) {
                     response.status.0 = event.kind.trim_start_matches("response.").to_owned();
+                }
+                // A later end does not replace one that means an incomplete reply.
+                if let Some(earlier) = self.last.take()
+                    && matches!(&*earlier.status, "incomplete" | "failed" | "cancelled")
+                    && is_whole(&response.status)
+                {
+                    response.status = earlier.status;
+                    response.incomplete_details = earlier.incomplete_details;
                 }
                 self.parts.end_content(deltas);
                 self.last = Some(response);
