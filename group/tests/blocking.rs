@@ -283,7 +283,7 @@ fn the_blocking_and_the_async_module_have_the_same_names() {
         ("Handle and Custom", "handle.rs custom.rs", "blocking/handle.rs"),
     ] {
         let [form, blocking_form] = [form, blocking_form].map(methods);
-        assert!(form.len() > 2, "{name}: {form:?}");
+        assert!(!form.is_empty(), "{name}");
         assert_eq!(form, blocking_form, "{name}");
     }
 }

@@ -192,8 +192,15 @@ impl fmt::Debug for Client {
 }
 
 fn http(endpoint: &Endpoint, limits: &HttpLimits) -> Result<reqwest::Client> {
-    let mut client =
-        reqwest::Client::builder().connect_timeout(limits.connect).redirect(Policy::none());
+    let mut client = reqwest::Client::builder()
+        .connect_timeout(limits.connect)
+        .redirect(Policy::none())
+        // Another crate may turn these features of `reqwest` on. A size limit is for the bytes that
+        // arrive, and a reply that is compressed without a request for it has its own error.
+        .no_gzip()
+        .no_brotli()
+        .no_zstd()
+        .no_deflate();
     if endpoint.is_loopback() {
         // A proxy cannot reach a server that listens on this machine only.
         client = client.no_proxy();

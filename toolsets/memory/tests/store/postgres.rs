@@ -226,7 +226,8 @@ async fn no_error_contains_a_password() {
         format!("postgres://me:hunter2@{closed}/memory?connect_timeout=1"),
         "postgres://me:hunter2@127.0.0.1:port/memory".to_owned(),
         "postgres://me:hunter2%@127.0.0.1/memory".to_owned(),
-        "postgres://127.0.0.1/?hunter2=1".to_owned(),
+        "postgres://127.0.0.1/?color=hunter2".to_owned(),
+        "postgres://me:a?hunter2=1@127.0.0.1/memory".to_owned(),
         "host=127.0.0.1 password=a hunter2=1".to_owned(),
         "hunter2".to_owned(),
     ] {
