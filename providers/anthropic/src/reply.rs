@@ -57,9 +57,12 @@ struct Details {
 }
 
 impl Tokens {
-    /// Replaces the counts by later ones. A count that is left out stays.
+    /// Replaces the counts by later ones. A count that is left out stays, and so does one that a later
+    /// event has as zero: a total does not shrink, and some servers send zero for what they sent before.
     pub(crate) fn update(&mut self, later: Self) {
-        let update = |count: &mut Option<Count>, later: Option<Count>| *count = later.or(*count);
+        let update = |count: &mut Option<Count>, later: Option<Count>| {
+            *count = Counts::first([later, *count]);
+        };
         update(&mut self.input_tokens, later.input_tokens);
         update(&mut self.output_tokens, later.output_tokens);
         update(&mut self.cache_read_input_tokens, later.cache_read_input_tokens);

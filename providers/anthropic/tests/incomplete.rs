@@ -199,3 +199,23 @@ async fn a_call_without_its_end_or_its_input_is_not_complete() {
         assert_eq!(is_made, is_complete, "{events:?}");
     }
 }
+
+/// Some servers count everything at the start or end, and send zeros beside it.
+#[tokio::test]
+async fn a_later_zero_does_not_replace_a_count() {
+    for (later, expected) in [
+        (json!({"input_tokens": 0, "output_tokens": 7}), (40, 7)),
+        (json!({"input_tokens": 50, "output_tokens": 7}), (50, 7)),
+        (json!({"output_tokens": 0}), (40, 3)),
+        (json!(null), (40, 3)),
+    ] {
+        let first = json!({"content": [], "usage": {"input_tokens": 40, "output_tokens": 3}});
+        let events = [
+            json!({"type": "message_start", "message": first}),
+            json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": later}),
+            json!({"type": "message_stop"}),
+        ];
+        let usage = streamed_reply(&events).await.unwrap().usage;
+        assert_eq!((usage.input_tokens, usage.output_tokens), expected, "{later}");
+    }
+}

@@ -92,9 +92,11 @@ struct Tokens {
 }
 
 impl Tokens {
-    /// Takes the counts of a later event. One that it leaves out stays.
+    /// Takes the counts of a later event. One that it leaves out or has as zero stays.
     fn update(&mut self, later: Self) {
-        let newer = |count: &mut Option<Count>, later: Option<Count>| *count = later.or(*count);
+        let newer = |count: &mut Option<Count>, later: Option<Count>| {
+            *count = Counts::first([later, *count]);
+        };
         newer(&mut self.prompt_token_count, later.prompt_token_count);
         newer(&mut self.tool_use_prompt_token_count, later.tool_use_prompt_token_count);
         newer(&mut self.candidates_token_count, later.candidates_token_count);

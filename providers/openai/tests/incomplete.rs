@@ -339,3 +339,16 @@ async fn a_streamed_call_of_responses_without_an_end_is_incomplete() {
         assert_eq!(!incomplete(&reply), is_complete, "{events:?}");
     }
 }
+
+#[tokio::test]
+async fn a_later_usage_of_zeros_does_not_replace_the_counts() {
+    let usage = |read, written| json!({"choices": [], "usage": {"prompt_tokens": read, "completion_tokens": written}});
+    let text =
+        json!({"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}]});
+    let whole = json!({"choices": [{"message": {"content": "a"}}]});
+    for (first, second) in [((40, 3), (0, 0)), ((0, 0), (40, 3))] {
+        let stream = [text.clone(), usage(first.0, first.1), usage(second.0, second.1)];
+        let [_, reply] = read(Api::Chat, &whole, &stream).await;
+        assert_eq!((reply.usage.input_tokens, reply.usage.output_tokens), (40, 3), "{first:?}");
+    }
+}

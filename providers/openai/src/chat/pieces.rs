@@ -124,8 +124,9 @@ impl Pieces {
     fn add(&mut self, completion: Completion<'_>, deltas: &mut Deltas) -> Result<()> {
         self.has_events = true;
         if let Some(usage) = completion.usage.or(completion.x_groq.usage).map(Usage::from) {
-            // A later event without counts does not replace them.
-            if !usage.incomplete || self.usage.is_none_or(|usage| usage.incomplete) {
+            // A later event without counts does not replace them, nor does one with zeros.
+            let is_zero = (usage.input_tokens, usage.output_tokens) == (0, 0);
+            if !usage.incomplete && !is_zero || self.usage.is_none_or(|usage| usage.incomplete) {
                 self.usage = Some(usage);
             }
         }
