@@ -5,6 +5,7 @@ use std::error::Error;
 use clap::Args;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use toolwright_journal::RunStatus;
 use toolwright_module::approval::{Approval, Decision};
 
 use super::home::Home;
@@ -59,7 +60,11 @@ impl DecideArgs {
         id: &str,
         is_latest: bool,
     ) -> Result<(), Box<dyn Error>> {
-        let waiting = home.run(id).await?.waiting;
+        let run = home.run(id).await?;
+        if let (RunStatus::Unreadable, Some(error)) = (run.status, run.error) {
+            return Err(error.into());
+        }
+        let waiting = run.waiting;
         let makes_a_call = self.decision.deny.is_none();
         if makes_a_call && is_latest {
             return Err(format!(

@@ -138,6 +138,9 @@ async fn a_question_of_a_database_that_was_changed_is_not_approved() {
         WHERE asks IS NULL AND record LIKE '%call_clear%'";
     assert_eq!(database.client.execute(forged, &[]).await.unwrap(), 1);
     database.fails(&["decide", "clear", "--call", hash, "--approve"], "another call");
+    let shown = database.runs(&["show", "clear"]);
+    assert!(!shown.stdout.contains("--approve"), "{}", shown.stdout);
+    assert!(shown.stdout.contains("another call"), "{}", shown.stdout);
     // The question itself was changed.
     let forged = "UPDATE toolwright_records
         SET record = replace(record, '\"name\":\"memory_clear\"', '\"name\":\"memory_list\"')

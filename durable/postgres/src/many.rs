@@ -89,14 +89,29 @@ impl Runs {
         Ok(runs)
     }
 
-    /// Returns one run.
+    /// Returns one run. If a call of it waits, each question is compared with the model's reply, as a
+    /// decision does: a run with another question is [`RunStatus::Unreadable`].
     ///
     /// # Errors
     ///
     /// There is no such run, or the database fails.
     pub async fn run(&self, id: &str) -> Result<RunSummary> {
         check_id(id)?;
-        self.list("id = $2", &[&id]).await?.pop().ok_or_else(|| no_such_run(id))
+        let mut run = self.list("id = $2", &[&id]).await?.pop().ok_or_else(|| no_such_run(id))?;
+        let Some(asked) = run.waiting.first() else { return Ok(run) };
+        let sql = "SELECT record FROM toolwright_runs JOIN toolwright_records ON run = number
+            WHERE agent = $1 AND id = $2 ORDER BY nth";
+        let connection = self.pool.get().await?;
+        let statement = connection.prepare_cached(sql).await?;
+        let rows = connection.query(&statement, &[&&*self.agent, &id]).await?;
+        let entries = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<&str>, _>>()?;
+        if let Err(error @ JournalError::Question { .. }) =
+            home::find_waiting(id, entries, asked, false)
+        {
+            (run.status, run.error) = (RunStatus::Unreadable, Some(error.to_string()));
+            run.waiting.clear();
+        }
+        Ok(run)
     }
 
     async fn list(
