@@ -51,8 +51,9 @@ pub(crate) struct Pieces {
     finish: Option<Finish>,
     /// Whether the finish reason says that there are calls.
     is_for_calls: bool,
-    /// Whether a stop sequence ended the reply, perhaps inside a call.
-    is_by_sequence: bool,
+    /// Whether the reply may have ended inside a call, whatever `finish` says: by a stop sequence, or
+    /// by the own word of the model's server.
+    may_cut_calls: bool,
     /// The finish reason of a reply that was refused or filtered.
     refusal: Option<String>,
     refused: bool,
@@ -109,7 +110,7 @@ impl Pieces {
             usage: None,
             finish: None,
             is_for_calls: false,
-            is_by_sequence: false,
+            may_cut_calls: false,
             refusal: None,
             refused: false,
             has_events: false,
@@ -173,7 +174,7 @@ impl Pieces {
         if is_set(&choice.error) {
             return Err(ProviderError::reported(&choice.error, self.reported_usage()));
         }
-        let word = word(&choice.finish_reason, &choice.native_finish_reason);
+        let word = &*choice.finish_reason;
         let is_end = !word.is_empty();
         if is_end {
             let (is_for_calls, finish) = (is_for_calls(word), finish(word));
@@ -185,7 +186,8 @@ impl Pieces {
                 });
             if !is_kept {
                 self.refusal = (finish == Finish::Refused).then(|| word.to_owned());
-                self.is_by_sequence = word.eq_ignore_ascii_case("stop_sequence");
+                self.may_cut_calls |= word.eq_ignore_ascii_case("stop_sequence")
+                    || is_cut_off(&choice.native_finish_reason);
                 self.finish = Some(finish);
                 self.is_for_calls = is_for_calls;
             }
@@ -598,7 +600,7 @@ impl Decoder for Pieces {
             if let ReplyPart::Call(call) = part {
                 // Without a finish reason, only the arguments show that the call has an end.
                 let has_end = call.kind == CallKind::Function && is_complete(&call.arguments);
-                call.incomplete |= self.is_by_sequence || !is_said && !has_end;
+                call.incomplete |= self.may_cut_calls || !is_said && !has_end;
             }
         }
         let has_call = parts.iter().any(|part| matches!(part, ReplyPart::Call(_)));
@@ -620,18 +622,16 @@ impl Decoder for Pieces {
     }
 }
 
-/// Returns the word for the end of a reply. The own word of the model's server counts if it means an
-/// incomplete reply and that of a gateway before it does not: with calls, some say `tool_calls` in any
-/// case. An own word that nobody knows means nothing.
-fn word<'w>(word: &'w str, native: &'w str) -> &'w str {
-    if native.is_empty() || word.is_empty() {
-        return word;
+/// Returns whether the word of the model's own server says that the reply was cut off. A gateway before
+/// it, such as OpenRouter, says `tool_calls` beside it. A word that nobody knows means nothing here.
+fn is_cut_off(native: &str) -> bool {
+    if native.is_empty() {
+        return false;
     }
     let own = finish(native);
-    let is_incomplete = matches!(own, Finish::Length | Finish::Refused)
+    matches!(own, Finish::Length | Finish::Refused)
         || own.is_malformed_call()
-        || native.eq_ignore_ascii_case("stop_sequence");
-    if is_incomplete && finish(word).is_complete() { native } else { word }
+        || native.eq_ignore_ascii_case("stop_sequence")
 }
 
 /// Returns whether a finish reason says that there are calls.
