@@ -138,12 +138,11 @@ impl Lines {
     }
 
     fn put(&mut self, char: char) {
-        let escaped = is_steering(char).then(|| escaped(char));
-        let width = match (&escaped, char) {
-            (Some(escaped), _) => escaped.len(),
-            (None, '\t') => TAB - self.column % TAB,
-            (None, char) => width(char),
-        };
+        if is_steering(char) {
+            // Each on its own, because in a narrow terminal the whole escape has no room.
+            return escaped(char).chars().for_each(|char| self.put(char));
+        }
+        let width = if char == '\t' { TAB - self.column % TAB } else { width(char) };
         if let Some(columns) = self.columns
             && self.column + width > columns
             && columns >= FEWEST
@@ -152,10 +151,9 @@ impl Lines {
             self.end();
             self.mark();
         }
-        match (escaped, char) {
-            (Some(escaped), _) => self.text.push_str(&escaped),
-            (None, '\t') => self.text.extend(std::iter::repeat_n(' ', width)),
-            (None, char) => self.text.push(char),
+        match char {
+            '\t' => self.text.extend(std::iter::repeat_n(' ', width)),
+            char => self.text.push(char),
         }
         self.column += width;
     }

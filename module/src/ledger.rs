@@ -176,7 +176,6 @@ impl Ledger {
 
     /// Keeps one model call of this ledger's own budget for the run itself, while its tools are
     /// called. Agents below could otherwise use up all calls, and the run would have no answer.
-    #[must_use]
     pub(crate) fn keep_last_call(&self) -> LastCall {
         self.book().last_calls += 1;
         LastCall(self.clone())
