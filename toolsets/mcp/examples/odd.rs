@@ -219,6 +219,7 @@ impl Server {
                     "garble",
                     "huge",
                     "long",
+                    "nameless_error",
                     "nested",
                     "slow",
                     "never",
@@ -337,6 +338,11 @@ impl Server {
                 "jsonrpc": "2.0",
                 "id": id,
                 "error": {"code": -32602, "message": "the day is missing"},
+            })),
+            "nameless_error" => say(&json!({
+                "jsonrpc": "2.0",
+                "id": null,
+                "error": {"code": -32700, "message": "the request cannot be read"},
             })),
             "unknown" => answer(id, &json!({"resultType": "riddle", "riddle": "?"})),
             _ => {}

@@ -519,9 +519,6 @@ impl RemoteTool {
                 }
                 CallFailure::ServerError(text) => return Err(call_result::tool_error(text)),
                 CallFailure::Unreadable => return Err(self.unreadable()),
-                CallFailure::Unexpected(reason) => {
-                    return Err(module::Error::other(reason).at(Stage::Decoding));
-                }
             }
         }
     }

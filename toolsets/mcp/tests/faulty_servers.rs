@@ -389,7 +389,11 @@ async fn all_kinds_of_content_and_failures_reach_the_model() {
     let error = call(&remote, "refuse", "{}").await.unwrap_err();
     assert_eq!(error.for_model(), "the day is missing");
     let error = call(&remote, "unknown", "{}").await.unwrap_err();
-    assert_eq!((error.audience(), error.stage()), (Audience::User, Stage::Decoding));
+    assert_eq!((error.audience(), error.stage()), (Audience::ModelFinal, Stage::Decoding));
+    let start = Instant::now();
+    let error = call(&remote, "nameless_error", "{}").await.unwrap_err();
+    assert_eq!(error.for_model(), "the request cannot be read");
+    assert!(start.elapsed() < Duration::from_secs(5));
 }
 
 #[tokio::test]

@@ -288,7 +288,7 @@ impl Transport<RoleClient> for ChildProcess {
                     return None;
                 }
             };
-            let message = match incoming {
+            let mut message = match incoming {
                 Incoming::Message(message) => *message,
                 Incoming::Ignored => continue,
                 Incoming::Nameless => {
@@ -300,6 +300,13 @@ impl Transport<RoleClient> for ChildProcess {
                     }
                 }
             };
+            // A server that could not read the request does not know its id.
+            if let JsonRpcMessage::Error(error) = &mut message
+                && error.id.is_none()
+                && self.pending.len() == 1
+            {
+                error.id = self.pending.iter().next().cloned();
+            }
             if let Some(id) = responds_to(&message) {
                 self.pending.retain(|pending| !same_id(pending, id));
                 let is_result = matches!(message, JsonRpcMessage::Response(_));

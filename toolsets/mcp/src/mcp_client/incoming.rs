@@ -1,9 +1,10 @@
 //! [`Incoming`], a server's message as far as it can be read.
 
 use rmcp::RoleClient;
-use rmcp::model::{JsonRpcMessage, RequestId, ServerResult};
+use rmcp::model::{ContentBlock, ErrorCode, JsonRpcMessage, RequestId, ServerResult};
 use rmcp::service::RxJsonRpcMessage;
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 use toolwright_signature::readable_json;
 
 use crate::lines::{MessageScanner, trimmed};
@@ -41,6 +42,15 @@ impl Incoming {
                 incoming => incoming,
             };
         };
+        // A batch, which one older revision allows.
+        if let Value::Array(messages) = &mut value {
+            let is_batch = messages.iter().any(|message| message.get("jsonrpc").is_some());
+            match (messages.pop(), messages.is_empty()) {
+                (Some(only), true) => value = only,
+                _ if is_batch => return Self::Nameless,
+                _ => return Self::Ignored,
+            }
+        }
         complete(&mut value);
         let id = value.get("id").filter(|_| value.get("method").is_none()).cloned();
         match serde_json::from_value(value) {
@@ -92,6 +102,16 @@ fn complete(message: &mut Value) {
             message.remove(name);
         }
     }
+    if let Some(error) = message.get_mut("error") {
+        complete_error(error);
+        // The error is the safer one of both.
+        message.remove("result");
+    }
+    if let Some(Value::Object(result)) = message.get_mut("result")
+        && result.contains_key("content")
+    {
+        complete_call(result);
+    }
     if let Some(Value::Object(result)) = message.get_mut("result")
         && result.contains_key("protocolVersion")
         && result.contains_key("capabilities")
@@ -104,6 +124,47 @@ fn complete(message: &mut Value) {
         {
             info["version"] = json!("");
         }
+    }
+}
+
+/// Gives an error a code and a message, so that its text reaches the model.
+fn complete_error(error: &mut Value) {
+    let text = match &*error {
+        Value::String(text) => text.clone(),
+        error => match error.get("message").and_then(Value::as_str) {
+            Some(text) => text.to_owned(),
+            None => error.to_string(),
+        },
+    };
+    let is_code = |code: &i64| i32::try_from(*code).is_ok();
+    let code = error.get("code").and_then(Value::as_i64).filter(is_code);
+    let data = error.get("data").cloned();
+    *error = json!({"code": code.unwrap_or(ErrorCode::INTERNAL_ERROR.0.into()), "message": text});
+    if let Some(data) = data {
+        error["data"] = data;
+    }
+}
+
+/// Gives the result of a call the form that rmcp reads. A block of an unknown kind becomes its JSON.
+fn complete_call(result: &mut Map<String, Value>) {
+    let blocks = match result.remove("content") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(blocks)) => blocks,
+        Some(block) => vec![block],
+    };
+    let blocks = blocks.into_iter().map(|block| match block {
+        Value::String(text) => json!({"type": "text", "text": text}),
+        block if ContentBlock::deserialize(&block).is_ok() => block,
+        block => json!({"type": "text", "text": block.to_string()}),
+    });
+    result.insert("content".to_owned(), blocks.collect());
+    if let Some(is_error) = result.get_mut("isError")
+        && !is_error.is_boolean()
+    {
+        *is_error = json!(*is_error == "true" || *is_error == 1);
+    }
+    if result.get("_meta").is_some_and(|meta| !meta.is_object()) {
+        result.remove("_meta");
     }
 }
 
@@ -160,5 +221,56 @@ mod tests {
             ),
             "{message:?}"
         );
+    }
+
+    #[test]
+    fn a_call_result_of_another_form_is_read() {
+        let text = |text: &str| json!([{"type": "text", "text": text}]);
+        for (result, content, is_error) in [
+            (json!({"content": null}), json!([]), Value::Null),
+            (json!({"content": "a", "_meta": [1]}), text("a"), Value::Null),
+            (json!({"content": {"type": "text", "text": "a"}}), text("a"), Value::Null),
+            (json!({"content": text("a"), "isError": "true"}), text("a"), json!(true)),
+            (
+                json!({"content": [{"type": "hologram"}]}),
+                text(r#"{"type":"hologram"}"#),
+                Value::Null,
+            ),
+            (
+                json!({"content": [{"type": "text", "text": 5}]}),
+                text(r#"{"type":"text","text":5}"#),
+                Value::Null,
+            ),
+        ] {
+            let message = json!({"jsonrpc": "2.0", "id": 1, "result": result});
+            let Incoming::Message(read) = Incoming::read(message.to_string().as_bytes()) else {
+                panic!("{message}")
+            };
+            assert!(!is_unknown(&read), "{message}");
+            let read = serde_json::to_value(&read).unwrap();
+            assert_eq!(read["result"]["content"], content, "{message}");
+            assert_eq!(read["result"]["isError"], is_error, "{message}");
+        }
+    }
+
+    #[test]
+    fn the_text_of_an_error_of_another_form_is_read() {
+        for error in [
+            json!("no such day"),
+            json!({"code": 1e300, "message": "no such day"}),
+            json!({"code": -99_999_999_999_i64, "message": "no such day"}),
+            json!({"reason": "no such day"}),
+        ] {
+            let message = json!({"jsonrpc": "2.0", "id": 1, "error": error, "result": {}});
+            let read = read(message.to_string().as_bytes());
+            assert!(read.contains("no such day") && read.contains(r#""id":1"#), "{read}");
+        }
+    }
+
+    #[test]
+    fn a_batch_of_one_message_is_read() {
+        let message = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#;
+        assert!(read(format!("[{message}]").as_bytes()).contains(r#""id":1"#));
+        assert_eq!(read(format!("[{message},{message}]").as_bytes()), "nameless");
     }
 }

@@ -83,10 +83,8 @@ pub(crate) enum CallFailure {
     /// The server requires a token.
     #[cfg(feature = "http-client")]
     Unauthorized,
-    /// The response is too large, or cannot be read.
+    /// The response is too large, cannot be read, or is not the result of a call.
     Unreadable,
-    /// The response is not a result of a call.
-    Unexpected(&'static str),
 }
 
 /// A call. If it is dropped before its end, it notes the time.
@@ -242,9 +240,6 @@ impl CallFailure {
     }
 }
 
-/// The text of [`CallFailure::Unexpected`].
-const NOT_A_RESULT: &str = "the server's response is not the result of a tool call";
-
 fn call_failure(error: ServiceError) -> CallFailure {
     match error {
         ServiceError::McpError(data) if has_mark(&data, MALFORMED) => CallFailure::Unreadable,
@@ -259,9 +254,9 @@ fn call_failure(error: ServiceError) -> CallFailure {
             CallFailure::ServerError("The server cancelled the call.".to_owned())
         }
         ServiceError::TransportSend(failed) => send_failure(failed.error),
-        ServiceError::UnexpectedResponse => CallFailure::Unexpected(NOT_A_RESULT),
-        ServiceError::InputRequiredRoundsExceeded { .. } => CallFailure::Unexpected(
-            "the tool asks for user input, which this client does not support",
+        ServiceError::UnexpectedResponse => CallFailure::Unreadable,
+        ServiceError::InputRequiredRoundsExceeded { .. } => CallFailure::ServerError(
+            "The tool asks for user input, which this client does not support.".to_owned(),
         ),
         error => CallFailure::Lost(Box::new(error)),
     }
