@@ -149,7 +149,7 @@ impl McpCommandArgs {
             return serve.run().await;
         };
         match until_ctrl_c(async |cx| self.task.with(server, cx).await).await {
-            Some(done) => ended(done),
+            Some(done) => ended(done, "--"),
             None => Ok(ExitCode::from(130)),
         }
     }

@@ -15,6 +15,7 @@ use crate::config::ConfigArgs;
 use crate::servers::McpArgs;
 use crate::show::{note, say_below, say_theirs, tell};
 use crate::signals::until_ctrl_c;
+use crate::texts::in_our_words;
 use crate::toolbox::ToolArgs;
 
 /// Arguments of `tools`.
@@ -95,7 +96,7 @@ impl ToolsArgs {
             Ok::<_, Box<dyn StdError>>(done)
         });
         match done.await {
-            Some(done) => ended(done?),
+            Some(done) => ended(done?, "--mcp-"),
             None => Ok(ExitCode::from(130)),
         }
     }
@@ -111,12 +112,13 @@ impl From {
     }
 }
 
-/// Returns the exit code. Prints the error of a call.
-pub(crate) fn ended(done: Result<()>) -> Result<ExitCode, Box<dyn StdError>> {
+/// Returns the exit code. Prints the error of a call. `prefix` is that of [`in_our_words`].
+pub(crate) fn ended(done: Result<()>, prefix: &str) -> Result<ExitCode, Box<dyn StdError>> {
     let Err(error) = done else { return Ok(ExitCode::SUCCESS) };
     // Stage and raw text of an error for the model say nothing more to the user.
     let whole = matches!(error.audience(), Audience::ModelMayRetry | Audience::ModelFinal);
-    note(&if whole { format!("error: {error}") } else { format!("error: {error:#}") });
+    let text = if whole { format!("error: {error}") } else { format!("error: {error:#}") };
+    note(&in_our_words(&text, prefix));
     Ok(ExitCode::FAILURE)
 }
 

@@ -304,6 +304,24 @@ async fn an_interrupted_http_call_is_repeated_only_if_its_effect_allows_it() {
 }
 
 #[tokio::test]
+async fn the_text_of_a_refusal_without_an_id_reaches_the_model() {
+    for status in [200, 400] {
+        let legacy = Legacy::default();
+        let address = serve(move |asked| {
+            if asked.is("tools/call") {
+                let error = json!({"code": -32602, "message": "no such day"});
+                let error = json!({"jsonrpc": "2.0", "error": error, "id": null});
+                return Some(respond(status, "application/json", error.to_string()));
+            }
+            Some(legacy.answer(&asked, |_| respond(404, "text/plain", "")))
+        })
+        .await;
+        let error = call(&client(address).connect().await.unwrap(), "count").await.unwrap_err();
+        assert_eq!(error.for_model(), "no such day");
+    }
+}
+
+#[tokio::test]
 async fn only_calls_that_did_not_run_are_sent_again() {
     fn nameless() -> Response<String> {
         let error = json!({"code": -32603, "message": "oops"});

@@ -10,7 +10,8 @@ use http::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use reqwest::{RequestBuilder, Response};
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
+    ServerJsonRpcMessage,
 };
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, HttpStatusError, InsufficientScopeError, StreamableHttpClient,
@@ -33,6 +34,14 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// The error codes of servers that do not respond with 404 when a session has expired. Any other
 /// code is an error of the call, which may have run.
 const SESSION_EXPIRED: [i32; 2] = [-32000, -32001];
+
+/// The error codes that say that the request was refused, so that a call did not run.
+const REFUSED: [ErrorCode; 4] = [
+    ErrorCode::PARSE_ERROR,
+    ErrorCode::INVALID_REQUEST,
+    ErrorCode::METHOD_NOT_FOUND,
+    ErrorCode::INVALID_PARAMS,
+];
 
 /// Maximum size of the body of an error response, and of the part that an error shows.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
@@ -270,10 +279,16 @@ impl StreamableHttpClient for HttpClient {
                 tracing::debug!(error = %error.error.message, "the session has expired");
                 Err(StreamableHttpError::SessionExpired)
             }
-            StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), _)
+            StreamableHttpPostResponse::Json(JsonRpcMessage::Error(mut error), session)
                 if error.id.is_none() =>
             {
-                Err(StreamableHttpError::UnexpectedServerResponse(error.error.message))
+                match &message {
+                    JsonRpcMessage::Request(request) if REFUSED.contains(&error.error.code) => {
+                        error.id = Some(request.id.clone());
+                        Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), session))
+                    }
+                    _ => Err(StreamableHttpError::UnexpectedServerResponse(error.error.message)),
+                }
             }
             posted => Ok(posted),
         }
