@@ -80,6 +80,10 @@ impl FromStr for Toolset {
             ("memory" | "files", Some("")) => {
                 Err(format!("`{name}:` names no path after the colon"))
             }
+            // The URL is not quoted, because it may contain a password.
+            ("memory" | "files", Some(place)) if place.contains("://") => {
+                Err(format!("`{name}:` takes a path, and not a URL"))
+            }
             ("memory", place) => Ok(Self::Memory(place.map(path))),
             ("files", Some(place)) => Ok(Self::Files(path(place))),
             ("files", None) => Err("name the folder, as in `files:.`".to_owned()),

@@ -66,6 +66,12 @@ fn a_database_is_no_folder_and_no_folder_has_the_name_of_a_password() {
             assert!(!ran.stderr.contains("Secret-77"), "{}", ran.stderr);
         }
     }
+    for toolset in [format!("memory:{url}"), format!("files:{url}")] {
+        let ran = run(program("tools").args(["list", "--tools", &toolset]));
+        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+        assert!(ran.stderr.contains("takes a path, and not a URL"), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("Secret-77"), "{}", ran.stderr);
+    }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
