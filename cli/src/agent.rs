@@ -17,11 +17,12 @@ use toolwright_orchestrator::{ApprovalPolicy, Choosing, Limits, ToolOrchestrator
 use crate::assistant::{Assistant, options_of};
 use crate::config::ConfigArgs;
 use crate::fresh_tools::FreshTools;
+use crate::journal::own_secret;
 use crate::model::{Chosen, ModelArgs, NoModel};
 use crate::record::{Options, Recorded};
 use crate::schema::AnswerSchema;
 use crate::servers::McpArgs;
-use crate::show::note;
+use crate::show::{note, visible};
 use crate::signals::Interrupts;
 use crate::toolbox::ToolArgs;
 
@@ -192,6 +193,7 @@ impl AgentArgs {
     ) -> Result<Option<Assistant>, Box<dyn Error>> {
         let args = self.clone().configured()?;
         let journal = journal.map(Journal::open).transpose()?;
+        let keeps = journal.is_some();
         let journal = journal.map(|journal| {
             let changed = |id: &str, change: &_| note(&format!("(run {id}: {change})"));
             journal.with_change_listener(changed)
@@ -232,7 +234,7 @@ impl AgentArgs {
             maker,
             output,
             chosen,
-            options: args.options(),
+            options: args.options(keeps),
             limits,
             streams,
             approves: asks,
@@ -252,18 +254,22 @@ impl AgentArgs {
     ///
     /// If the run used folders, files or servers, and the arguments name none or other ones.
     pub fn of_run(self, run: &RunSummary) -> Result<Self, Box<dyn Error>> {
-        let Some(options) = options_of(run) else { return Ok(self) };
-        let args = self.with_options_of_run(options.clone())?;
+        // A run of another program has no options, and no places.
+        let options = options_of(run).unwrap_or_default();
+        let args = match options_of(run) {
+            Some(options) => self.with_options_of_run(options)?,
+            None => self,
+        };
         // Results of one server must not lead to calls of another.
-        if !args.clone().configured()?.options().has_same_places(&options) {
+        if !args.clone().configured()?.options(true).has_same_places(&options) {
             return Err(format!(
-                "run {} used other servers, folders or files than these; a run goes on with the \
-                 same ones only: with the same command and arguments, variables, URL, and folder \
-                 in which it was started. It used {}",
-                run.id,
+                "run {} used other servers, folders or files than these, or another user started \
+                 it; a run goes on with the same ones only: with the same user, command and \
+                 arguments, variables, URL, and folder in which it was started. It used {}",
+                visible(&run.id),
                 match options.outside.is_empty() {
                     true => "none".to_owned(),
-                    false => options.outside.join(", "),
+                    false => visible(&options.outside.join(", ")),
                 },
             )
             .into());
@@ -272,7 +278,7 @@ impl AgentArgs {
     }
 
     fn with_options_of_run(self, mut options: Options) -> Result<Self, Box<dyn Error>> {
-        let today = self.clone().configured()?.options();
+        let today = self.clone().configured()?.options(false);
         if !options.outside.is_empty() && today.outside == options.outside {
             // The configuration names them, and what is not named here comes from there.
             options.outside.clear();
@@ -328,14 +334,14 @@ impl AgentArgs {
         Ok(self)
     }
 
-    /// Returns the options that a recording keeps.
-    fn options(&self) -> Options {
+    /// Returns the options that a recording keeps. A journal `keeps` the places too.
+    fn options(&self, keeps: bool) -> Options {
         let (tools, mut outside) = self.tools.written();
         outside.extend(self.mcp.shown());
         Options {
             tools,
             outside,
-            places: self.places(),
+            places: keeps.then(|| self.places()).flatten(),
             system: self.system.clone(),
             selector: self.selector,
             schema: self.schema.as_ref().and_then(AnswerSchema::schema).cloned(),
@@ -345,14 +351,17 @@ impl AgentArgs {
     }
 
     /// Returns the hash of the servers, folders and files that the tools reach, if there are any.
-    /// Arguments and variables may be secrets, so only the hash is kept.
+    /// Arguments and variables may be secrets, so only the hash is kept. It has a secret of this user
+    /// in it: a file from someone else cannot have the hash, so the calls that it holds are not made.
     fn places(&self) -> Option<String> {
         let servers = self.mcp.places(self.model.key_file());
         let places = [self.tools.places(), servers].concat();
+        if places.is_empty() {
+            return None;
+        }
         let all = json!(places).to_string();
-        let hash = Sha256::digest(all.as_bytes());
-        let hex = hash.iter().take(16).map(|byte| format!("{byte:02x}"));
-        (!places.is_empty()).then(|| hex.collect())
+        let hash = Sha256::new().chain_update(own_secret()).chain_update(all).finalize();
+        Some(hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect())
     }
 
     /// Returns the effect from which on a call waits for a person, if any does.
@@ -400,13 +409,13 @@ mod tests {
     fn a_run_has_its_options_again() {
         let options = r#"{"tools":["text"],"system":"Be brief.","selector":true,"schema":{"type":"integer"}}"#;
         let args = bare().of_run(&run(options)).unwrap();
-        assert_eq!(serde_json::to_string(&args.options()).unwrap(), options);
+        assert_eq!(serde_json::to_string(&args.options(false)).unwrap(), options);
         // Arguments win.
         let named = AgentArgs { system: Some("Be kind.".to_owned()), ..bare() };
         assert_eq!(named.of_run(&run(options)).unwrap().system.as_deref(), Some("Be kind."));
         // A run of another program.
         let other = bare().of_run(&RunSummary::new("a", RunStatus::Open)).unwrap();
-        assert_eq!(other.options(), bare().options());
+        assert_eq!(other.options(false), bare().options(false));
     }
 
     #[test]

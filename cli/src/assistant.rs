@@ -169,7 +169,7 @@ impl Assistant {
                     ..options
                 });
                 let id = quoted(&run.id);
-                if options.as_ref().is_some_and(|other| !other.has_same_places(&self.options)) {
+                if !options.clone().unwrap_or_default().has_same_places(&self.options) {
                     note(&format!(
                         "(run {id} of this task used other servers, folders or files, so this is a \
                          new run; `toolwright runs resume {id}` with the same ones goes on with it)"
@@ -240,11 +240,11 @@ impl Assistant {
             note("(there is no conversation of this folder; this is a new one)");
             return Ok(None);
         };
-        if options_of(&last).is_some_and(|options| !options.has_same_places(&self.options)) {
+        if !options_of(&last).unwrap_or_default().has_same_places(&self.options) {
             note(&format!(
                 "(the last conversation of this folder, run {}, used other servers, folders or \
                  files, so this is a new one)",
-                last.id
+                quoted(&last.id)
             ));
             return Ok(None);
         }

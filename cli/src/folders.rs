@@ -18,6 +18,11 @@ pub(crate) fn history() -> Option<PathBuf> {
     Some(data()?.join("history"))
 }
 
+/// Returns the file with the secret that the runs of this user have in them.
+pub(crate) fn secret() -> Option<PathBuf> {
+    Some(data()?.join("secret"))
+}
+
 /// Returns the default configuration file.
 pub(crate) fn config() -> Option<PathBuf> {
     Some(settings()?.join("config.toml"))

@@ -1,8 +1,11 @@
 use std::error::Error;
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use toolwright_module::__files::{self, Link};
 
 use crate::config::Config;
 use crate::folders;
@@ -90,6 +93,55 @@ pub(crate) fn note_readers(folder: &Path) {
     }
     #[cfg(not(unix))]
     let _ = folder;
+}
+
+/// Length of the secret of a user, in bytes.
+const SECRET_BYTES: usize = 32;
+
+/// Returns the secret of this user, which is made at the first call. Without a place to keep it, the
+/// secret is that of this process only.
+pub(crate) fn own_secret() -> Vec<u8> {
+    let Some(file) = folders::secret() else {
+        note("(there is no home folder, so no run with these tools can go on later)");
+        return random();
+    };
+    kept_secret(&file).unwrap_or_else(|error| {
+        let file = file.display();
+        note(&format!("({file}: {error}; so no run with these tools can go on later)"));
+        random()
+    })
+}
+
+fn kept_secret(file: &Path) -> io::Result<Vec<u8>> {
+    let read = || __files::read(file, Link::Refuse, SECRET_BYTES as u64);
+    let secret = match read() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            file.parent().map_or(Ok(()), create_private)?;
+            let made = file.with_extension(format!("new-{}", std::process::id()));
+            let mut options = OpenOptions::new();
+            let opened =
+                __files::open(options.write(true).create(true).truncate(true), &made, Link::Refuse);
+            opened?.write_all(&random())?;
+            // Of two processes, the second takes the secret of the first.
+            let linked = std::fs::hard_link(&made, file);
+            std::fs::remove_file(&made)?;
+            match linked {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+                _ => read()?,
+            }
+        }
+        secret => secret?,
+    };
+    match secret.len() {
+        SECRET_BYTES => Ok(secret),
+        _ => Err(io::Error::new(ErrorKind::InvalidData, "it is damaged; delete it")),
+    }
+}
+
+/// Returns a value that no one can guess. The keys of the standard hash come from the system.
+fn random() -> Vec<u8> {
+    let state = RandomState::new();
+    (0..SECRET_BYTES / size_of::<u64>()).flat_map(|nth| state.hash_one(nth).to_ne_bytes()).collect()
 }
 
 /// Creates a folder, and the missing ones above it, for this user only.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use toolwright_journal::{Journal, RunStatus};
 
-use crate::common::{call, program, run, run_with, says, server};
+use crate::common::{call, forge, program, run, run_with, says, server};
 use crate::server::Server;
 
 const STORE: &str = r#"{"key":"color","value":"blue"}"#;
@@ -233,6 +233,45 @@ fn a_run_goes_on_with_the_same_folder_only_however_it_is_named() {
     let model = server(&[says("Stored.")]);
     let ran = run(&mut with(&model, &format!("memory,files:{}", home.join("a").display())));
     assert!(ran.stderr.contains("(run "), "{}", ran.stderr);
+    assert_eq!(ran.stdout, "Stored.\n", "{}", ran.stderr);
+}
+
+#[test]
+fn a_run_of_another_user_does_not_reach_the_files_of_this_one() {
+    let (theirs, ours) = (folder(), folder());
+    let files = format!("memory,files:{}", ours.path().display());
+    let with = |server: &Server, home: &Path| {
+        let mut command = asking("run", server, home);
+        command.args(["--tools", &files, "Store it."]);
+        command
+    };
+    let id = cut_off(|server| with(server, theirs.path()), theirs.path());
+    // All but the secret of that user, which holds for the same path too.
+    let name = format!("toolwright/runs/{id}.journal");
+    let (from, to) = (theirs.path().join(&name), ours.path().join(&name));
+    fs::create_dir_all(to.parent().unwrap()).unwrap();
+    let refused = || {
+        let model = server(&[says("Anew.")]);
+        let ran = run(&mut with(&model, ours.path()));
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Anew.\n"), "{}", ran.stderr);
+        let told = format!("(run {id} of this task used other servers, folders or files, so");
+        assert!(ran.stderr.contains(&told), "{}", ran.stderr);
+        let mut command = program("runs");
+        command.args(["resume", &id, "--base-url", &model.base_url, "--model", "small"]);
+        command.args(["--tools", &files]).env("XDG_DATA_HOME", ours.path());
+        let ran = run(&mut command);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
+        assert!(ran.stderr.contains("or another user started it"), "{}", ran.stderr);
+    };
+    fs::copy(&from, &to).unwrap();
+    refused();
+    forge(&to, |record| {
+        if record["started"].is_object() {
+            record["started"]["metadata"] = json!({});
+        }
+    });
+    refused();
+    let ran = run(&mut with(&server(&[says("Stored.")]), theirs.path()));
     assert_eq!(ran.stdout, "Stored.\n", "{}", ran.stderr);
 }
 
