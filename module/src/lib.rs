@@ -35,6 +35,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "files")]
 #[doc(hidden)]
 pub mod __files;
 #[doc(hidden)]
