@@ -250,6 +250,31 @@ async fn a_run_of_5000_agents_below_each_other_has_a_page_and_a_text() {
 }
 
 #[tokio::test]
+async fn times_and_counts_of_any_size_have_a_page_and_a_text() {
+    let (folder, world) = quick();
+    world.long("long", 4).await;
+    let path = folder.path().join("long.journal");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (format, lines) = text.split_once('\n').unwrap();
+    let (mut forged, mut before) = (format!("{format}\n"), crc(0, format.as_bytes()));
+    let numbers = Regex::new(r#""(secs|input_tokens|output_tokens)":\d+"#).unwrap();
+    for line in lines.lines() {
+        let record = line.splitn(3, ' ').nth(2).unwrap();
+        let record = numbers.replace_all(record, format!("\"$1\":{}", u64::MAX));
+        let record = record.replace(r#"\"2\"]"#, &format!(r#"\"{}\"]"#, u64::MAX));
+        before = crc(before, record.as_bytes());
+        forged.push_str(&format!("{before:08x} {} {record}\n", record.len()));
+    }
+    assert!(forged.matches(&u64::MAX.to_string()).count() > 10, "{forged}");
+    std::fs::write(&path, forged).unwrap();
+    assert_own_markup(&page(&world.journal, "long", None).unwrap());
+    let run = world.journal.run("long").unwrap();
+    let task = world.journal.task("long").unwrap();
+    let records = world.journal.records("long").unwrap();
+    assert!(toolwright_cli::runs::show(&run, &task, &records).contains("tokens in"));
+}
+
+#[tokio::test]
 async fn a_list_takes_an_id_of_any_length() {
     let (_folder, world) = quick();
     world.short().await;

@@ -18,6 +18,9 @@ use toolwright_signature::Contract;
 /// more memory for calls inside each other than a thread has.
 pub(super) const MOST_LEVELS: usize = 16;
 
+/// Maximum time of a part, over a hundred years. A damaged file may have more, and times are added.
+const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
+
 /// A run as its journal has it.
 #[derive(Default)]
 pub(super) struct Tree {
@@ -199,6 +202,8 @@ impl Tree {
             Record::Ended { key, outcome, .. } => (key, outcome),
             _ => return,
         };
+        let mut outcome = outcome;
+        outcome.elapsed = outcome.elapsed.min(LONGEST);
         let Some(part) = PartKey::of(&key) else { return };
         if part.kind != "run" {
             // The cost and the time of an agent's call are those of its parts.
@@ -558,13 +563,13 @@ impl PartKey {
         let own = names.split_off(names.len().checked_sub(2 + names.len() % 2)?);
         let mut own = own.into_iter();
         let (kind, id) = (own.next()?, own.next()?);
-        let count = own.next().and_then(|count| count.parse().ok()).unwrap_or_default();
+        let count = own.next().and_then(|count| count.parse::<u32>().ok()).unwrap_or_default();
         let mut names = names.into_iter();
         let mut path = Vec::new();
         while let (Some(tool), Some(call)) = (names.next(), names.next()) {
             path.push((tool, call));
         }
-        Some(Self { path, kind, id, count })
+        Some(Self { path, kind, id, count: count.into() })
     }
 }
 

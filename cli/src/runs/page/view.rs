@@ -337,7 +337,7 @@ impl<'a> View<'a> {
         let most = usages
             .iter()
             .flatten()
-            .map(|usage| usage.input_tokens + usage.output_tokens)
+            .map(|usage| usage.input_tokens.saturating_add(usage.output_tokens))
             .max()
             .unwrap_or(0);
         if agent.steps.len() < 3 || most == 0 {
