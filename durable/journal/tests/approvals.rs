@@ -137,7 +137,8 @@ async fn a_question_that_is_not_about_the_call_that_would_be_made_is_damage() {
         json!(Part::new(Vec::new(), kind).identity())
     };
     let other = r#"{"what":"9"}"#;
-    let others: [(&str, Box<dyn Fn(&mut Value)>); 6] = [
+    type Change<'a> = Box<dyn Fn(&mut Value) + 'a>;
+    let others: [(&str, Change<'_>); 6] = [
         (
             "other arguments",
             Box::new(|asked| asked["approval"]["call"]["arguments"] = json!(other)),

@@ -238,6 +238,7 @@ impl Hand<'_> {
                 continue;
             }
             let Move::Answer(answer) = kind else { continue };
+            let answer = *answer;
             let answer = if self.chance.percent(50) {
                 let time = Duration::from_millis(self.chance.below(800));
                 answer.with_elapsed(time)
@@ -506,7 +507,7 @@ impl Hand<'_> {
             }
             other => return Err(format!("{other:?}")),
         };
-        Ok(Some(Move::Answer(answer)))
+        Ok(Some(Move::Answer(Box::new(answer))))
     }
 
     fn model(&mut self, number: u64, request: &Request) -> Result<StepResult, String> {
@@ -684,7 +685,7 @@ fn killed(run: &Run, tools: &[toolwright_module::Tool]) -> Result<Run, String> {
 }
 
 enum Move {
-    Answer(StepResult),
+    Answer(Box<StepResult>),
     FollowUp(String),
 }
 

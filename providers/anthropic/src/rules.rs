@@ -43,11 +43,11 @@ impl Rules {
 /// clouds that host its models.
 pub(crate) fn signs_thinking(host: &str) -> bool {
     let domains = ["anthropic.com", "amazonaws.com", "api.aws", "azure.com", "googleapis.com"];
-    let is_in = |domain: &&str| {
-        let before = host.strip_suffix(*domain);
+    let is_in = |domain: &str| {
+        let before = host.strip_suffix(domain);
         before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
     };
-    domains.iter().any(|domain| is_in(&domain))
+    domains.into_iter().any(is_in)
 }
 
 /// Returns the version in the name of a Claude model: 4.7 for `claude-opus-4-7`, and 4.0 for

@@ -172,10 +172,10 @@ impl Judge<'_> {
                     self.sums.1 += properties(node).filter(|(_, schema)| is_union(schema)).count();
                 }
                 Dialect::Gemini => self.gemini(node),
-                Dialect::Mcp => {
-                    if types(node).contains(&"object") && !node.contains_key("properties") {
-                        self.say("an object without properties", node);
-                    }
+                Dialect::Mcp
+                    if types(node).contains(&"object") && !node.contains_key("properties") =>
+                {
+                    self.say("an object without properties", node);
                 }
                 _ => {}
             }

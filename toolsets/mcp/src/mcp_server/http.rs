@@ -195,7 +195,7 @@ impl HttpService {
         request: Request<Incoming>,
         permit: &Arc<ConnectionPermit>,
     ) -> HttpResponse {
-        if let Err(response) = check_host(&request) {
+        if let Some(response) = two_hosts(&request) {
             return response;
         }
         let origin = match self.allowed_origin(&request).await {
@@ -339,12 +339,13 @@ async fn close_idle_sessions(service: Weak<HttpService>, time: Duration) {
     }
 }
 
-/// Fails if a request names two hosts or origins, of which a proxy may check another one.
-fn check_host(request: &Request<Incoming>) -> Result<(), HttpResponse> {
+/// Returns the refusal of a request that names two hosts or origins, of which a proxy may check
+/// another one.
+fn two_hosts(request: &Request<Incoming>) -> Option<HttpResponse> {
     let headers = request.headers();
     for name in [header::HOST, header::ORIGIN] {
         if headers.get_all(&name).iter().nth(1).is_some() {
-            return Err(rejected(
+            return Some(rejected(
                 StatusCode::BAD_REQUEST,
                 "the request has two headers of the same name: Host or Origin",
             ));
@@ -353,9 +354,9 @@ fn check_host(request: &Request<Incoming>) -> Result<(), HttpResponse> {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
     match (request.uri().authority(), host) {
         (Some(authority), Some(host)) if !authority.as_str().eq_ignore_ascii_case(host) => {
-            Err(rejected(StatusCode::BAD_REQUEST, "the URI and the header Host name two hosts"))
+            Some(rejected(StatusCode::BAD_REQUEST, "the URI and the header Host name two hosts"))
         }
-        _ => Ok(()),
+        _ => None,
     }
 }
 
