@@ -245,8 +245,8 @@ fn print_line(value: &Value) -> Result<(), Box<dyn Error>> {
     print(&format!("{value}\n"))
 }
 
-/// Prints text for another program, without a change, or with marks at a terminal. A reader that
-/// closes the output is no error.
+/// Prints text for another program, without a change, or with marks at a terminal. If a reader
+/// closes the output, that is not an error.
 fn print(text: &str) -> Result<(), Box<dyn Error>> {
     if io::stdout().is_terminal() {
         say_theirs(text.trim_end());

@@ -385,7 +385,7 @@ fn variable(name: &str, keys: &Keys) -> Option<OsString> {
 ///
 /// # Errors
 ///
-/// If there is none.
+/// The token is in neither.
 pub(crate) fn token(name: &str, keys: &Keys) -> Result<String> {
     keys.get(name)
         .ok_or_else(|| Error::other(format!("{} has no token; set it", shown_variable(name))))

@@ -215,7 +215,7 @@ fn a_configuration_that_others_can_change_is_refused() {
     let ran = tools(mine.path());
     assert!(ran.stderr.contains("others can change the configuration "), "{}", ran.stderr);
     assert!(!made.exists());
-    // As its owner left it, it is used: the command is no server.
+    // With its owner's own permissions it is used. The command in it does not start a server.
     let ran = tools(folder.path());
     assert!(made.exists() && ran.stderr.contains("--mcp touch"), "{}", ran.stderr);
 }

@@ -560,7 +560,8 @@ impl Reply {
         self
     }
 
-    /// Sets the provider's word for the reason; see [`reason`](Self::reason). An empty word is none.
+    /// Sets the provider's word for the reason; see [`reason`](Self::reason). An empty word
+    /// means that there is no reason.
     #[must_use]
     pub fn with_reason(mut self, reason: impl Into<String>) -> Self {
         self.reason = Some(reason.into()).filter(|reason| !reason.is_empty());

@@ -62,7 +62,7 @@ pub(crate) struct Contents<'a> {
     checksum: u32,
 }
 
-/// Reads a file of the journal. Returns `None` if there is none.
+/// Reads a file of the journal. Returns `None` if the file does not exist.
 pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     match __files::open(OpenOptions::new().read(true), path, Link::Refuse) {
         Ok(file) => read_all(path, &file).map(Some),

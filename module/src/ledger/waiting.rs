@@ -89,10 +89,10 @@ struct Waits {
     ledger: Ledger,
     most: Spent,
     holder: Holder,
-    /// The streams around the call. It may wait for the calls inside of them, because whoever polls
-    /// it polls them too.
+    /// The streams around the call. The call may wait for the calls inside them, because its caller
+    /// polls them too.
     streams: Vec<u64>,
-    /// Whether the wait for a numbered holder can be limited. If not, there is none.
+    /// Whether the wait for a numbered holder can be limited. If not, the call does not wait.
     has_timer: bool,
 }
 

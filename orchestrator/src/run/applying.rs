@@ -581,8 +581,8 @@ impl Run {
         let mut results = std::mem::take(results);
         self.order_used();
         self.keep_as_read(&mut results);
-        // A round in which a call succeeds is no standstill: a tool may say "call again" until
-        // another one is done.
+        // A round in which a call succeeds is progress: a tool may say "call again" before another
+        // one is done.
         let goes_on = results.iter().flatten().any(|result| !result.failed);
         let failed = self.calls().zip(results.iter().flatten()).filter(|_| !goes_on);
         let mistakes: Vec<Mistake> =

@@ -210,7 +210,7 @@ fn rounds(history: &[Arc<Message>]) -> Vec<Option<HashSet<(String, String, Strin
                     succeeded = true;
                 }
                 if calls.is_empty() {
-                    // A round in which a call succeeds is no standstill.
+                    // A round in which a call succeeds is progress.
                     let failed = std::mem::take(&mut failed);
                     rounds.push(Some(if succeeded { HashSet::new() } else { failed }));
                 }
