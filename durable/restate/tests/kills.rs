@@ -23,18 +23,14 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// A Restate server, stopped with the test.
 struct Server {
     folder: tempfile::TempDir,
-    script: String,
     ingress: String,
     admin: String,
 }
 
 impl Server {
     fn start() -> Self {
-        let script = std::env::var("START_RESTATE").expect(
-            "set START_RESTATE to a script that starts a Restate server; see CONTRIBUTING.md",
-        );
         let folder = tempfile::tempdir().unwrap();
-        let mut server = Self { folder, script, ingress: String::new(), admin: String::new() };
+        let mut server = Self { folder, ingress: String::new(), admin: String::new() };
         server.run_script();
         let env = fs::read_to_string(server.folder.path().join("env")).unwrap();
         let value = |name: &str| {
@@ -47,7 +43,8 @@ impl Server {
     }
 
     fn run_script(&self) {
-        let started = Command::new("bash").arg(&self.script).arg(self.folder.path()).status();
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server.sh");
+        let started = Command::new("bash").arg(script).arg(self.folder.path()).status();
         assert!(started.unwrap().success(), "the server does not start");
     }
 
