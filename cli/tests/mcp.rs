@@ -371,8 +371,8 @@ fn a_client_whose_output_nobody_reads_does_not_panic() {
 #[test]
 fn the_configuration_of_a_desktop_client_names_what_there_is() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let readme = fs::read_to_string(root.join("README.md")).unwrap();
-    let shown = readme.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
+    let page = fs::read_to_string(root.join("docs/mcp.md")).unwrap();
+    let shown = page.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
     let shown: Value = serde_json::from_str(shown).unwrap();
     let server = &shown["mcpServers"]["toolwright"];
     let command = server["command"].as_str().unwrap();

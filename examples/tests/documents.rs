@@ -1,20 +1,21 @@
-//! What the documents say is so.
+//! What the pages show is so: programs compile and run, links lead somewhere, named tests exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+#[cfg(unix)]
 use std::process::Command;
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-fn text(path: &str) -> String {
+pub(crate) fn text(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap()
 }
 
-/// The folders with sources of ours.
-const FOLDERS: [&str; 12] = [
+/// The folders with Rust sources.
+pub(crate) const FOLDERS: [&str; 12] = [
     "http",
     "macros",
     "signature",
@@ -30,7 +31,7 @@ const FOLDERS: [&str; 12] = [
 ];
 
 /// The Rust files below some folders, each with its path from the root.
-fn sources(folders: &[&str]) -> Vec<(String, String)> {
+pub(crate) fn sources(folders: &[&str]) -> Vec<(String, String)> {
     let (mut found, base) = (Vec::new(), root());
     let mut open: Vec<PathBuf> = folders.iter().map(|folder| base.join(folder)).collect();
     while let Some(path) = open.pop() {
@@ -45,7 +46,8 @@ fn sources(folders: &[&str]) -> Vec<(String, String)> {
     found
 }
 
-/// What keeps a test from running everywhere and always, as the checklist has to say it.
+/// The tests of a source, each with the condition that the checklist names: why `cargo test` may
+/// skip it.
 fn tests_of(path: &str, source: &str) -> Vec<(String, Option<String>)> {
     let (mut tests, mut attributes) = (Vec::new(), String::new());
     for line in source.lines().map(str::trim) {
@@ -73,7 +75,7 @@ fn condition(path: &str, attributes: &str) -> Option<String> {
         let reason = rest.strip_prefix(" = \"").and_then(|rest| rest.split('"').next());
         format!("ignored: {}", reason.unwrap())
     });
-    // Elsewhere they are skipped; see there.
+    // These tests are skipped with any other compiler.
     let compiler = path.ends_with("tests/compile_fail.rs").then(|| {
         let workspace = text("Cargo.toml");
         let oldest = workspace.lines().find_map(|line| line.strip_prefix("rust-version = "));
@@ -82,8 +84,7 @@ fn condition(path: &str, attributes: &str) -> Option<String> {
     ignored.or(compiler)
 }
 
-/// All tests of the project, each with what keeps it from running everywhere; several may
-/// have one name.
+/// All tests of the project with their conditions. Several tests may have one name.
 fn tests() -> BTreeMap<String, BTreeSet<Option<String>>> {
     let mut tests = BTreeMap::<_, BTreeSet<_>>::new();
     for (path, source) in sources(&FOLDERS) {
@@ -95,7 +96,7 @@ fn tests() -> BTreeMap<String, BTreeSet<Option<String>>> {
 }
 
 #[test]
-fn a_test_is_told_from_other_functions_and_what_keeps_it_from_running_is_seen() {
+fn tests_and_their_conditions_are_found_in_a_source() {
     let source = r#"
         #[test]
         fn plain() {}
@@ -116,154 +117,63 @@ fn a_test_is_told_from_other_functions_and_what_keeps_it_from_running_is_seen() 
     assert!(compiler[0].1.as_ref().unwrap().starts_with("with rustc 1."), "{compiler:?}");
 }
 
-/// A line of the checklist: the tests, each with what it says of when they run, and what
-/// is proven in part.
-struct Mapped<'a> {
-    tests: Vec<(&'a str, Option<&'a str>)>,
-    in_part: Option<&'a str>,
-}
-
-fn mapped(line: &str) -> Mapped<'_> {
-    let (tests, in_part) = match line.split_once(". In part: ") {
-        Some((tests, what)) => (tests, Some(what)),
-        None => (line, None),
-    };
-    let tests = tests.split(", ").map(|test| match test.split_once(" (") {
-        Some((name, condition)) => (name, Some(condition.trim_end_matches(')'))),
-        None => (test, None),
-    });
-    Mapped { tests: tests.collect(), in_part }
+/// The tests in a line of the checklist, each with its condition. What is not a test is a document:
+/// a link, which another test follows, or a heading.
+fn listed(line: &str) -> Vec<(&str, Option<&str>)> {
+    let tests = line.split(". In part: ").next().unwrap_or_default().split(", ");
+    let tests = tests.filter(|test| *test != "open" && !test.starts_with(['[', '"']));
+    tests
+        .map(|test| match test.split_once(" (") {
+            Some((name, condition)) => (name, Some(condition.trim_end_matches(')'))),
+            None => (test, None),
+        })
+        .collect()
 }
 
 #[test]
-fn the_checklist_has_every_number_and_says_what_its_tests_need() {
+fn the_checklist_has_every_number_and_its_tests_exist() {
     let (checklist, tests) = (text("docs/checklist.md"), tests());
-    let (mut in_part, mut faults) = (0, Vec::new());
+    let mut faults = Vec::new();
     for number in 1..=204 {
         let start = format!("S{number} — ");
         let mut lines = checklist.lines().filter_map(|line| line.strip_prefix(&start));
         let line = lines.next().unwrap_or_else(|| panic!("S{number} is missing"));
-        assert_eq!(lines.next(), None, "S{number} stands twice");
-        let mapped = mapped(line);
-        for (test, says) in mapped.tests.into_iter().filter(|(test, _)| *test != "open") {
+        assert_eq!(lines.next(), None, "S{number} is there twice");
+        for (test, says) in listed(line) {
             let Some(needs) = tests.get(test) else {
                 faults.push(format!("S{number}: there is no test `{test}`"));
                 continue;
             };
-            // Of two that have one name, nobody knows which is meant.
+            // If two tests share a name, the line does not say which one is meant.
             if !needs.iter().map(Option::as_deref).eq([says]) {
                 faults.push(format!("S{number}: `{test}` says {says:?} and is {needs:?}"));
             }
         }
-        if let Some(what) = mapped.in_part {
-            in_part += 1;
-            assert!(what.ends_with('.') && what.len() > 20, "S{number}: {what}");
-        }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
-    let said = format!("{in_part} numbers are proven in part only");
-    assert!(checklist.replace('\n', " ").contains(&said), "the page must say: {said}");
 }
 
-/// The points of a list below a heading of a page, each on one line.
-fn points(page: &str, heading: &str) -> Vec<String> {
-    let below = page.split(&format!("## {heading}\n")).nth(1).unwrap_or_default();
-    let below = below.split("\n## ").next().unwrap();
-    let points = below.split("\n- ").skip(1);
-    points.map(|point| point.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
-}
-
+/// The tables of the pages on MCP name a test for each point.
 #[test]
-fn the_decisions_say_why_it_is_one_system() {
-    let decision = text("docs/adr/0001-the-input-type-is-the-signature.md");
-    let superseded = decision.lines().find(|line| line.starts_with("- Supersedes"));
-    assert!(superseded.is_some_and(|line| line.contains("DSPy.rb's ADR-005")), "{superseded:?}");
-    let rejected = points(&decision, "Alternatives rejected");
-    for (number, what) in [
-        ("S149", "Two systems, tools beside signatures"),
-        ("S150", "A `perform` block in the signature"),
-        ("S151", "Modules with many signatures"),
-    ] {
-        let start = format!("{what} ({number}): ");
-        let reason = rejected.iter().find_map(|point| point.strip_prefix(&start));
-        assert!(reason.is_some_and(|why| why.split(' ').count() > 10), "{number}: {reason:?}");
+fn every_test_that_a_page_names_exists() {
+    let (tests, mut named) = (tests(), 0);
+    for page in ["docs/mcp.md", "docs/mcp-client.md"] {
+        let shown = text(page);
+        let points = shown.split("## Point by point\n").nth(1).unwrap();
+        for row in points.lines().filter(|row| row.starts_with("| ")) {
+            // Names of tests have underscores; code in the other columns has few.
+            let words = row.split('`').skip(1).step_by(2);
+            for test in words.filter(|word| word.matches('_').count() > 2) {
+                assert!(tests.contains_key(test), "{page} names `{test}`, which is not a test");
+                named += 1;
+            }
+        }
     }
-    // Who comes from DSPy.rb finds it without reading the decisions.
-    let page = text("docs/one-system.md").split_whitespace().collect::<Vec<_>>().join(" ");
-    let link = "[ADR 0001](adr/0001-the-input-type-is-the-signature.md), which takes the place of DSPy.rb's ADR-005";
-    assert!(page.contains(link), "{page}");
-    for rejected in
-        ["two systems side by side", "a body inside the signature", "modules with many signatures"]
-    {
-        assert!(page.contains(rejected), "{rejected}");
-    }
-}
-
-/// The concept pages as the index lists them: what each is called, and its file.
-fn pages() -> Vec<(String, String)> {
-    let index = text("docs/README.md");
-    let rows = index.lines().filter_map(|line| line.strip_prefix("| ["));
-    let page = |row: &str| {
-        let (title, rest) = row.split_once("](").unwrap();
-        (title.to_owned(), rest.split_once(')').unwrap().0.to_owned())
-    };
-    rows.map(page).collect()
-}
-
-#[test]
-fn every_concept_has_a_page_and_each_page_leads_to_the_next() {
-    let pages = pages();
-    let files: Vec<&str> = pages.iter().map(|(_, file)| file.as_str()).collect();
-    let at = |name: &str| files.iter().position(|file| *file == name).unwrap();
-    assert_eq!(at("memory.md") + 1, at("toolsets.md"));
-    assert_eq!(at("toolsets.md") + 1, at("predictors.md"));
-    for (place, (_, file)) in pages.iter().enumerate() {
-        let link =
-            |word: &str, (title, file): &(String, String)| format!("{word}: [{title}]({file}).");
-        let before = place.checked_sub(1).map(|place| link("Before", &pages[place]));
-        let next = pages.get(place + 1).map(|page| link("Next", page));
-        let links: Vec<String> = before.into_iter().chain(next).collect();
-        let page = text(&format!("docs/{file}"));
-        assert_eq!(page.lines().last(), Some(links.join(" ").as_str()), "{file}");
-        // These show whole programs.
-        let is_long = ["tool-calls.md", "writing-a-provider.md"].contains(&file.as_str());
-        assert!(page.lines().count() <= 150 || is_long, "{file} is too long");
-    }
-    assert!(text("README.md").contains("(docs/README.md)"));
-}
-
-#[test]
-fn the_migration_guide_shows_a_toolset_before_and_after() {
-    let guide = text("docs/migration.md");
-    let (before, after) = guide.split_once("```rust").unwrap();
-    for said in ["```ruby", "< DSPy::Tools::Toolset", "toolset_name", "tool_name:", "sig {"] {
-        assert!(before.contains(said), "{said}");
-    }
-    for said in ["#[toolset]\nimpl", "#[tool]", "name = \"find_task\"", ".tools()?"] {
-        assert!(after.contains(said), "{said}");
-    }
-    let ruby = before.split("```ruby\n").nth(1).and_then(|rest| rest.split("```").next());
-    let rust = after.split("```").next();
-    let lines = [ruby, rust].map(|code| lines_of_code(code.unwrap().lines()));
-    assert_eq!(lines, [19, 32], "the page says how many lines each has");
-    let by_hand = text("docs/from-async-openai.md");
-    let (before, after) = by_hand.split_once("impl Handle for").unwrap();
-    assert!(before.contains("ChatCompletionTool {") && after.contains("chat_tools()"));
-}
-
-#[test]
-fn a_page_shows_how_a_module_is_bound_to_a_signature() {
-    let page = text("docs/modules.md");
-    let shown = page.split("```").nth(1).unwrap();
-    for said in
-        ["impl Signature for DetectLanguage", "type Signature = DetectLanguage", "Predict::<"]
-    {
-        assert!(shown.contains(said), "{said}");
-    }
+    assert!(named > 30, "{named} tests found");
 }
 
 /// Every file of the project with one of these extensions.
-fn files(extensions: &[&str]) -> Vec<PathBuf> {
+pub(crate) fn files(extensions: &[&str]) -> Vec<PathBuf> {
     let (mut found, mut open) = (Vec::new(), vec![root()]);
     while let Some(path) = open.pop() {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -276,7 +186,7 @@ fn files(extensions: &[&str]) -> Vec<PathBuf> {
     found
 }
 
-/// The place that GitHub gives a heading.
+/// The anchor that GitHub gives to a heading.
 fn anchor(heading: &str) -> String {
     let heading = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
@@ -315,7 +225,7 @@ fn every_rust_program_on_a_page_is_compiled() {
     let compiled = text("examples/src/lib.rs");
     for page in files(&["md"]) {
         let path = page.to_str().unwrap().split("../").last().unwrap();
-        // A decision shows the shape it is about, not a program.
+        // A decision shows a shape, not a program.
         let whole = path.starts_with("docs/adr/") || compiled.contains(&format!("../../{path}\""));
         let shown = fs::read_to_string(&page).unwrap();
         let mut above = "";
@@ -390,100 +300,12 @@ fn every_item_of_a_type_that_a_page_names_exists() {
         }
     }
     assert!(named > 100, "{named} items found");
-    // The decision says that it is gone.
+    // The decision says that this item was removed.
     missing.retain(|item| !item.ends_with("0014-one-crate-speaks-http.md: `OpenAi::with_config`"));
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
-/// A decision says what is, and a page shows what is there: nothing is announced.
-#[test]
-fn no_page_announces_what_is_to_come() {
-    let announced = [
-        " will be",
-        " will join",
-        " will have",
-        " will get",
-        " comes with",
-        " not yet",
-        " in a later",
-        " to be added",
-        " is planned",
-        " for now",
-        " coming soon",
-        " TODO",
-    ];
-    let folders = files(&["md"]).into_iter().filter(|page| {
-        let page = page.to_str().unwrap();
-        page.contains("docs/") || page.ends_with("README.md")
-    });
-    for page in folders {
-        let shown = fs::read_to_string(&page).unwrap();
-        let (mut prose, mut code) = (String::new(), false);
-        for line in shown.lines() {
-            code ^= line.trim_start().starts_with("```");
-            if !code {
-                prose = prose + line.trim() + " ";
-            }
-        }
-        for word in announced {
-            let at = prose.find(word).map(|at| {
-                prose[prose.floor_char_boundary(at.saturating_sub(60))..].chars().take(120)
-            });
-            assert!(at.is_none(), "{}: {:?}", page.display(), at.map(String::from_iter));
-        }
-    }
-    // What is missing is said in one place.
-    assert!(text("README.md").contains("What is missing so far:"));
-}
-
-/// What DSPy.rb has twice: there is one way to declare a tool, and no class to extend.
-#[test]
-fn no_base_class_no_toolset_class_and_no_proxy() {
-    for file in files(&["rs"]) {
-        let source = fs::read_to_string(&file).unwrap();
-        for line in source.lines().map(str::trim_start).filter(|line| line.starts_with("pub")) {
-            let words: Vec<&str> = line.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
-            let kinds = ["struct", "trait", "enum", "type"];
-            let item = words.iter().position(|word| kinds.contains(word));
-            let Some(name) = item.and_then(|item| words.get(item + 1)) else { continue };
-            // A struct such as `MailToolset` is one of many; a trait would be a class again.
-            let a_class = words.contains(&"trait")
-                && (name.contains("Toolset") || ["Tool", "Tools"].contains(name));
-            let kept = a_class || ["Toolset", "ToolBase", "BaseTool", "ToolProxy"].contains(name);
-            assert!(!kept, "{}: {line}", file.display());
-        }
-    }
-}
-
-/// There was no older form of a tool, so nothing has to be marked as one.
-#[test]
-fn nothing_is_deprecated() {
-    for (path, source) in sources(&FOLDERS) {
-        let code = source.lines().map(str::trim_start).filter(|line| !line.starts_with("//"));
-        let marked = code.filter(|line| line.starts_with("#[deprecated"));
-        // The warning of an attribute is one of a deprecated constant.
-        let expected = usize::from(path == "macros/src/tool.rs");
-        assert_eq!(marked.count(), expected, "{path}");
-    }
-}
-
-#[test]
-fn the_readme_says_who_should_use_it_and_who_should_not() {
-    let readme = text("README.md");
-    let section = readme.split("## Should you use it?").nth(1).unwrap();
-    let section = section.split("\n## ").next().unwrap();
-    for other in ["rig", "DSRs", "DSPy", "genai", "rmcp", "async-openai", "pydantic-ai"] {
-        // As a link: the letters of `rig` stand in other words too.
-        assert!(section.contains(&format!("[{other}](https://")), "{other}");
-    }
-    for side in ["Yes, if you ", "Perhaps not, if you "] {
-        let list = section.split(side).nth(1).and_then(|rest| rest.split("\n\n- ").nth(1));
-        let reasons = list.unwrap().split("\n\n").next().unwrap().split("\n- ").count();
-        assert!(reasons >= 4, "{side}: {reasons} reasons");
-    }
-}
-
-/// A page with what stands behind each `<!-- code: PATH -->` replaced by that file.
+/// A page whose code after each `<!-- code: PATH -->` is replaced with that file.
 fn with_code(page: &str) -> String {
     let mut parts = page.split("<!-- code: ");
     let mut whole = parts.next().unwrap().to_owned();
@@ -495,7 +317,7 @@ fn with_code(page: &str) -> String {
     whole
 }
 
-/// The same for a crate's documentation, where code has its first comment left out.
+/// The same for a crate's documentation, which shows the code without its first comment.
 fn with_code_in_the_crate(source: &str) -> String {
     let (before, rest) = source.split_once("//! <!-- code: ").unwrap();
     let (path, rest) = rest.split_once(" -->\n//!\n//! ```no_run\n").unwrap();
@@ -509,303 +331,39 @@ fn with_code_in_the_crate(source: &str) -> String {
 #[test]
 fn the_pages_show_exactly_the_programs_that_are_tested() {
     let crate_docs = "group/src/async_openai.rs";
-    let pages = [
-        "README.md",
-        "docs/restate.md",
-        "docs/tool-calls.md",
-        "docs/writing-a-provider.md",
-        "toolwright/README.md",
-    ];
-    for page in pages.into_iter().chain([crate_docs]) {
-        let shown = text(page);
-        let true_to_code =
-            if page == crate_docs { with_code_in_the_crate(&shown) } else { with_code(&shown) };
-        if std::env::var_os("UPDATE_DOCS").is_some() {
-            fs::write(root().join(page), &true_to_code).unwrap();
-        }
-        let update = "run it with UPDATE_DOCS=1 and read the difference";
-        assert!(text(page) == true_to_code, "{page} shows other code; {update}");
-    }
-    for program in ["hello", "chat_group"] {
-        let shown = format!("<!-- code: examples/examples/{program}.rs -->\n");
-        assert!(text("README.md").contains(&shown), "{program}");
-    }
-}
-
-/// How many lines of a text say something.
-fn lines_of_code<'a>(lines: impl IntoIterator<Item = &'a str>) -> usize {
-    lines.into_iter().filter(|line| !line.trim().is_empty()).count()
-}
-
-/// The review is of the code as it is: whoever makes a tool longer reads it again.
-#[test]
-fn what_users_of_the_first_version_found_is_recorded_and_what_a_tool_takes_today() {
-    let hello = text("examples/examples/hello.rs");
-    let (import, rest) = hello.split_once("\n\n").unwrap();
-    let (tool, agent) = rest.split_once("\n\n").unwrap();
-    // The comments on the function and on its parameter are there.
-    let comments = tool.lines().filter(|line| line.trim().starts_with("///")).count();
-    assert_eq!((comments, tool.contains("#[tool]\n")), (2, true), "{tool}");
-    let tool = lines_of_code(tool.lines());
-    let agent = lines_of_code(import.lines().chain(agent.lines()));
-    assert!(tool + agent <= 15, "the program takes {} lines", tool + agent);
-    assert!(text("README.md").contains(&hello), "both stand in the README");
-    let memory = text("toolsets/memory/src/tools.rs");
-    let store = memory.split("    // Repeating the call").nth(1).unwrap();
-    let store = store.split("\n    }\n").next().unwrap().lines().skip(1);
-
-    let page = text("docs/adr/0006-what-building-changed.md");
-    let review = page.split("## Review of the ergonomics\n").nth(1).unwrap();
-    let review = review.split("\n## ").next().unwrap();
-    assert!(review.contains("Two people who had not written it"), "{review}");
-    for (what, lines) in [
-        ("a tool, with its comments (`hello`)", tool),
-        ("the agent around it (`hello`)", agent),
-        ("`Memory::store`, which is the tool `memory_store`", lines_of_code(store) + 1),
-    ] {
-        let row = format!("| {what} | {lines} |");
-        assert!(review.contains(&row), "the review must say: {row}");
-    }
-    // What they found and what was done about it are the points of the decision.
-    assert!(points(&page, "Decision").len() >= 10);
-}
-
-#[test]
-fn the_page_on_groups_shows_every_program_that_uses_them() {
-    let page = text("docs/tool-calls.md");
-    let mut shown = 0;
-    for entry in fs::read_dir(root().join("examples/examples")).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        if path.is_file() && fs::read_to_string(&path).unwrap().contains("async_openai") {
-            assert!(page.contains(&format!("<!-- code: examples/examples/{name} -->")), "{name}");
-            shown += 1;
-        }
-    }
-    for setup in ["mod", "blocking"] {
-        let marker = format!("<!-- code: examples/examples/common/{setup}.rs -->");
-        assert!(page.contains(&marker), "{setup}");
-        shown += 1;
-    }
-    assert_eq!(shown, 15);
-    for reason in ["invalid_name", "invalid_arguments", "explicit_handler_error"] {
-        assert!(page.contains(reason), "{reason}");
-    }
-}
-
-#[test]
-fn the_page_on_mcp_cites_the_specification_and_every_test_it_names_is_there() {
-    let (page, tests) = (text("docs/mcp.md"), tests());
-    let server = text("toolsets/mcp/tests/clients.sh");
-    assert!(page.contains("https://modelcontextprotocol.io/specification/2026-07-28/"));
-    let table = page.split("| the specification asks for | here | test |").nth(1).unwrap();
-    let rows: Vec<&str> = table.lines().skip(2).take_while(|row| row.starts_with('|')).collect();
-    assert!(rows.len() >= 15, "{} points", rows.len());
-    let mut named = 0;
-    for row in &rows {
-        // Names of tests have underscores; code in the other columns has none.
-        for test in row.split('`').skip(1).step_by(2).filter(|word| word.matches('_').count() > 2) {
-            assert!(tests.contains_key(test), "the page names `{test}`, which is no test");
-            named += 1;
-        }
-    }
-    assert!(named >= rows.len() - 4, "{named} tests for {} points", rows.len());
-    // The official suite, at one version, for both revisions that the page names.
-    assert!(server.contains("@modelcontextprotocol/conformance@"));
-    for revision in ["2026-07-28", "2025-11-25"] {
-        assert!(server.contains(revision), "{revision}");
-    }
-    let left_out = text("toolsets/mcp/tests/clients/left_out.txt");
-    for line in left_out.lines().filter(|line| !line.starts_with('#')) {
-        let reason = line.split_once(": ").map(|(_, reason)| reason.split(' ').count());
-        assert!(reason.is_some_and(|words| words >= 2), "{line}");
-    }
-}
-
-/// The sources that write a schema without a type, and the reason of each.
-const WRITTEN_SCHEMAS: &[(&str, &str)] = &[
-    ("cli/src/schema.rs", "the fields that a user of the command names"),
-    ("group/src/custom.rs", "the text of a custom tool as a field, for agents"),
-    ("group/src/definition.rs", "the schema that `Handle::schema` replaces"),
-    ("orchestrator/src/selector.rs", "the choice between the schemas of all tools of a run"),
-    ("orchestrator/src/selector/fields.rs", "any object, so that each tool reads its own input"),
-    ("providers/anthropic/src/request.rs", "a tool of the history that the request lacks"),
-    ("toolsets/mcp/src/mcp_client.rs", "the tools of a server"),
-    ("toolsets/mcp/src/mcp_client/listing.rs", "the tools of a server"),
-];
-
-/// Whoever makes a schema of a type goes through one function, so a type has one schema.
-#[test]
-fn nothing_but_the_signature_crate_makes_schemas() {
-    let generators = ["schema_for", "SchemaSettings", "SchemaGenerator::", "into_generator"];
-    let by_hand = [
-        "Contract::dynamic",
-        "Tool::dynamic",
-        "\"properties\": ",
-        "\"type\": \"object\"",
-        "\"input_schema\": {",
-        "\"inputSchema\": {",
-    ];
-    let (mut made, mut written, mut implemented) = (Vec::new(), BTreeSet::new(), Vec::new());
-    for (path, source) in sources(&FOLDERS) {
-        if !path.contains("/src/") {
+    let (mut shown, mut faults) = (0, Vec::new());
+    for page in files(&["md"]).into_iter().chain([root().join(crate_docs)]) {
+        let before = fs::read_to_string(&page).unwrap();
+        if !before.contains("<!-- code: ") {
             continue;
         }
-        // Tests in a source write the values that they expect.
-        let (source, tests) =
-            source.split_once("\n#[cfg(test)]\nmod tests {").unwrap_or((&source, ""));
-        let after = tests.split_once("\n}\n").map_or("", |(_, after)| after);
-        let source = format!("{source}\n{after}");
-        let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
-        for line in code {
-            if generators.iter().any(|word| line.contains(word)) {
-                made.push(path.clone());
-            }
-            let is_written = by_hand.iter().any(|word| line.contains(word));
-            if is_written && !path.starts_with("signature/") {
-                written.insert(path.clone());
-            }
-        }
-        // What implements it without deriving gives the schema of another type, or that of media.
-        let by_hand = source.matches("JsonSchema for").count();
-        let of_another = source.matches("::json_schema(generator)").count()
-            + source.matches("MediaKind::$name.schema()").count();
-        if by_hand != of_another || source.contains("schema_with =") {
-            implemented.push(path);
+        shown += before.matches("<!-- code: ").count();
+        let of_crate = page.ends_with(crate_docs);
+        let now = if of_crate { with_code_in_the_crate(&before) } else { with_code(&before) };
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            fs::write(&page, &now).unwrap();
+        } else if before != now {
+            faults.push(page);
         }
     }
-    made.dedup();
-    assert_eq!(made, ["signature/src/schema.rs"]);
-    assert!(implemented.is_empty(), "{implemented:#?}");
-    let known: BTreeSet<String> = WRITTEN_SCHEMAS.iter().map(|(path, _)| (*path).into()).collect();
-    assert_eq!(written, known, "a schema without a type needs a reason in `WRITTEN_SCHEMAS`");
+    assert!(faults.is_empty(), "run it with UPDATE_DOCS=1 and read the difference: {faults:?}");
+    assert!(shown >= 5, "{shown} programs found");
 }
 
 #[test]
-fn what_is_the_same_every_time_is_documented() {
-    let page = text("docs/testing.md");
-    let section = page.split("## The same every time\n").nth(1).unwrap();
-    let rows: Vec<&str> = section.lines().filter(|line| line.starts_with("| ")).collect();
-    for what in [
-        "a contract",
-        "the tools of a request",
-        "the bytes of a request",
-        "which calls",
-        "the order of results",
-    ] {
-        assert!(rows.iter().any(|row| row.starts_with(&format!("| {what}"))), "{what}");
-    }
-    assert!(section.contains("What differs is what comes from outside"));
-}
-
-/// What the layer of tool calls takes from the layer below. Nothing of it reaches a model, so the
-/// layer cannot ask one, whatever loop it has.
-const OF_THE_MODULE_LAYER: &[&str] = &[
-    "Arguments",
-    "Audience",
-    "Begun",
-    "BoxFuture",
-    "CallKind",
-    "Context",
-    "Document",
-    "Effect",
-    "Error",
-    "Failed",
-    "Handler",
-    "Innermost",
-    "Module",
-    "Part",
-    "Place",
-    "Policy",
-    "Repaired",
-    "Result",
-    "Source",
-    "Stage",
-    "Tool",
-    "ToolCall",
-    "ToolOutput",
-    "ToolResult",
-    "contained",
-    "driver",
-    "file_name",
-    "object_of",
-    "parts_of",
-    "self",
-    "shown",
-];
-
-#[test]
-fn the_layer_of_tool_calls_has_no_loop_and_no_model() {
-    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    for (path, source) in sources(&["group/src"]) {
-        let code: Vec<&str> =
-            source.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
-        for line in &code {
-            for word in ["loop {", "while ", "cx.model", ".generate(", ".stream("] {
-                assert!(!line.contains(word), "{path}: {line}");
-            }
-        }
-        let code = code.join("\n");
-        for used in code.split("toolwright_module::").skip(1) {
-            let end = used.find([';', '\n', ' ', '<', '(']).unwrap_or(used.len());
-            let is_list = used[..end].contains('{');
-            let end = if is_list { used.find('}').unwrap() } else { end };
-            let mut names = used[..end].split(|c| !word(c)).filter(|name| !name.is_empty());
-            let is_type = |name: &&str| name.starts_with(char::is_uppercase);
-            // What follows a type belongs to it.
-            let of_path = (!is_list).then(|| names.clone().position(|name| is_type(&name)));
-            let count = of_path.flatten().map_or(usize::MAX, |at| at + 1);
-            let modules = ["error", "message", "model", "provider"];
-            let other = names
-                .by_ref()
-                .take(count)
-                .find(|name| !modules.contains(name) && !OF_THE_MODULE_LAYER.contains(name));
-            assert_eq!(other, None, "{path}");
-        }
-    }
-}
-
-#[test]
-fn what_is_said_of_version_licence_and_tools_is_so() {
-    let (readme, workspace) = (text("README.md"), text("Cargo.toml"));
-    let oldest = workspace.lines().find_map(|line| line.strip_prefix("rust-version = "));
-    let oldest = oldest.unwrap().trim_matches('"');
-    assert!(readme.contains(&format!("Rust {oldest} or later")), "{oldest}");
-    assert!(workspace.contains("license = \"MIT OR Apache-2.0\""));
-    assert!(readme.contains("MIT or Apache-2.0"));
-    let contributing = text("CONTRIBUTING.md");
-    let checks = text(".ci/run");
+fn contributing_has_the_commands_of_ci_and_the_readme_the_oldest_rust() {
+    let (contributing, checks) = (text("CONTRIBUTING.md"), text(".ci/run"));
     for check in checks.lines().map(str::trim).filter(|line| line.contains("cargo ")) {
         let check = check.trim_end_matches(" ;;");
         assert!(check.starts_with('#') || contributing.contains(check), "{check}");
     }
-    // There is nothing yet that a badge could show.
-    let badges = "There are no badges: they wait for publication";
-    assert!(readme.contains(badges) && !readme.contains("img.shields.io"), "{badges}");
-    let published = readme.contains("The crates are not published yet");
-    assert!(published, "once they are, the README has badges, and this test says of what");
-    for (file, command) in [("rustfmt.toml", "cargo fmt --check"), ("clippy.toml", "cargo clippy")]
-    {
-        assert!(root().join(file).exists() && checks.contains(command), "{file}");
-    }
-    for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
-        assert!(root().join(licence).exists() && contributing.contains(licence), "{licence}");
-    }
-    for member in
-        ["signature", "module", "group", "orchestrator", "providers/openai", "toolsets/memory"]
-    {
-        let manifest = text(&format!("{member}/Cargo.toml"));
-        assert!(manifest.contains("description = \""), "{member}");
-        for key in
-            ["version", "edition", "rust-version", "license", "authors", "keywords", "categories"]
-        {
-            assert!(manifest.contains(&format!("{key}.workspace = true")), "{member}: {key}");
-        }
-        assert!(manifest.contains("[lints]\nworkspace = true"), "{member}");
-    }
+    let workspace = text("Cargo.toml");
+    let oldest = workspace.lines().find_map(|line| line.strip_prefix("rust-version = "));
+    let oldest = oldest.unwrap().trim_matches('"');
+    assert!(text("README.md").contains(&format!("Rust {oldest} or later")), "{oldest}");
 }
 
-/// A package that the README's own commands have made; they may not ask the network.
+/// A package made by the README's commands, without the network.
 #[cfg(unix)]
 fn package(name: &str) -> PathBuf {
     let readme = text("README.md");
@@ -821,12 +379,12 @@ fn package(name: &str) -> PathBuf {
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     let package = folder.join("umbrella");
     fs::write(package.join("src/main.rs"), text("examples/examples/hello.rs")).unwrap();
-    // The same versions as here, which are on this machine.
+    // The versions of the workspace are on this machine already.
     fs::copy(root().join("Cargo.lock"), package.join("Cargo.lock")).unwrap();
     folder
 }
 
-/// Runs cargo in a package; it may not ask the network.
+/// Runs cargo in a package, without the network.
 #[cfg(unix)]
 fn cargo(package: &Path, arguments: &[&str]) {
     let mut command = Command::new(env!("CARGO"));
@@ -876,7 +434,7 @@ fn every_crate_and_feature_that_a_page_adds_exists() {
             added += 1;
         }
     }
-    assert!(added >= 3, "{added} commands found");
+    assert!(added > 0, "{added} commands found");
 }
 
 #[cfg(unix)]
@@ -902,6 +460,4 @@ fn no_code_in_the_documentation_is_left_out_of_the_tests() {
             assert!(!left_out, "{}: {line}", file.display());
         }
     }
-    // That everything public says what it is, the compiler checks.
-    assert!(text("Cargo.toml").contains("missing_docs = \"warn\""));
 }

@@ -44,6 +44,7 @@ mod publishing;
 mod reading;
 mod real_server;
 mod replay;
+mod sources;
 #[cfg(unix)]
 mod stored_run;
 mod tool_calls;

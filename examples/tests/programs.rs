@@ -1,4 +1,4 @@
-//! Every program runs, and the README shows what runs.
+//! Every program runs, and the lists of programs are complete.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,8 +13,6 @@ fn a_provider_of_ones_own_runs_an_agent_whole_and_streamed() {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let said = "whole: The tool says: Rain in Oslo.\nstreamed: The tool says: Rain in Oslo.\n";
     assert_eq!(ran.stdout, said);
-    let source = include_str!("../examples/own_provider/small.rs");
-    assert!(source.lines().count() < 150, "the page says that it is short");
 }
 
 const CALL: &str = r#"{"model":"small","choices":[{"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"memory_store","arguments":"{\"key\":\"color\",\"value\":\"blue\"}"}}]}}],"usage":{"prompt_tokens":50,"completion_tokens":10}}"#;
@@ -70,10 +68,10 @@ fn the_assistant_holds_a_conversation_with_a_memory() {
 }
 
 #[test]
-fn the_readme_names_every_program_and_no_other() {
-    let readme = include_str!("../../README.md");
-    let table = readme.split("## Programs").nth(1).and_then(|rest| rest.split("\n## ").next());
-    let rows = table.unwrap().lines().filter_map(|line| line.strip_prefix("| `")).skip(1);
+fn the_list_of_programs_names_every_program_and_no_other() {
+    let list = include_str!("../README.md");
+    let programs = list.split("\n| folder |").next().unwrap();
+    let rows = programs.lines().filter_map(|line| line.strip_prefix("| `")).skip(1);
     let named: BTreeSet<&str> = rows.filter_map(|row| row.split([' ', '`']).next()).collect();
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/examples");
     let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name());

@@ -2,15 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-fn text(path: &str) -> String {
-    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
+use crate::documents::{root, text};
 
 /// The rows of a table whose first cell is a link: the link's text, its target, the next cell.
 fn rows(page: &str) -> Vec<(&str, &str, &str)> {
@@ -99,6 +92,7 @@ fn each_published_crate_has_what_a_package_needs() {
         for key in ["description = \"", "categories", "readme = \"README.md\""] {
             assert!(manifest.contains(&format!("\n{key}")), "{member}: {key}");
         }
+        assert!(manifest.contains("\n[lints]\nworkspace = true\n"), "{member}: lints");
         // A crate with files beside its sources excludes its tests; all others include few folders.
         assert!(
             manifest.contains("\ninclude.workspace = true\n")
