@@ -5,34 +5,26 @@
 mod pages {
     #[doc = include_str!("../../docs/agents.md")]
     mod agents {}
-    #[doc = include_str!("../../docs/asking-a-model.md")]
-    mod asking_a_model {}
+    #[doc = include_str!("../../docs/approval.md")]
+    mod approval {}
     #[doc = include_str!("../../docs/context-and-limits.md")]
     mod context_and_limits {}
     #[doc = include_str!("../../docs/contracts-in-ci.md")]
     mod contracts_in_ci {}
     #[doc = include_str!("../../docs/conversations.md")]
     mod conversations {}
-    #[doc = include_str!("../../docs/deploys.md")]
-    mod deploys {}
     #[doc = include_str!("../../docs/durable-runs.md")]
     mod durable_runs {}
-    #[doc = include_str!("../../docs/from-async-openai.md")]
-    mod from_async_openai {}
     #[doc = include_str!("../../docs/hooks.md")]
     mod hooks {}
     #[doc = include_str!("../../docs/mcp.md")]
     mod mcp {}
     #[doc = include_str!("../../docs/mcp-client.md")]
     mod mcp_client {}
-    #[doc = include_str!("../../docs/memory.md")]
-    mod memory {}
     #[doc = include_str!("../../docs/messages.md")]
     mod messages {}
     #[doc = include_str!("../../docs/migration.md")]
     mod migration {}
-    #[doc = include_str!("../../docs/modules.md")]
-    mod modules {}
     #[doc = include_str!("../../docs/predictors.md")]
     mod predictors {}
     #[doc = include_str!("../../docs/providers.md")]
@@ -41,16 +33,12 @@ mod pages {
     mod repairs {}
     #[doc = include_str!("../../docs/signatures.md")]
     mod signatures {}
-    #[doc = include_str!("../../docs/stored-runs.md")]
-    mod stored_runs {}
-    #[doc = include_str!("../../docs/surviving-a-crash.md")]
-    mod surviving_a_crash {}
-    #[doc = include_str!("../../docs/telemetry.md")]
-    mod telemetry {}
     #[doc = include_str!("../../docs/testing.md")]
     mod testing {}
     #[doc = include_str!("../../docs/tools.md")]
     mod tools {}
     #[doc = include_str!("../../docs/toolsets.md")]
     mod toolsets {}
+    #[doc = include_str!("../../docs/watching.md")]
+    mod watching {}
 }

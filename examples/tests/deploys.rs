@@ -137,7 +137,7 @@ fn the_table_of_deploys_is_what_two_programs_do() {
     for (number, error) in table.errors.iter().enumerate() {
         let _ = writeln!(text, "{}. {error}", number + 1);
     }
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/deploys.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/durable-runs.md");
     let (start, end) = ("<!-- deploys -->\n", "<!-- end -->");
     let before = fs::read_to_string(&page).unwrap();
     let (above, rest) = before.split_once(start).unwrap();
@@ -147,7 +147,7 @@ fn the_table_of_deploys_is_what_two_programs_do() {
         fs::write(&page, &now).unwrap();
     }
     let shown = fs::read_to_string(&page).unwrap();
-    assert!(shown == now, "docs/deploys.md shows another table; run it with UPDATE_DOCS=1");
+    assert!(shown == now, "the page shows another table of deploys; run it with UPDATE_DOCS=1");
 }
 
 #[test]

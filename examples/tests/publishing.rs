@@ -5,6 +5,16 @@ use std::fs;
 
 use crate::documents::{root, text};
 
+/// The pages of the index, in its order: the title and the file of each.
+fn pages(index: &str) -> Vec<(&str, &str)> {
+    let rows = index
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split_once(" | [")?.1.split_once("]("));
+    rows.map(|(title, rest)| (title, rest.split(')').next().unwrap()))
+        .filter(|(_, file)| !file.starts_with('#'))
+        .collect()
+}
+
 /// The rows of a table whose first cell is a link: the link's text, its target, the next cell.
 fn rows(page: &str) -> Vec<(&str, &str, &str)> {
     let rows = page.lines().filter_map(|line| line.strip_prefix("| ["));
@@ -20,7 +30,7 @@ fn rows(page: &str) -> Vec<(&str, &str, &str)> {
 fn summary() -> String {
     let (index, decisions) = (text("docs/README.md"), text("docs/adr/README.md"));
     let mut summary = "# Summary\n\n[Pages](README.md)\n\n# Concepts\n\n".to_owned();
-    for (title, file, _) in rows(&index) {
+    for (title, file) in pages(&index) {
         summary += &format!("- [{title}]({file})\n");
     }
     summary += "\n# Reference\n\n- [Dialects](dialects.md)\n- [Decisions](adr/README.md)\n";

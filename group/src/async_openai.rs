@@ -69,8 +69,8 @@
 //! }
 //! ```
 //!
-//! The page `docs/tool-calls.md` of the project shows programs with a loop, for structured output,
-//! one tool and a group of tools, with and without `async`.
+//! The page `docs/tool-calls.md` of the project shows a program with a loop, and lists those for
+//! structured output, for one tool and without `async`.
 
 mod calls;
 mod definitions;

@@ -26,7 +26,7 @@ use crate::work::{Binding, Hooked, Work};
 ///
 /// The group has no loop and no model. Your loop sends its [`definitions`](Self::definitions) to a
 /// model, passes the calls in the reply to [`dispatch`](Self::dispatch), and sends the outcomes
-/// back. The page `docs/tool-calls.md` of the project shows whole programs.
+/// back. The page `docs/tool-calls.md` of the project shows a whole program.
 ///
 /// Every handler gets an `In` and returns an `Out`. Handlers of other types do not compile.
 ///
