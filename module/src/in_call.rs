@@ -2,7 +2,7 @@
 use serde::{Deserialize, Serialize};
 
 /// A tool call that encloses an event or another call.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct InCall {
     /// Name of the tool.

@@ -43,6 +43,7 @@ pub mod __private;
 pub mod approval;
 mod arguments;
 pub mod budget;
+mod call_ids;
 mod chain_of_thought;
 mod context;
 pub mod driver;

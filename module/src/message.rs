@@ -9,6 +9,7 @@ use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+pub use crate::call_ids::CallIds;
 pub use crate::media::{Audio, Document, Image, Source};
 use crate::repaired::Repaired;
 

@@ -14,8 +14,9 @@
 
 mod earlier;
 mod outcome;
+mod part;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,10 +30,11 @@ use toolwright_module::driver::stable_hash;
 use toolwright_module::error::Stage;
 use toolwright_module::event::InCall;
 use toolwright_module::model::BoxFuture;
-use toolwright_module::{Context, Effect, Error, Result, ToolCall};
+use toolwright_module::{Context, Error, Result};
 
 pub use self::earlier::{Earlier, EarlierCall};
 pub use self::outcome::{Outcome, OutcomeKind};
+pub use self::part::{NoPartId, Part, PartId, PartIdKind, PartKind};
 
 /// The end of a part: its outcome, or the reason why it has none.
 pub type Performed = Result<Outcome, Open>;
@@ -82,7 +84,7 @@ pub struct PerformerFailed {
 /// The performer of the parts of runs. Set it with [`with_performer`].
 pub trait Perform: Send + Sync {
     /// Returns the outcome of a part that was performed before, or performs it: does `work`, and
-    /// keeps its outcome. The part's [`key`](Part::key) identifies it in a run and in every run
+    /// keeps its outcome. The part's [`id`](Part::id) identifies it in a run and in every run
     /// below.
     ///
     /// An engine that needs an order takes the part's place when this method is called, not at the
@@ -121,128 +123,6 @@ pub trait Perform: Send + Sync {
     fn earlier(&self, path: &[InCall]) -> Earlier {
         let _ = path;
         Earlier::default()
-    }
-}
-
-/// A part of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Part {
-    /// The tool calls around the run, outermost first.
-    pub path: Vec<InCall>,
-    /// What has to be done.
-    pub kind: PartKind,
-}
-
-/// The kind of a part.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum PartKind {
-    /// A question to the model.
-    Ask {
-        /// The number of the question in its run, from 0.
-        nth: u64,
-        /// A hash of the run's current task.
-        task: u64,
-        /// 0, and one more each time a limit forbade the question and is larger now.
-        #[serde(default)]
-        attempt: u32,
-    },
-    /// A tool call. Nothing inside it is a part.
-    Call {
-        /// The call.
-        call: ToolCall,
-        /// The effect of the tool.
-        effect: Effect,
-        /// 0, and one more each time a person decided to make the call again.
-        attempt: u32,
-    },
-    /// A call of an agent. It is made of the parts of the agent's run.
-    Run {
-        /// The call.
-        call: ToolCall,
-    },
-    /// A person's decision on a call.
-    Decide {
-        /// The call.
-        call: ToolCall,
-        /// The effect of the tool.
-        effect: Effect,
-        /// The attempt whose outcome was lost, if the question is whether to make the call again.
-        unknown: Option<u32>,
-    },
-    /// A value that a module computes; see [`value`].
-    Value {
-        /// The name that the module gave it.
-        name: String,
-    },
-}
-
-impl Part {
-    /// Returns a part of the run inside these calls, outermost first. For programs that look for a
-    /// part in a journal: the driver makes the parts of a run itself.
-    ///
-    /// ```
-    /// use toolwright_module::{Effect, ToolCall};
-    /// use toolwright_orchestrator::perform::{Part, PartKind};
-    ///
-    /// let (call, effect) = (ToolCall::new("1", "pay", "{}"), Effect::Irreversible);
-    /// let part = Part::new(Vec::new(), PartKind::Decide { call, effect, unknown: None });
-    /// assert_eq!(part.key(), r#"["decide","1"]"#);
-    /// ```
-    #[must_use]
-    pub fn new(path: Vec<InCall>, kind: PartKind) -> Self {
-        Self { path, kind }
-    }
-
-    /// Returns the name of the part, which is the same in every drive of the run.
-    #[must_use]
-    pub fn key(&self) -> String {
-        let mut names: Vec<&str> = Vec::with_capacity(2 * self.path.len() + 3);
-        names.extend(self.path.iter().flat_map(|call| [&*call.tool, &*call.id]));
-        let (number, again);
-        let (kind, id, count) = match &self.kind {
-            PartKind::Ask { nth, attempt: 0, .. } => ("ask", "", Some(*nth)),
-            PartKind::Ask { nth, attempt, .. } => {
-                again = format!("again {attempt}");
-                ("ask", &*again, Some(*nth))
-            }
-            PartKind::Call { call, attempt, .. } => ("call", &*call.id, Some((*attempt).into())),
-            PartKind::Run { call } => ("run", &*call.id, None),
-            PartKind::Decide { call, unknown, .. } => ("decide", &*call.id, unknown.map(u64::from)),
-            PartKind::Value { name } => ("value", &**name, None),
-        };
-        names.extend([kind, id]);
-        if let Some(count) = count {
-            number = count.to_string();
-            names.push(&number);
-        }
-        // As JSON, because ids come from providers and may contain any character.
-        serde_json::to_string(&names).unwrap_or_default()
-    }
-
-    /// Returns whether the part may be done again without a question, if it was begun and has no
-    /// outcome.
-    #[must_use]
-    pub fn is_repeatable(&self) -> bool {
-        match &self.kind {
-            PartKind::Call { effect, .. } => *effect <= Effect::Idempotent,
-            _ => true,
-        }
-    }
-
-    /// Returns a hash of what must not differ between two drives of one run: the task, or the tool
-    /// and the arguments of a call.
-    #[must_use]
-    pub fn identity(&self) -> u64 {
-        match &self.kind {
-            PartKind::Ask { task, .. } => *task,
-            PartKind::Call { call, .. }
-            | PartKind::Run { call }
-            | PartKind::Decide { call, .. } => hash([&*call.name, &*call.arguments]),
-            PartKind::Value { .. } => 0,
-        }
     }
 }
 
@@ -387,23 +267,26 @@ pub(crate) fn another_kind() -> Error {
 pub enum Record {
     /// A call that must not be repeated by itself was begun.
     Begun {
-        /// The [`Part::key`].
-        key: String,
+        /// The id of the part.
+        #[serde(rename = "key")]
+        part: PartId,
         /// The [`Part::identity`].
         identity: u64,
     },
     /// A begun call has ended with an error that is not an outcome, such as [`Error::stop`] of its
     /// tool. It may be made again.
     Failed {
-        /// The [`Part::key`].
-        key: String,
+        /// The id of the part.
+        #[serde(rename = "key")]
+        part: PartId,
         /// The [`Part::identity`].
         identity: u64,
     },
     /// A part has ended.
     Ended {
-        /// The [`Part::key`].
-        key: String,
+        /// The id of the part.
+        #[serde(rename = "key")]
+        part: PartId,
         /// The [`Part::identity`].
         identity: u64,
         /// Its outcome.
@@ -424,8 +307,8 @@ pub trait Append: Send + Sync {
 ///
 /// The example `stored_run` uses it with a table of SQLite.
 pub struct Replay<A> {
-    known: Arc<Mutex<BTreeMap<String, Known>>>,
-    under_way: Arc<Mutex<BTreeSet<String>>>,
+    known: Arc<Mutex<HashMap<PartId, Known>>>,
+    under_way: Arc<Mutex<HashSet<PartId>>>,
     append: Arc<A>,
 }
 
@@ -441,15 +324,15 @@ struct Known {
 
 /// A part is performed by another drive of the same run.
 #[derive(Debug, thiserror::Error)]
-#[error("another drive performs the part {key} of this run now; drive a run only once at a time")]
+#[error("another drive performs the part {part} of this run now; drive a run only once at a time")]
 #[non_exhaustive]
 pub struct UnderWay {
-    /// The [`Part::key`].
-    pub key: String,
+    /// The id of the part.
+    pub part: PartId,
 }
 
-/// Removes a key from the parts under way.
-struct Performs<'a>(&'a Mutex<BTreeSet<String>>, String);
+/// Removes a part from the parts under way.
+struct Performs<'a>(&'a Mutex<HashSet<PartId>>, PartId);
 
 impl Drop for Performs<'_> {
     fn drop(&mut self) {
@@ -460,33 +343,33 @@ impl Drop for Performs<'_> {
 /// The records are of another run.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the journal belongs to another run: its part {key} has another task or other arguments; use one journal for each run"
+    "the journal belongs to another run: its part {part} has another task or other arguments; use one journal for each run"
 )]
 #[non_exhaustive]
 pub struct OtherRun {
-    /// The [`Part::key`].
-    pub key: String,
+    /// The id of the part.
+    pub part: PartId,
 }
 
 impl<A: Append> Replay<A> {
     /// Returns a performer with the records of a run so far. New records go to `append`.
     pub fn new(records: impl IntoIterator<Item = Record>, append: A) -> Self {
-        let mut known: BTreeMap<String, Known> = BTreeMap::new();
+        let mut known: HashMap<PartId, Known> = HashMap::new();
         for record in records {
             match record {
                 // A mark does not undo an outcome.
-                Record::Begun { key, identity } => {
+                Record::Begun { part, identity } => {
                     let begun = Known { identity, outcome: None, is_appended: true };
-                    known.entry(key).or_insert(begun);
+                    known.entry(part).or_insert(begun);
                 }
-                Record::Failed { key, .. } => {
-                    if known.get(&key).is_some_and(|known| known.outcome.is_none()) {
-                        known.remove(&key);
+                Record::Failed { part, .. } => {
+                    if known.get(&part).is_some_and(|known| known.outcome.is_none()) {
+                        known.remove(&part);
                     }
                 }
-                Record::Ended { key, identity, outcome } => {
+                Record::Ended { part, identity, outcome } => {
                     let outcome = Some(outcome);
-                    known.insert(key, Known { identity, outcome, is_appended: true });
+                    known.insert(part, Known { identity, outcome, is_appended: true });
                 }
             }
         }
@@ -495,25 +378,25 @@ impl<A: Append> Replay<A> {
     }
 
     async fn perform_part(&self, part: Part, work: Work<'_>) -> Performed {
-        let (key, identity) = (part.key(), part.identity());
+        let (id, identity) = (part.id(), part.identity());
         let is_first = {
             let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-            under_way.insert(key.clone())
+            under_way.insert(id.clone())
         };
         if !is_first {
-            return Err(UnderWay { key }.into());
+            return Err(UnderWay { part: id }.into());
         }
-        let _performs = Performs(&self.under_way, key.clone());
-        let found = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let _performs = Performs(&self.under_way, id.clone());
+        let found = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
         let begun = found.is_some();
         if let Some(known) = found {
             if known.identity != identity {
-                return Err(OtherRun { key }.into());
+                return Err(OtherRun { part: id }.into());
             }
             if let Some(outcome) = known.outcome {
                 return match known.is_appended {
                     true => Ok(outcome),
-                    false => self.end(key, identity, outcome).await,
+                    false => self.end(id, identity, outcome).await,
                 };
             }
         }
@@ -522,37 +405,37 @@ impl<A: Append> Replay<A> {
         } else if begun {
             Outcome::new(OutcomeKind::Unknown)
         } else {
-            let begun = Record::Begun { key: key.clone(), identity };
+            let begun = Record::Begun { part: id.clone(), identity };
             self.append.append(&begun).await?;
             // Known now, because a second drive may follow in this process.
             let begun = Known { identity, outcome: None, is_appended: true };
-            self.keep(key.clone(), begun);
+            self.keep(id.clone(), begun);
             match work.await {
                 Err(Open::Work(error)) => {
-                    let failed = Record::Failed { key: key.clone(), identity };
+                    let failed = Record::Failed { part: id.clone(), identity };
                     self.append.append(&failed).await?;
-                    self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+                    self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
                     return Err(Open::Work(error));
                 }
                 ended => ended?,
             }
         };
-        self.end(key, identity, outcome).await
+        self.end(id, identity, outcome).await
     }
 
     /// Appends an outcome. It is known before, so that a later drive does not lose it if the append
     /// fails or is dropped, and appends it again.
-    async fn end(&self, key: String, identity: u64, outcome: Outcome) -> Performed {
+    async fn end(&self, part: PartId, identity: u64, outcome: Outcome) -> Performed {
         let known = |is_appended| Known { identity, outcome: Some(outcome.clone()), is_appended };
-        self.keep(key.clone(), known(false));
-        let ended = Record::Ended { key: key.clone(), identity, outcome: outcome.clone() };
+        self.keep(part.clone(), known(false));
+        let ended = Record::Ended { part: part.clone(), identity, outcome: outcome.clone() };
         self.append.append(&ended).await?;
-        self.keep(key, known(true));
+        self.keep(part, known(true));
         Ok(outcome)
     }
 
-    fn keep(&self, key: String, known: Known) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(key, known);
+    fn keep(&self, part: PartId, known: Known) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(part, known);
     }
 }
 
@@ -564,9 +447,9 @@ impl<A: Append> Perform for Replay<A> {
     fn earlier(&self, path: &[InCall]) -> Earlier {
         let mut earlier = Earlier::default();
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        for (key, known) in &*known {
+        for (part, known) in &*known {
             let outcome = known.outcome.as_ref().map(|outcome| &outcome.kind);
-            earlier.add(path, key, matches!(outcome, Some(OutcomeKind::Reply(_))));
+            earlier.add(path, part, matches!(outcome, Some(OutcomeKind::Reply(_))));
         }
         earlier
     }

@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 use serde::{Serialize, Serializer};
 use toolwright_module::budget::{LimitKind, Spent};
 use toolwright_module::event::Ending;
-use toolwright_module::message::{Part, ReplyPart, ToolResult};
+use toolwright_module::message::{CallIds, Part, ReplyPart, ToolResult};
 use toolwright_module::model::{SettingSet, Settings, Usage};
 use toolwright_module::{LanguageModel, Message, Policy, Request, Tool, ToolCall};
 use toolwright_signature::Contract;
@@ -27,7 +27,7 @@ use crate::pairing::calls_of;
 use crate::perform::Earlier;
 use crate::repaired_call::RepairedCall;
 use crate::repeated_mistakes::Mistakes;
-use crate::run::applying::{hash, text_of};
+use crate::run::applying::text_of;
 use crate::selector::Selector;
 use crate::state::{Phase, RunState, VERSION};
 use crate::step::{RunResult, Step, StepKind, StepResult, StepResultKind};
@@ -91,9 +91,8 @@ pub struct Run {
     contracts: Arc<[Arc<Contract>]>,
     /// The selector and the conversation in its form, if tools are chosen by a selector.
     selector: Option<(Arc<Selector>, Vec<Arc<Message>>)>,
-    /// The hashed ids of all calls so far. If two ids have the same hash, the later call gets a new
-    /// id, which is harmless.
-    ids: BTreeSet<u64>,
+    /// The ids of all calls so far.
+    ids: CallIds,
     /// The first call of the last reply without a result.
     next: Place,
     /// The indices of the tools in use, once there are too many names for a linear search.
@@ -179,7 +178,8 @@ impl Run {
     fn of(state: RunState, tools: Arc<Tools>) -> Self {
         let contracts = Arc::clone(&tools.contracts);
         let sent = state.sent.iter().flat_map(|edited| &edited.by);
-        let ids = state.messages.iter().chain(sent).flat_map(|message| ids_in(message)).collect();
+        let mut ids = CallIds::default();
+        state.messages.iter().chain(sent).for_each(|message| ids.add(parts_of(message)));
         let (next, used, policy) = (Place::default(), BTreeSet::new(), Policy::default());
         let (selector, counted, contracts_tokens) = (None, Counted::default(), OnceLock::new());
         let mut run = Self {
@@ -201,7 +201,7 @@ impl Run {
 
     /// Remembers the ids of a message's calls, which later calls must not have.
     fn note_ids(&mut self, message: &Message) {
-        self.ids.extend(ids_in(message));
+        self.ids.add(parts_of(message));
     }
 
     /// Resumes a stored run with these tools. Agents have
@@ -781,11 +781,6 @@ fn check_open_calls(state: &RunState, compared: &Compared<'_>, tools: &Tools) ->
 
 fn is_system(message: &Message) -> bool {
     matches!(message, Message::System { .. })
-}
-
-/// Returns the hashed ids of a message's calls.
-fn ids_in(message: &Message) -> impl Iterator<Item = u64> {
-    calls_of(parts_of(message)).map(|call| hash(&call.id))
 }
 
 /// Returns the parts of a reply. Another message has none.

@@ -18,8 +18,8 @@ use toolwright_module::{
     ToolCall,
 };
 use toolwright_orchestrator::perform::{
-    Append, InMemory, Open, Outcome, OutcomeKind, Part, PartKind, Perform, Performed, Record,
-    Replay, Work, with_performer,
+    Append, InMemory, Open, Outcome, OutcomeKind, Part, PartIdKind, PartKind, Perform, Performed,
+    Record, Replay, Work, with_performer,
 };
 use toolwright_orchestrator::{
     ApprovalPolicy, AwaitsApproval, Ending, Finished, Limits, Run, StepResult, ToolOrchestrator,
@@ -343,9 +343,9 @@ async fn a_cost_below_an_agent_is_counted_once_when_the_run_is_driven_on() {
 #[tokio::test(start_paused = true)]
 async fn an_append_that_hangs_ends_with_the_deadline() {
     let hangs: [Waits; 3] = [
-        |record| matches!(record, Record::Ended { key, .. } if key.contains("ask")),
+        |record| matches!(record, Record::Ended { part, .. } if matches!(part.kind, PartIdKind::Ask { .. })),
         |record| matches!(record, Record::Begun { .. }),
-        |record| matches!(record, Record::Ended { key, .. } if key.contains("call")),
+        |record| matches!(record, Record::Ended { part, .. } if matches!(part.kind, PartIdKind::Call { .. })),
     ];
     for waits in hangs {
         let (agent, log) = payer(Effect::Write);

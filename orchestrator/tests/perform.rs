@@ -140,7 +140,7 @@ async fn the_records_of_another_run_are_refused() {
 
     let mut records = journal.records();
     let reply = records.iter().position(
-        |record| matches!(record, Record::Ended { key, .. } if key == r#"["ask","","0"]"#),
+        |record| matches!(record, Record::Ended { part, .. } if part.to_string() == r#"["ask","","0"]"#),
     );
     if let Record::Ended { outcome, .. } = &mut records[reply.unwrap()] {
         outcome.kind = OutcomeKind::Unknown;
@@ -252,7 +252,7 @@ async fn a_decision_in_the_journal_answers_a_call_of_an_agent_below() {
     let (whole, _) = run(&counts, &journal).await;
     let records = journal.records();
     let below =
-        |record: &Record| matches!(record, Record::Begun { key, .. } if key.contains("helper"));
+        |record: &Record| matches!(record, Record::Begun { part, .. } if !part.path.is_empty());
     let cut = records.iter().position(below).unwrap() + 1;
     let journal = Replay::in_memory(records[..cut].to_vec());
     let cx = with_performer(&Context::default(), journal.clone());
@@ -271,7 +271,7 @@ async fn a_decision_in_the_journal_answers_a_call_of_an_agent_below() {
     });
     let part: Part = serde_json::from_value(part).unwrap();
     let outcome = Outcome::new(OutcomeKind::Decided(Decision::CallAgain));
-    records.push(Record::Ended { key: part.key(), identity: part.identity(), outcome });
+    records.push(Record::Ended { part: part.id(), identity: part.identity(), outcome });
     let cx = with_performer(&Context::default(), Replay::in_memory(records));
     let finished = house(&counts).run("Do the house.", &cx).await.unwrap();
     assert_eq!((finished, counts.all()[2]), (whole, 2));
@@ -303,7 +303,7 @@ async fn an_agent_inside_of_code_is_performed_with_the_code_as_a_whole() {
         .records()
         .iter()
         .map(|record| match record {
-            Record::Begun { key, .. } | Record::Ended { key, .. } => key.clone(),
+            Record::Begun { part, .. } | Record::Ended { part, .. } => part.to_string(),
             other => format!("{other:?}"),
         })
         .collect();

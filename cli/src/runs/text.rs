@@ -9,7 +9,7 @@ use toolwright_module::approval::Decision;
 use toolwright_module::budget::{Money, Spent};
 use toolwright_module::message::ReplyPart;
 use toolwright_orchestrator::Task;
-use toolwright_orchestrator::perform::{Outcome, OutcomeKind, Record};
+use toolwright_orchestrator::perform::{Outcome, OutcomeKind, PartId, PartIdKind, Record};
 
 use super::TASK;
 use super::decide::command;
@@ -73,13 +73,12 @@ pub fn show(run: &RunSummary, task: &Task, records: &[Record]) -> String {
     let mut tools: HashMap<&str, &str> = HashMap::new();
     for record in records {
         match record {
-            Record::Begun { key, .. } => open.push(key.as_str()),
-            Record::Failed { key, .. } => open.retain(|other| *other != key),
-            Record::Ended { key, outcome, .. } => {
-                open.retain(|other| *other != key);
-                let part = Part::of(key);
+            Record::Begun { part, .. } => open.push(part),
+            Record::Failed { part, .. } => open.retain(|other| *other != part),
+            Record::Ended { part, outcome, .. } => {
+                open.retain(|other| *other != part);
                 // The cost of an agent's call is that of its parts.
-                if part.kind != "run" {
+                if !matches!(part.kind, PartIdKind::Run { .. }) {
                     spent += outcome.spent;
                 }
                 if let OutcomeKind::Reply(reply) = &outcome.kind {
@@ -90,16 +89,14 @@ pub fn show(run: &RunSummary, task: &Task, records: &[Record]) -> String {
                     });
                     tools.extend(calls);
                 }
-                let tool = tools.get(part.id.as_str()).copied();
-                part.write(&mut text, outcome, tool);
+                write_part(&mut text, &indent(part), &called(part, &tools), outcome);
             }
             _ => {}
         }
     }
-    for key in open {
-        let part = Part::of(key);
-        let call = part.call(tools.get(part.id.as_str()).copied());
-        let _ = writeln!(text, "{}?? {call} was begun and has no result", part.indent());
+    for part in open {
+        let (indent, call) = (indent(part), called(part, &tools));
+        let _ = writeln!(text, "{indent}?? {call} was begun and has no result");
     }
     for asked in &run.waiting {
         let above: Vec<String> = asked.path.iter().map(|call| visible(&call.tool)).collect();
@@ -119,100 +116,77 @@ pub fn show(run: &RunSummary, task: &Task, records: &[Record]) -> String {
     text
 }
 
-/// A part of a run, as its key names it.
-struct Part {
-    /// Number of agents above.
-    depth: usize,
-    kind: String,
-    /// The id of the call, or the number of the question.
-    id: String,
+/// Returns the space before a part of an agent below.
+fn indent(part: &PartId) -> String {
+    "  ".repeat(part.path.len().min(MOST_INDENTED))
 }
 
-impl Part {
-    fn of(key: &str) -> Self {
-        let names: Vec<String> = serde_json::from_str(key).unwrap_or_default();
-        // Two names for each call above, then two or three for the part.
-        let own = 2 + names.len() % 2;
-        let mut rest = names.iter().skip(names.len().saturating_sub(own)).cloned();
-        let (kind, mut id) = (rest.next().unwrap_or_default(), rest.next().unwrap_or_default());
-        if kind == "ask" {
-            id = rest.next().unwrap_or_default();
-        }
-        Self { depth: names.len().saturating_sub(own) / 2, kind, id }
+/// Names the call of a part: its tool, if it is known, and its id.
+fn called(part: &PartId, tools: &HashMap<&str, &str>) -> String {
+    let id = part.call().unwrap_or_default();
+    match tools.get(id) {
+        Some(tool) => format!("{} ({})", visible(tool), visible(id)),
+        None => format!("call {}", visible(id)),
     }
+}
 
-    fn indent(&self) -> String {
-        "  ".repeat(self.depth.min(MOST_INDENTED))
-    }
-
-    /// Names the call: its tool, if it is known, and its id.
-    fn call(&self, tool: Option<&str>) -> String {
-        match tool {
-            Some(tool) => format!("{} ({})", visible(tool), visible(&self.id)),
-            None => format!("call {}", visible(&self.id)),
-        }
-    }
-
-    fn write(&self, text: &mut String, outcome: &Outcome, tool: Option<&str>) {
-        let (indent, time) = (self.indent(), duration(outcome.elapsed));
-        let _ = match &outcome.kind {
-            OutcomeKind::Reply(reply) => {
-                let Spent { usage, money, .. } = outcome.spent;
-                let model = reply.model.as_deref().map_or("model".to_owned(), visible);
-                let (read, written) = (usage.input_tokens, usage.output_tokens);
-                let cost = cost_of(money);
-                let _ = writeln!(
-                    text,
-                    "{indent}== {model}: {time}, {read} tokens in, {written} out{cost}"
-                );
-                for part in &reply.parts {
-                    match part {
-                        ReplyPart::Call(call) => {
-                            let (name, id) = (visible(&call.name), visible(&call.id));
-                            let arguments = shortened(&visible(&call.arguments));
-                            let _ = writeln!(text, "{indent}-> {name} {arguments} ({id})");
-                        }
-                        ReplyPart::Text(said) if !said.trim().is_empty() => {
-                            let _ = writeln!(text, "{indent}   {MARK}{}", lines(said));
-                        }
-                        _ => {}
+fn write_part(text: &mut String, indent: &str, call: &str, outcome: &Outcome) {
+    let time = duration(outcome.elapsed);
+    let _ = match &outcome.kind {
+        OutcomeKind::Reply(reply) => {
+            let Spent { usage, money, .. } = outcome.spent;
+            let model = reply.model.as_deref().map_or("model".to_owned(), visible);
+            let (read, written) = (usage.input_tokens, usage.output_tokens);
+            let cost = cost_of(money);
+            let _ =
+                writeln!(text, "{indent}== {model}: {time}, {read} tokens in, {written} out{cost}");
+            for part in &reply.parts {
+                match part {
+                    ReplyPart::Call(call) => {
+                        let (name, id) = (visible(&call.name), visible(&call.id));
+                        let arguments = shortened(&visible(&call.arguments));
+                        let _ = writeln!(text, "{indent}-> {name} {arguments} ({id})");
                     }
+                    ReplyPart::Text(said) if !said.trim().is_empty() => {
+                        let _ = writeln!(text, "{indent}   {MARK}{}", lines(said));
+                    }
+                    _ => {}
                 }
-                Ok(())
             }
-            OutcomeKind::Called { result, error } => {
-                let (mark, said) = match error {
-                    Some(error) => ("failed: ", error),
-                    None => ("", &result.text),
-                };
-                let (name, said) = (visible(&result.name), shortened(&lines(said)));
-                let cost = cost_of(outcome.spent.money);
-                writeln!(text, "{indent}<- {name} {mark}{said} ({time}{cost})")
-            }
-            OutcomeKind::Decided(decision) => {
-                let decided = match decision {
-                    Decision::Approve => "approved".to_owned(),
-                    Decision::Edit { arguments } => {
-                        format!("approved with {}", visible(arguments))
-                    }
-                    Decision::Deny { reason } => format!("denied: {}", lines(reason)),
-                    Decision::Happened { result } => {
-                        format!("said to have happened: {}", lines(result))
-                    }
-                    Decision::CallAgain => "to be made again".to_owned(),
-                    other => format!("{other:?}"),
-                };
-                writeln!(text, "{indent}!! {}: {decided}", self.call(tool))
-            }
-            OutcomeKind::Unknown => {
-                writeln!(text, "{indent}?? {} was running when the program ended", self.call(tool))
-            }
-            OutcomeKind::Exhausted { limit, allowed } => {
-                writeln!(text, "{indent}   the limit of {allowed} {limit} was reached")
-            }
-            _ => Ok(()),
-        };
-    }
+            Ok(())
+        }
+        OutcomeKind::Called { result, error } => {
+            let (mark, said) = match error {
+                Some(error) => ("failed: ", error),
+                None => ("", &result.text),
+            };
+            let (name, said) = (visible(&result.name), shortened(&lines(said)));
+            let cost = cost_of(outcome.spent.money);
+            writeln!(text, "{indent}<- {name} {mark}{said} ({time}{cost})")
+        }
+        OutcomeKind::Decided(decision) => {
+            let decided = match decision {
+                Decision::Approve => "approved".to_owned(),
+                Decision::Edit { arguments } => {
+                    format!("approved with {}", visible(arguments))
+                }
+                Decision::Deny { reason } => format!("denied: {}", lines(reason)),
+                Decision::Happened { result } => {
+                    format!("said to have happened: {}", lines(result))
+                }
+                Decision::CallAgain => "to be made again".to_owned(),
+                other => format!("{other:?}"),
+            };
+            writeln!(text, "{indent}!! {}: {decided}", call)
+        }
+        OutcomeKind::Unknown => {
+            writeln!(text, "{indent}?? {} was running when the program ended", call)
+        }
+        OutcomeKind::Exhausted { limit, allowed } => {
+            writeln!(text, "{indent}   the limit of {allowed} {limit} was reached")
+        }
+        _ => Ok(()),
+    };
 }
 
 /// The words of [`status`], and `finished` for all runs with a result.

@@ -7,7 +7,7 @@ use toolwright_module::ToolCall;
 use toolwright_module::approval::Decision;
 use toolwright_module::message::ReplyPart;
 use toolwright_orchestrator::ToolSet;
-use toolwright_orchestrator::perform::{OutcomeKind, Record};
+use toolwright_orchestrator::perform::{OutcomeKind, PartIdKind, Record};
 
 use crate::error::{JournalError, Result};
 
@@ -52,35 +52,36 @@ pub(crate) fn check_open_calls(
 /// Returns the calls of the last reply that have neither a result nor a mark of their begin, with
 /// the arguments with which they would be made.
 fn open_calls(records: &[Record]) -> Vec<(&ToolCall, &str)> {
-    let (mut last, mut closed) = (None, BTreeSet::<String>::new());
+    let (mut last, mut closed) = (None, BTreeSet::<&str>::new());
     let mut edits = Vec::new();
     for record in records {
-        let (key, kind) = match record {
-            Record::Ended { key, outcome, .. } => (key, Some(&outcome.kind)),
-            Record::Begun { key, .. } | Record::Failed { key, .. } => (key, None),
+        let (part, kind) = match record {
+            Record::Ended { part, outcome, .. } => (part, Some(&outcome.kind)),
+            Record::Begun { part, .. } | Record::Failed { part, .. } => (part, None),
             _ => continue,
         };
-        let names: Vec<String> = serde_json::from_str(key).unwrap_or_default();
-        // Longer keys are of runs below.
-        match names.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-            ["ask", _, nth] => {
-                let nth: u64 = nth.parse().unwrap_or_default();
+        // The parts of runs below.
+        if !part.path.is_empty() {
+            continue;
+        }
+        match &part.kind {
+            PartIdKind::Ask { nth, .. } => {
                 if let Some(OutcomeKind::Reply(reply)) = kind
-                    && last.as_ref().is_none_or(|(other, _)| nth >= *other)
+                    && last.is_none_or(|(other, _)| *nth >= other)
                 {
-                    last = Some((nth, reply));
+                    last = Some((*nth, reply));
                 }
             }
-            ["call", call, _] if matches!(record, Record::Failed { .. }) => {
-                closed.remove(*call);
+            PartIdKind::Call { call, .. } if matches!(record, Record::Failed { .. }) => {
+                closed.remove(call.as_str());
             }
-            ["call", call, _] | ["run", call] => drop(closed.insert((*call).to_owned())),
-            ["decide", call, ..] => match kind {
+            PartIdKind::Call { call, .. } | PartIdKind::Run { call } => drop(closed.insert(call)),
+            PartIdKind::Decide { call, .. } => match kind {
                 Some(OutcomeKind::Decided(Decision::Edit { arguments })) => {
-                    edits.push(((*call).to_owned(), arguments));
+                    edits.push((call, arguments));
                 }
                 Some(OutcomeKind::Decided(Decision::Approve | Decision::CallAgain)) => {}
-                _ => drop(closed.insert((*call).to_owned())),
+                _ => drop(closed.insert(call)),
             },
             _ => {}
         }
@@ -91,8 +92,8 @@ fn open_calls(records: &[Record]) -> Vec<(&ToolCall, &str)> {
         _ => None,
     });
     // A call without an id gets one of the run, which is not in the reply.
-    let open = calls.filter(|call| !call.id.is_empty() && !closed.contains(&call.id));
-    let edit = |call: &ToolCall| edits.iter().rev().find(|(id, _)| *id == call.id);
+    let open = calls.filter(|call| !call.id.is_empty() && !closed.contains(&*call.id));
+    let edit = |call: &ToolCall| edits.iter().rev().find(|(id, _)| **id == call.id);
     open.map(|call| {
         (call, edit(call).map_or(call.arguments.as_str(), |(_, arguments)| arguments.as_str()))
     })

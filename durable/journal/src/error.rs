@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use toolwright_module::__files::NotRegular;
 use toolwright_module::Error;
 use toolwright_module::error::Stage;
+use toolwright_orchestrator::perform::PartId;
 
 /// The result of an operation on a journal.
 pub(crate) type Result<T, E = JournalError> = std::result::Result<T, E>;
@@ -139,13 +140,13 @@ pub enum JournalError {
 
     /// Something that the journal has is not part of the run any more: the agent has changed since.
     #[error(
-        "the run `{id}` does not go as it went before: its part {key} is recorded, and the agent has no use for it; drive it with the agent of before, or delete the run and start a new one"
+        "the run `{id}` does not go as it went before: its part {part} is recorded, and the agent has no use for it; drive it with the agent of before, or delete the run and start a new one"
     )]
     OtherAgent {
         /// The id of the run.
         id: String,
-        /// The [key](toolwright_orchestrator::perform::Part::key) of the part.
-        key: String,
+        /// The id of the part.
+        part: PartId,
     },
 
     /// A call that the model asked for has no result yet, and the agent of today cannot make it: its

@@ -5,7 +5,7 @@
 //! drive the run, it adds them to a [`Stored`], and gives this with a [`Place`] for further entries
 //! to a [`Drive`]. The crate `toolwright-postgres` does so with tables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::error::Stage;
 use toolwright_module::model::BoxFuture;
 use toolwright_module::{Context, Effect, Error, Message, Signature};
-use toolwright_orchestrator::perform::{self, Record};
+use toolwright_orchestrator::perform::{self, PartId, Record};
 use toolwright_orchestrator::{
     Change, Finished, Limits, ReAct, Resumed, Run, RunError, RunState, Task, ToolOrchestrator,
     ToolSet, Unfinished,
@@ -132,7 +132,7 @@ impl Fresh {
 pub struct Stored {
     started: Option<Started>,
     parts: Vec<Record>,
-    waiting: BTreeMap<String, Waiting>,
+    waiting: HashMap<PartId, Waiting>,
     finished: Option<Value>,
     failed: Option<String>,
 }
@@ -145,7 +145,7 @@ impl Stored {
             Entry::Started(started) => self.started = Some(started),
             Entry::Part(part) => self.parts.push(part.into_owned()),
             Entry::Waiting(waiting) => {
-                drop(self.waiting.insert(waiting.key.clone(), waiting));
+                drop(self.waiting.insert(waiting.part.clone(), waiting));
             }
             Entry::Finished(ended) => self.finished = Some(ended.finished),
             Entry::Failed(failed) => self.failed = Some(failed.error),

@@ -1,7 +1,7 @@
 //! The performer of a journaled run.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use toolwright_module::approval::Approval;
@@ -9,7 +9,7 @@ use toolwright_module::event::InCall;
 use toolwright_module::model::BoxFuture;
 use toolwright_module::{Effect, ToolCall};
 use toolwright_orchestrator::perform::{
-    Append, Earlier, Open, Part, PartKind, Perform, Performed, Record, Replay, Work,
+    Append, Earlier, Open, Part, PartId, PartKind, Perform, Performed, Record, Replay, Work,
 };
 
 use crate::error::{JournalError, Result};
@@ -24,10 +24,10 @@ struct Inner<P> {
     replay: Replay<Parts<P>>,
     place: Arc<P>,
     max_result_bytes: u64,
-    /// The keys of recorded parts that the run has not come to yet, by the path of their run.
-    ahead: Mutex<HashMap<String, BTreeSet<String>>>,
-    /// The questions that are recorded, by key.
-    waiting: Mutex<BTreeMap<String, Waiting>>,
+    /// The recorded parts that the run has not come to yet, by the path of their run.
+    ahead: Mutex<HashMap<Vec<InCall>, BTreeSet<PartId>>>,
+    /// The questions that are recorded.
+    waiting: Mutex<HashMap<PartId, Waiting>>,
 }
 
 /// Appends the records of parts to a place.
@@ -50,20 +50,20 @@ impl<P: Place> Recorder<P> {
     pub(crate) fn new(
         id: &str,
         records: Vec<Record>,
-        waiting: BTreeMap<String, Waiting>,
+        waiting: HashMap<PartId, Waiting>,
         place: Arc<P>,
         max_result_bytes: u64,
     ) -> Self {
-        let mut ahead = HashMap::<String, BTreeSet<String>>::new();
+        let mut ahead = HashMap::<Vec<InCall>, BTreeSet<PartId>>::new();
         for record in &records {
             match record {
-                Record::Begun { key, .. } | Record::Ended { key, .. } => {
-                    ahead.entry(path_of(key)).or_default().insert(key.clone());
+                Record::Begun { part, .. } | Record::Ended { part, .. } => {
+                    ahead.entry(part.path.clone()).or_default().insert(part.clone());
                 }
                 // The call is open, so nothing is lost with it.
-                Record::Failed { key, .. } => {
-                    if let Some(keys) = ahead.get_mut(&path_of(key)) {
-                        keys.remove(key);
+                Record::Failed { part, .. } => {
+                    if let Some(parts) = ahead.get_mut(&part.path) {
+                        parts.remove(part);
                     }
                 }
                 _ => {}
@@ -84,10 +84,10 @@ impl<P: Place> Recorder<P> {
 impl<P: Place> Inner<P> {
     fn check_complete(&self, path: &[InCall]) -> Result<(), P::Error> {
         let ahead = locked(&self.ahead);
-        match ahead.get(&path_text(path)).and_then(BTreeSet::first) {
-            Some(key) => {
-                let (id, key) = (self.id.clone(), key.clone());
-                Err(JournalError::OtherAgent { id, key }.into())
+        match ahead.get(path).and_then(BTreeSet::first) {
+            Some(part) => {
+                let (id, part) = (self.id.clone(), part.clone());
+                Err(JournalError::OtherAgent { id, part }.into())
             }
             None => Ok(()),
         }
@@ -101,10 +101,9 @@ impl<P: Place> Inner<P> {
     /// Asks for a decision, after the journal has the question: the answer may come days later, and
     /// from another process.
     async fn asked(&self, waiting: Waiting, work: Work<'_>) -> Performed {
-        let key = waiting.key.clone();
-        if !locked(&self.waiting).contains_key(&key) {
+        if !locked(&self.waiting).contains_key(&waiting.part) {
             self.place.append(Entry::Waiting(waiting.clone())).await?;
-            locked(&self.waiting).insert(key, waiting);
+            locked(&self.waiting).insert(waiting.part.clone(), waiting);
         }
         work.await
     }
@@ -112,9 +111,9 @@ impl<P: Place> Inner<P> {
 
 impl<P: Place> Perform for Recorder<P> {
     fn perform<'a>(&'a self, part: Part, work: Work<'a>) -> BoxFuture<'a, Performed> {
-        let (inner, key) = (&*self.0, part.key());
-        if let Some(keys) = locked(&inner.ahead).get_mut(&path_text(&part.path)) {
-            keys.remove(&key);
+        let (inner, id) = (&*self.0, part.id());
+        if let Some(parts) = locked(&inner.ahead).get_mut(&part.path) {
+            parts.remove(&id);
         }
         let work: Work<'a> = match &part.kind {
             PartKind::Ask { .. } => {
@@ -131,13 +130,13 @@ impl<P: Place> Perform for Recorder<P> {
                 let approval = approval(&part.path, call, *effect, unknown.is_some());
                 // A decision holds for the call that the person saw. It is checked also if there is a
                 // decision, which is then found without the work.
-                let known = locked(&inner.waiting).get(&key).map(|known| {
+                let known = locked(&inner.waiting).get(&id).map(|known| {
                     known.check_asked(&inner.id, &approval).and_then(|()| known.check(&inner.id))
                 });
                 if let Some(Err(error)) = known {
                     return Box::pin(async { Err(P::Error::from(error).into()) });
                 }
-                let waiting = Waiting::new(key, part.identity(), approval);
+                let waiting = Waiting::new(id, part.identity(), approval);
                 Box::pin(inner.asked(waiting, work))
             }
             _ => work,
@@ -152,21 +151,6 @@ impl<P: Place> Perform for Recorder<P> {
 
 fn approval(path: &[InCall], call: &ToolCall, effect: Effect, unknown: bool) -> Approval {
     Approval::new(path.to_vec(), call.clone(), effect).with_unknown(unknown)
-}
-
-/// Returns the path of a part as text. It is the start of the key.
-fn path_text(path: &[InCall]) -> String {
-    let names: Vec<&str> = path.iter().flat_map(|call| [&*call.tool, &*call.id]).collect();
-    serde_json::to_string(&names).unwrap_or_default()
-}
-
-/// Returns the path in a key. A key has the names of the path, two for each call, and then two or
-/// three texts for the part itself.
-fn path_of(key: &str) -> String {
-    let names: Vec<String> = serde_json::from_str(key).unwrap_or_default();
-    let own = 2 + names.len() % 2;
-    let path = names.get(..names.len().saturating_sub(own)).unwrap_or_default();
-    serde_json::to_string(path).unwrap_or_default()
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

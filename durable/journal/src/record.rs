@@ -11,8 +11,10 @@ use toolwright_module::Message;
 use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::budget::Spent;
 use toolwright_module::event::Ending;
-use toolwright_module::message::{Part as MessagePart, ReplyPart};
-use toolwright_orchestrator::perform::{Outcome, OutcomeKind, Part, PartKind, Record};
+use toolwright_module::message::{CallIds, Part as MessagePart, ReplyPart};
+use toolwright_orchestrator::perform::{
+    Outcome, OutcomeKind, Part, PartId, PartIdKind, PartKind, Record,
+};
 use toolwright_orchestrator::{RunState, Task};
 
 use crate::error::JournalError;
@@ -110,8 +112,9 @@ fn first_words(task: &Task) -> String {
 #[derive(Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Waiting {
-    /// The key of the decision.
-    pub key: String,
+    /// The id of the decision.
+    #[serde(rename = "key")]
+    pub part: PartId,
     /// Its [`Part::identity`](toolwright_orchestrator::perform::Part::identity).
     pub identity: u64,
     /// What the person decides on.
@@ -119,20 +122,22 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    pub(crate) fn new(key: String, identity: u64, approval: Approval) -> Self {
-        Self { key, identity, approval }
+    pub(crate) fn new(part: PartId, identity: u64, approval: Approval) -> Self {
+        Self { part, identity, approval }
     }
 
-    /// Checks that the person is asked about the call that the decision is for. The key and the
+    /// Checks that the person is asked about the call that the decision is for. The part and the
     /// identity are those of the decision, and the approval is what the person sees.
     pub(crate) fn check(&self, id: &str) -> Result<(), JournalError> {
         let Approval { path, call, effect, unknown, .. } = &self.approval;
-        // Which attempt was lost is only in the key.
-        let lost = || serde_json::from_str::<Vec<String>>(&self.key).ok()?.pop()?.parse().ok();
-        let unknown = if *unknown { lost() } else { None };
-        let kind = PartKind::Decide { call: call.clone(), effect: *effect, unknown };
+        // The approval does not have the number of the attempt.
+        let lost = match self.part.kind {
+            PartIdKind::Decide { unknown, .. } => unknown,
+            _ => None,
+        };
+        let kind = PartKind::Decide { call: call.clone(), effect: *effect, unknown: lost };
         let part = Part::new(path.clone(), kind);
-        if part.key() != self.key || unknown.is_some() != self.approval.unknown {
+        if part.id() != self.part || lost.is_some() != *unknown {
             return Err(self.damaged(id, "its key is that of another call"));
         }
         if part.identity() != self.identity {
@@ -148,21 +153,16 @@ impl Waiting {
         records: impl IntoIterator<Item = &'a Record>,
     ) -> Result<(), JournalError> {
         let asked = &self.approval.call;
-        let above: Vec<&str> =
-            self.approval.path.iter().flat_map(|call| [&*call.tool, &*call.id]).collect();
         for record in records {
-            let Record::Ended { key, outcome, .. } = record else { continue };
+            let Record::Ended { part, outcome, .. } = record else { continue };
             let OutcomeKind::Reply(reply) = &outcome.kind else { continue };
-            let names: Vec<String> = serde_json::from_str(key).unwrap_or_default();
-            let Some((path, [_, _, nth])) = names.split_at_checked(above.len()) else { continue };
-            if path != above {
+            let PartIdKind::Ask { nth, .. } = part.kind else { continue };
+            if part.path != self.approval.path {
                 continue;
             }
             for (place, part) in reply.parts.iter().enumerate() {
                 let ReplyPart::Call(call) = part else { continue };
-                // The run gives a name of this form to a call whose id is taken or empty.
-                let renamed = format!("call_{nth}_{place}");
-                if call.id != asked.id && asked.id.trim_end_matches('_') != renamed {
+                if call.id != asked.id && CallIds::made_for(&asked.id) != Some((nth, place)) {
                     continue;
                 }
                 // The name may be repaired. Then it is at the end of what the model wrote.
@@ -196,7 +196,7 @@ impl Waiting {
     pub fn decided(&self, decision: Decision, person: Option<&str>) -> Record {
         let mut outcome = Outcome::new(OutcomeKind::Decided(decision));
         outcome.by = person.map(ToOwned::to_owned);
-        Record::Ended { key: self.key.clone(), identity: self.identity, outcome }
+        Record::Ended { part: self.part.clone(), identity: self.identity, outcome }
     }
 }
 
@@ -226,7 +226,7 @@ pub struct Failed {
     pub finished: Value,
 }
 
-/// A line of which only the kind of the record and its key are read.
+/// A line of which only the kind of the record and its part are read.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outline {
@@ -242,12 +242,13 @@ pub(crate) enum Outline {
 pub(crate) enum PartOutline {
     Begun(IgnoredAny),
     Failed(IgnoredAny),
-    Ended(KeyOutline),
+    Ended(EndedOutline),
 }
 
 #[derive(Deserialize)]
-pub(crate) struct KeyOutline {
-    pub(crate) key: String,
+pub(crate) struct EndedOutline {
+    #[serde(rename = "key")]
+    pub(crate) part: PartId,
     #[serde(default)]
     pub(crate) outcome: OutcomeOutline,
 }

@@ -1,6 +1,5 @@
 //! What a journal says about a run.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::time::SystemTime;
@@ -9,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use toolwright_module::approval::Approval;
 use toolwright_module::budget::Spent;
 use toolwright_module::event::Ending;
+use toolwright_orchestrator::perform::{PartId, PartIdKind};
 
 use crate::error::{JournalError, Result};
 use crate::file::{self, Contents};
@@ -102,30 +102,29 @@ impl RunStatus {
     }
 }
 
-/// The calls that wait or waited for a decision, by key.
+/// The calls that wait or waited for a decision.
 #[derive(Default)]
 pub(crate) struct Decisions {
-    pub(crate) waiting: BTreeMap<String, Waiting>,
+    pub(crate) waiting: BTreeMap<PartId, Waiting>,
     /// The calls with a decision, and the person who decided.
-    pub(crate) decided: BTreeMap<String, (Waiting, Option<String>)>,
-    /// The keys of the decisions since the last record of another kind. Nothing was done about them
-    /// yet.
-    pub(crate) fresh: BTreeSet<String>,
+    pub(crate) decided: BTreeMap<PartId, (Waiting, Option<String>)>,
+    /// The decisions since the last record of another kind. Nothing was done about them yet.
+    pub(crate) fresh: BTreeSet<PartId>,
 }
 
 impl Decisions {
     pub(crate) fn add(&mut self, record: Outline) {
         match record {
             Outline::Waiting(waiting) => {
-                self.waiting.insert(waiting.key.clone(), waiting);
+                self.waiting.insert(waiting.part.clone(), waiting);
             }
-            Outline::Part(PartOutline::Ended(part)) => {
-                if let Some(waiting) = self.waiting.remove(&part.key) {
-                    self.decided.insert(part.key.clone(), (waiting, None));
+            Outline::Part(PartOutline::Ended(ended)) => {
+                if let Some(waiting) = self.waiting.remove(&ended.part) {
+                    self.decided.insert(ended.part.clone(), (waiting, None));
                 }
-                if let Some((_, by)) = self.decided.get_mut(&part.key) {
-                    *by = part.outcome.by;
-                    self.fresh.insert(part.key);
+                if let Some((_, by)) = self.decided.get_mut(&ended.part) {
+                    *by = ended.outcome.by;
+                    self.fresh.insert(ended.part);
                     return;
                 }
             }
@@ -149,7 +148,7 @@ pub(crate) fn find_waiting(
     let decided = decided.into_iter().find(|(_, (known, _))| known.approval == *asked);
     let waiting = waiting.into_values().find(|known| known.approval == *asked);
     match (decided, waiting) {
-        (Some((key, (known, _))), _) if replaces && fresh.contains(&key) => Ok(known),
+        (Some((part, (known, _))), _) if replaces && fresh.contains(&part) => Ok(known),
         (_, Some(known)) if !replaces => Ok(known),
         (Some((_, (_, by))), _) => Err(JournalError::Decided { id, call, by }),
         (None, _) => Err(JournalError::NotWaiting { id, call }),
@@ -164,7 +163,7 @@ pub(crate) fn check_questions<'a>(
     entries: impl IntoIterator<Item = Result<Entry<'a>>>,
 ) -> Result<()> {
     let Decisions { waiting, decided, fresh } = decisions;
-    let replaced = decided.iter().filter(|(key, _)| fresh.contains(*key));
+    let replaced = decided.iter().filter(|(part, _)| fresh.contains(*part));
     let replaced = replaced.map(|(_, (question, _))| question);
     let questions: Vec<&Waiting> = waiting.values().chain(replaced).collect();
     if questions.is_empty() {
@@ -208,7 +207,7 @@ pub(crate) fn outlines<'a>(
 pub(crate) fn of_file(path: &Path, bytes: &[u8]) -> Result<Option<RunSummary>> {
     let contents = file::parse(path, bytes)?;
     let (mut summary, mut decisions) = (None::<RunSummary>, Decisions::default());
-    // By key, because a record may be there twice.
+    // By part, because a record may be there twice.
     let mut costs = HashMap::new();
     for line in outlines(path, &contents) {
         let Line { at, record } = line?;
@@ -242,11 +241,12 @@ pub(crate) fn of_file(path: &Path, bytes: &[u8]) -> Result<Option<RunSummary>> {
                 });
             }
             record => {
-                if let Outline::Part(PartOutline::Ended(part)) = &record
-                    && part.outcome.spent != Spent::default()
-                    && !is_run(&part.key)
+                // The cost of an agent's call is that of its parts.
+                if let Outline::Part(PartOutline::Ended(ended)) = &record
+                    && ended.outcome.spent != Spent::default()
+                    && !matches!(ended.part.kind, PartIdKind::Run { .. })
                 {
-                    costs.insert(part.key.clone(), part.outcome.spent);
+                    costs.insert(ended.part.clone(), ended.outcome.spent);
                 }
                 decisions.add(record);
             }
@@ -263,13 +263,6 @@ pub(crate) fn of_file(path: &Path, bytes: &[u8]) -> Result<Option<RunSummary>> {
         }
     }
     Ok(summary)
-}
-
-/// Returns whether a key is that of an agent's call. Its cost is that of its parts.
-fn is_run(key: &str) -> bool {
-    let names: Vec<Cow<'_, str>> = serde_json::from_str(key).unwrap_or_default();
-    let own = 2 + names.len() % 2;
-    names.len().checked_sub(own).is_some_and(|kind| names[kind] == "run")
 }
 
 /// Returns the summary of a file that cannot be read.

@@ -16,10 +16,12 @@ use std::time::Instant;
 use toolwright_journal::Journal;
 use toolwright_module::model::BoxFuture;
 use toolwright_module::{Context, Result};
-use toolwright_orchestrator::perform::{Append, Open, OutcomeKind, Record, Replay, with_performer};
+use toolwright_orchestrator::perform::{
+    Append, Open, OutcomeKind, PartId, PartIdKind, Record, Replay, with_performer,
+};
 use toolwright_orchestrator::{AwaitsApproval, Finished, ToolOrchestrator, Unfinished};
 
-use actors::{Cast, Chance, TASK, World};
+use actors::{Cast, Chance, TASK, World, key};
 
 /// More drives than any run needs.
 const MOST_DRIVES: u32 = 60;
@@ -153,29 +155,27 @@ struct Before {
 impl Before {
     fn of(records: &[Record]) -> Self {
         let mut before = Self::default();
-        let call = |key: &str| -> Option<String> {
-            let mut names: Vec<String> = serde_json::from_str(key).ok()?;
-            let place = names.len().checked_sub(3)?;
-            if names[place] == "decide" {
-                names[place] = "call".to_owned();
+        // The part of the call, as the world notes it: without its attempt.
+        let call = |part: &PartId| -> Option<String> {
+            match &part.kind {
+                PartIdKind::Call { call, .. } | PartIdKind::Decide { call, unknown: Some(_) } => {
+                    Some(key(&part.path, ["call", call]))
+                }
+                _ => None,
             }
-            (names[place] == "call").then(|| {
-                names.pop();
-                serde_json::to_string(&names).unwrap()
-            })
         };
         for record in records {
             match record {
-                Record::Begun { key, .. } => before.lost.extend(call(key)),
-                Record::Failed { key, .. } => {
-                    call(key).map(|call| before.lost.remove(&call));
+                Record::Begun { part, .. } => before.lost.extend(call(part)),
+                Record::Failed { part, .. } => {
+                    call(part).map(|call| before.lost.remove(&call));
                 }
                 Record::Ended { outcome, .. } if outcome.kind == OutcomeKind::Unknown => {}
-                Record::Ended { key, outcome, .. } => {
+                Record::Ended { part, outcome, .. } => {
                     if !matches!(outcome.kind, OutcomeKind::Decided(_)) {
-                        before.ended.insert(call(key).unwrap_or_else(|| key.clone()));
+                        before.ended.insert(call(part).unwrap_or_else(|| part.to_string()));
                     }
-                    call(key).map(|call| before.lost.remove(&call));
+                    call(part).map(|call| before.lost.remove(&call));
                 }
                 _ => {}
             }

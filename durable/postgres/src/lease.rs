@@ -12,7 +12,7 @@ use toolwright_journal::JournalError;
 use toolwright_journal::home::{Entry, Place};
 use toolwright_module::driver::stable_hash;
 use toolwright_module::model::BoxFuture;
-use toolwright_orchestrator::perform::{OutcomeKind, Record};
+use toolwright_orchestrator::perform::{OutcomeKind, PartId, Record};
 
 use crate::error::{Result, RunsError};
 use crate::tables;
@@ -117,18 +117,18 @@ pub(crate) fn row(id: &str, entry: &Entry<'_>) -> Result<Row> {
     let record = record.map_err(|source| JournalError::Json { id: id.to_owned(), source })?;
     let (mut asks, mut decides) = (None, None);
     match entry {
-        Entry::Waiting(waiting) => asks = Some(&waiting.key),
+        Entry::Waiting(waiting) => asks = Some(&waiting.part),
         Entry::Part(part) => {
-            if let Record::Ended { key, outcome, .. } = &**part
+            if let Record::Ended { part, outcome, .. } = &**part
                 && matches!(outcome.kind, OutcomeKind::Decided(_))
             {
-                decides = Some(key);
+                decides = Some(part);
             }
         }
         _ => {}
     }
-    // A key may be longer than what fits into an index, and it is only compared.
-    let short = |key: &String| format!("{:032x}", stable_hash([&**key]));
+    // An id may be longer than what fits into an index, and it is only compared.
+    let short = |part: &PartId| format!("{:032x}", stable_hash([&*part.to_string()]));
     Ok(Row { asks: asks.map(short), decides: decides.map(short), record })
 }
 

@@ -17,7 +17,7 @@ const LOCK: &str = "SELECT pg_advisory_xact_lock(4919131752989213764)";
 /// worker that was thought dead cannot write any more. `losses` is the number of workers in a row
 /// whose lease ended, and `failures` that of drives in a row that failed, without a new record.
 ///
-/// `asks` is a hash of the key of a call that waits for a decision, and `decides` that of a decision.
+/// `asks` is a hash of the id of the part of a call that waits for a decision, and `decides` that of a decision.
 ///
 /// A run is updated with each record. No column of an index changes then, so that the old row is
 /// replaced in its page.

@@ -135,18 +135,18 @@ async fn a_typed_run_has_its_output_again_and_typed_workers_drive_it() {
 
 /// Returns what a drive from these records has to do, if `all` are the records of the whole run.
 fn left(records: &[Record], all: &[Record]) -> Counts {
-    use toolwright_orchestrator::perform::OutcomeKind;
-    let has = |wanted: &str, ended: bool| {
+    use toolwright_orchestrator::perform::{OutcomeKind, PartId};
+    let has = |wanted: &PartId, ended: bool| {
         records.iter().any(|record| match record {
-            Record::Ended { key, .. } => ended && key == wanted,
-            Record::Begun { key, .. } => !ended && key == wanted,
+            Record::Ended { part, .. } => ended && part == wanted,
+            Record::Begun { part, .. } => !ended && part == wanted,
             _ => false,
         })
     };
     let mut counts = [0; 4];
     for record in all {
-        let Record::Ended { key, outcome, .. } = record else { continue };
-        if has(key, true) {
+        let Record::Ended { part, outcome, .. } = record else { continue };
+        if has(part, true) {
             continue;
         }
         match &outcome.kind {
@@ -154,7 +154,7 @@ fn left(records: &[Record], all: &[Record]) -> Counts {
             OutcomeKind::Called { result, .. } if result.name == "look" => counts[1] += 1,
             OutcomeKind::Called { result, .. } if result.name == "tidy" => {
                 counts[2] += 1;
-                counts[3] += usize::from(has(key, false));
+                counts[3] += usize::from(has(part, false));
             }
             _ => {}
         }

@@ -167,7 +167,7 @@ impl<'a, E: Engine> Drive<'a, E> {
                     starts.extend(window.filter(|(_, is)| **is).map(|(start, _)| start.clone()));
                 }
                 let Request { part, done, answer, .. } = request;
-                let part = Pending { key: part.key(), part, starts, done: slot(done) };
+                let part = Pending { name: part.id().to_string(), part, starts, done: slot(done) };
                 self.is_busy = true;
                 let (performed, record) = match self.ended.clone() {
                     Some(ended) => (Err(cancelled(&ended)), None),
@@ -199,7 +199,7 @@ impl<'a, E: Engine> Drive<'a, E> {
     /// Returns the recorded outcome of a part, or has it done. Returns the record, too, if it is new
     /// and somebody listens.
     async fn settle(&mut self, pending: Pending) -> Result<(Performed, Option<Record>), Stop> {
-        let (part, key, identity) = (&pending.part, &pending.key, pending.part.identity());
+        let (part, name, identity) = (&pending.part, &pending.name, pending.part.identity());
         let asks = match &part.kind {
             PartKind::Decide { call, effect, unknown } if self.asks_outside => {
                 let approval = Approval::new(part.path.clone(), call.clone(), *effect);
@@ -210,21 +210,21 @@ impl<'a, E: Engine> Drive<'a, E> {
         let mut refused: Option<String> = None;
         for attempt in 0_u64.. {
             if let Some(approval) = &asks
-                && !self.ask(approval, &format!("{key} {attempt}"), refused.take()).await?
+                && !self.ask(approval, &format!("{name} {attempt}"), refused.take()).await?
             {
                 let text = "the decision was for another call than the one that waits";
                 refused = Some(text.to_owned());
                 continue;
             }
-            let is_new = part.is_repeatable() || self.begin(key).await?;
+            let is_new = part.is_repeatable() || self.begin(name).await?;
             let made = Arc::new(AtomicBool::new(false));
             let step = pending.step(is_new, &made, &self.shared);
-            let stored = self.engine.run(key, step).await?;
+            let stored = self.engine.run(name, step).await?;
             let made = made.load(Ordering::Relaxed);
             locked(&self.shared.events).forget(&stored, made);
             if stored.identity != identity {
                 let text = format!(
-                    "the workflow `{}` goes on in another way than before: its part {key} had another task or other arguments; drive it with the agent of before",
+                    "the workflow `{}` goes on in another way than before: its part {name} had another task or other arguments; drive it with the agent of before",
                     self.id
                 );
                 return Err(Stop::Attempt(text.into()));
@@ -232,8 +232,8 @@ impl<'a, E: Engine> Drive<'a, E> {
             match self.keep_events(stored, false) {
                 Body::Outcome(outcome) => {
                     let record = (made && self.restate.listener.is_some()).then(|| {
-                        let (key, outcome) = (key.clone(), outcome.clone());
-                        Record::Ended { key, identity, outcome }
+                        let (part, outcome) = (part.id(), outcome.clone());
+                        Record::Ended { part, identity, outcome }
                     });
                     return Ok((Ok(outcome), record));
                 }
@@ -247,7 +247,7 @@ impl<'a, E: Engine> Drive<'a, E> {
                 }
                 Body::Failed(failed) => return Ok((Err(Open::Work(failed.error())), None)),
                 Body::Begun | Body::End => {
-                    let text = format!("the part {key} has a record of another kind");
+                    let text = format!("the part {name} has a record of another kind");
                     return Err(Stop::Attempt(text.into()));
                 }
             }
@@ -277,14 +277,14 @@ impl<'a, E: Engine> Drive<'a, E> {
     }
 
     /// Records that a call begins. Returns `false` if an earlier attempt has recorded it.
-    async fn begin(&self, key: &str) -> Result<bool, TerminalError> {
+    async fn begin(&self, name: &str) -> Result<bool, TerminalError> {
         let is_new = Arc::new(AtomicBool::new(false));
         let noted = Arc::clone(&is_new);
         let step = async move {
             noted.store(true, Ordering::Relaxed);
             Ok(Stored { identity: 0, body: Body::Begun, events: Vec::new(), left_out: 0 })
         };
-        self.engine.run(&format!("begin {key}"), Box::pin(step)).await?;
+        self.engine.run(&format!("begin {name}"), Box::pin(step)).await?;
         Ok(is_new.load(Ordering::Relaxed))
     }
 
@@ -308,7 +308,8 @@ fn is_refused(failed: &Failed, asks: &Option<Approval>) -> bool {
 /// A part while it is settled.
 struct Pending {
     part: perform::Part,
-    key: String,
+    /// The name of its step: the id of the part.
+    name: String,
     /// The permissions of this part and of those that may begin with it.
     starts: Vec<Arc<Notify>>,
     done: Slot,

@@ -115,8 +115,8 @@ impl Restate {
     /// use toolwright_restate::Restate;
     ///
     /// let restate = Restate::default().with_listener(|id, record| {
-    ///     if let Record::Ended { key, .. } = record {
-    ///         println!("{id}: {key}");
+    ///     if let Record::Ended { part, .. } = record {
+    ///         println!("{id}: {part}");
     ///     }
     /// });
     /// ```

@@ -27,7 +27,7 @@ use toolwright_module::{
     Context, Dialect, Effect, LanguageModel, Message, Module, Reply, Request, Result, Signature,
     ToolCall,
 };
-use toolwright_orchestrator::perform::{OutcomeKind, Record};
+use toolwright_orchestrator::perform::{OutcomeKind, PartIdKind, Record};
 
 /// Repeat a number.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -149,12 +149,12 @@ pub(crate) fn log(line: &str) -> Result<()> {
 
 /// Returns the name of the part whose outcome was just stored.
 pub(crate) fn ended(record: &Record) -> Option<String> {
-    let Record::Ended { key, outcome, .. } = record else { return None };
+    let Record::Ended { part, outcome, .. } = record else { return None };
     match &outcome.kind {
-        OutcomeKind::Reply(_) => {
-            let names: Vec<String> = serde_json::from_str(key).ok()?;
-            Some(format!("llm-{}", names.last()?))
-        }
+        OutcomeKind::Reply(_) => match part.kind {
+            PartIdKind::Ask { nth, .. } => Some(format!("llm-{nth}")),
+            _ => None,
+        },
         OutcomeKind::Called { result, .. } => Some(result.id.clone()),
         _ => None,
     }

@@ -1,10 +1,10 @@
 //! The parts of a reply that streams, and the deltas that its caller gets.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 
 use serde_json::Value;
 
-use crate::message::{CallKind, Reasoning, ReplyPart, ToolCall};
+use crate::message::{CallIds, CallKind, Reasoning, ReplyPart, ToolCall};
 use crate::model::{Delta, Finish, Reply};
 use crate::provider::content::Beginning;
 use crate::provider::is_empty_object;
@@ -234,9 +234,8 @@ pub struct NamelessCall {
 
 /// Adds the ids and arguments that servers leave out of calls.
 ///
-/// If two calls share an id, the second gets a new one. `turn` is the number of messages
-/// before the reply; it makes new ids unique in a conversation. Missing arguments become an
-/// empty object, unless the reply or the call is incomplete.
+/// `turn` is the number of messages before the reply; see [`CallIds::complete`]. Missing arguments
+/// become an empty object, unless the reply or the call is incomplete.
 ///
 /// # Errors
 ///
@@ -251,15 +250,11 @@ pub fn complete_calls(
     if parts.iter().any(is_nameless) {
         return Err(NamelessCall { raw: serde_json::to_string(&parts).unwrap_or_default() });
     }
-    let several = parts.iter().filter(|part| matches!(part, ReplyPart::Call(_))).nth(1).is_some();
-    let mut ids = HashSet::new();
-    for (index, part) in parts.iter_mut().enumerate() {
+    CallIds::default().complete(&mut parts, turn as u64);
+    for part in &mut parts {
         let ReplyPart::Call(call) = part else {
             continue;
         };
-        if call.id.is_empty() || several && !ids.insert(call.id.clone()) {
-            call.id = format!("call_{turn}_{index}");
-        }
         let is_empty = call.kind == CallKind::Function && call.arguments.trim().is_empty();
         if is_empty && !call.incomplete && matches!(finish, Finish::Stop | Finish::Refused) {
             "{}".clone_into(&mut call.arguments);

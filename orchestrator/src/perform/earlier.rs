@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use toolwright_module::event::InCall;
 
+use super::{PartId, PartIdKind};
+
 /// What earlier drives of a run did. See [`Perform::earlier`](super::Perform::earlier).
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
@@ -27,29 +29,21 @@ pub struct EarlierCall {
 impl Earlier {
     /// Adds a part of the run at `path`, or of a run below it. `is_reply` is whether it is a reply of
     /// the model.
-    pub fn add(&mut self, path: &[InCall], key: &str, is_reply: bool) {
-        let Ok(names) = serde_json::from_str::<Vec<&str>>(key) else {
-            // A name with an escaped character cannot be borrowed.
-            let names = serde_json::from_str::<Vec<String>>(key).unwrap_or_default();
-            return self.add_names(path, names.iter().map(String::as_str).collect(), is_reply);
-        };
-        self.add_names(path, names, is_reply);
-    }
-
-    fn add_names(&mut self, path: &[InCall], names: Vec<&str>, is_reply: bool) {
-        let own: Vec<&str> = path.iter().flat_map(|call| [&*call.tool, &*call.id]).collect();
-        let Some(rest) = names.strip_prefix(own.as_slice()) else { return };
-        match *rest {
-            ["ask", _, nth] => {
-                let nth = nth.parse().unwrap_or(0_u64);
-                if is_reply {
-                    self.replies = self.replies.max(nth.saturating_add(1));
-                }
+    pub fn add(&mut self, path: &[InCall], part: &PartId, is_reply: bool) {
+        let Some(below) = part.path.strip_prefix(path) else { return };
+        if let Some(call) = below.first() {
+            self.call(&call.id).is_run = true;
+            return;
+        }
+        match &part.kind {
+            PartIdKind::Ask { nth, .. } if is_reply => {
+                self.replies = self.replies.max(nth.saturating_add(1));
             }
-            ["run", id] => self.call(id).is_run = true,
-            ["decide", id] => self.call(id).is_decided = true,
-            ["call" | "decide", id, _] => drop(self.call(id)),
-            [_, id, _, _, ..] => self.call(id).is_run = true,
+            PartIdKind::Run { call } => self.call(call).is_run = true,
+            PartIdKind::Decide { call, unknown: None } => self.call(call).is_decided = true,
+            PartIdKind::Call { call, .. } | PartIdKind::Decide { call, .. } => {
+                self.call(call);
+            }
             _ => {}
         }
     }

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -44,7 +43,8 @@ impl Run {
             // The calls will not be made, and providers reject a call without a result.
             reply.parts.retain(|part| !matches!(part, ReplyPart::Call(_)));
         }
-        self.make_ids_unique(&mut reply.parts);
+        // Not the number of the step, which an interruption changes.
+        self.ids.complete(&mut reply.parts, self.state.asked.saturating_sub(1));
         self.repair_names(&mut reply.parts);
         let text = reply.to_text();
         let (finish, reason) = (reply.finish, reply.reason);
@@ -725,45 +725,6 @@ impl Run {
         let ending = Ending::Unclear;
         self.state.phase = Phase::Done(RunResult { answer, ending, limit: None, reason });
     }
-
-    /// Replaces the id of a call that has none, or one that was used before. Results are paired
-    /// with calls by id.
-    fn make_ids_unique(&mut self, parts: &mut [ReplyPart]) {
-        // Not the number of the step, which an interruption changes.
-        let asked = self.state.asked.saturating_sub(1);
-        // The other ids of this reply, which a new id must not equal. Collected only if needed.
-        let mut given: Option<BTreeSet<u64>> = None;
-        for index in 0..parts.len() {
-            let Some(ReplyPart::Call(call)) = parts.get(index) else { continue };
-            let mut own = hash(&call.id);
-            if call.id.is_empty() || !self.ids.insert(own) {
-                let given = given.get_or_insert_with(|| {
-                    let calls = parts.iter().filter_map(|part| match part {
-                        ReplyPart::Call(call) => Some(hash(&call.id)),
-                        _ => None,
-                    });
-                    calls.collect()
-                });
-                let mut id = format!("call_{asked}_{index}");
-                own = hash(&id);
-                while self.ids.contains(&own) || given.contains(&own) {
-                    id.push('_');
-                    own = hash(&id);
-                }
-                if let Some(ReplyPart::Call(call)) = parts.get_mut(index) {
-                    call.id = id;
-                }
-                self.ids.insert(own);
-            }
-        }
-    }
-}
-
-pub(super) fn hash(id: &str) -> u64 {
-    // Not a `RandomState`, because a resumed run must behave the same.
-    let mut hasher = DefaultHasher::new();
-    hasher.write(id.as_bytes());
-    hasher.finish()
 }
 
 pub(super) fn text_of(parts: &[ReplyPart]) -> String {

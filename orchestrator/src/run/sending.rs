@@ -335,7 +335,7 @@ impl Run {
             return Err(RunError::Edit { what });
         }
         for message in &edited.by {
-            self.ids.extend(super::ids_in(message));
+            self.ids.add(super::parts_of(message));
         }
         // The edit is of what is sent, and stored as one of the history.
         if let Some(before) = &self.state.sent {

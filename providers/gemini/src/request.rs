@@ -9,7 +9,7 @@ use serde::ser::Error as _;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use toolwright_http::RequestBody;
-use toolwright_module::message::{Opaque, Part, ReplyPart, Source, ToolResult};
+use toolwright_module::message::{CallIds, Opaque, Part, ReplyPart, Source, ToolResult};
 use toolwright_module::model::{SettingSet, Settings, ToolChoice};
 use toolwright_module::provider::{
     JsonBody, Kept, KeptTools, ProviderError, object_of, parts_of, portable_id,
@@ -543,12 +543,7 @@ fn called(call: &ToolCall, is_unsigned: bool) -> serde_json::Result<Vec<u8>> {
 /// Returns the id of a call, unless it has the form that `complete_calls` gives to a call without
 /// an id. The API pairs such a call with its result by name and order.
 fn sent_id(id: &str) -> Option<Cow<'_, str>> {
-    let made_up = || {
-        let (turn, index) = id.strip_prefix("call_")?.trim_end_matches('_').split_once('_')?;
-        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        (is_number(turn) && is_number(index)).then_some(())
-    };
-    (!id.is_empty() && made_up().is_none()).then(|| portable_id(id, MOST_ID))
+    (!id.is_empty() && CallIds::made_for(id).is_none()).then(|| portable_id(id, MOST_ID))
 }
 
 /// Returns the name of a called tool in the form that the API accepts. A model may call a tool that

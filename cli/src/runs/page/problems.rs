@@ -18,7 +18,7 @@ pub(super) struct Place {
 
 impl Place {
     pub(super) fn step(above: Option<&Place>, agent: &str, index: usize, step: &Step) -> Self {
-        let number = step.nth + 1;
+        let number = step.number();
         match above {
             None => Self { id: format!("s{index}"), label: number.to_string() },
             Some(above) => Self {

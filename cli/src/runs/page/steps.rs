@@ -61,7 +61,7 @@ impl View<'_> {
     }
 
     fn group(&self, steps: &[Step], from: usize) -> Markup {
-        let number = |step: Option<&Step>| words::number(step.map_or(0, |step| step.nth + 1));
+        let number = |step: Option<&Step>| words::number(step.map_or(0, |step| step.number()));
         let time: Duration = steps.iter().map(|step| step.elapsed + step.calls_elapsed()).sum();
         let mut spent = Spent::default();
         steps.iter().for_each(|step| spent += step.total());
@@ -110,7 +110,7 @@ impl View<'_> {
         html! {
             details.step id=(place.id) data-bad[bad] data-top[above.is_none()] {
                 summary {
-                    span.n.num { (step.nth + 1) }
+                    span.n.num { (step.number()) }
                     span.what { (self.headline(step)) }
                     (self.time_bar(step.elapsed, step.calls_elapsed()))
                     (self.cost_bar(step.total()))

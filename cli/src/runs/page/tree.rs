@@ -1,16 +1,16 @@
 //! A run as a tree: agents, their steps, the calls of each step, and the agents below a call.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use toolwright_journal::home::Entry;
 use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::budget::{LimitKind, Spent};
-use toolwright_module::event::Ending;
-use toolwright_module::message::{ReplyPart, ToolResult};
+use toolwright_module::event::{Ending, InCall};
+use toolwright_module::message::{CallIds, ReplyPart, ToolResult};
 use toolwright_module::{Message, Reply, ToolCall};
-use toolwright_orchestrator::perform::{Outcome, OutcomeKind, Record};
+use toolwright_orchestrator::perform::{Outcome, OutcomeKind, PartId, PartIdKind, Record};
 use toolwright_orchestrator::{RepairedCall, RunState, ToolSet};
 use toolwright_signature::Contract;
 
@@ -67,8 +67,8 @@ pub(super) struct Agent {
     pub(super) values: Vec<(String, Value)>,
     /// The place of each call, by id.
     places: HashMap<String, (usize, usize)>,
-    /// Ids of calls so far, as the run notes them.
-    ids: HashSet<String>,
+    /// Ids of calls so far.
+    ids: CallIds,
 }
 
 /// A question to the model, with the calls of its reply.
@@ -105,9 +105,8 @@ pub(super) struct Call {
 }
 
 /// A question to a person, and the answer.
-#[derive(Default)]
 pub(super) struct Asked {
-    key: String,
+    part: PartId,
     pub(super) asked: Option<(SystemTime, Approval)>,
     pub(super) decided: Option<(SystemTime, Decision)>,
     /// The name of the person who decided, if it is known.
@@ -115,9 +114,8 @@ pub(super) struct Asked {
 }
 
 /// One attempt to make a call.
-#[derive(Default)]
 pub(super) struct Attempt {
-    key: String,
+    part: PartId,
     pub(super) begun: Option<SystemTime>,
     /// The time of an error that ended the run during the call.
     pub(super) failed: Option<SystemTime>,
@@ -133,12 +131,12 @@ impl Tree {
                 Entry::Started(started) => tree.start(started.run),
                 Entry::Part(record) => tree.add(at, record.into_owned()),
                 Entry::Waiting(waiting) => {
-                    let key = waiting.key.clone();
-                    if let Some(call) = tree.call_of(&key, &waiting.approval.call.name) {
+                    let part = waiting.part;
+                    if let Some(call) = tree.call_of(&part, &waiting.approval.call.name) {
                         if call.arguments.is_none() {
                             call.arguments = Some(waiting.approval.call.arguments.clone());
                         }
-                        let asked = call.asked(&key);
+                        let asked = call.asked(part);
                         asked.asked = asked.asked.take().or(Some((at, waiting.approval)));
                     }
                 }
@@ -173,39 +171,31 @@ impl Tree {
                     self.instructions.push(text.clone());
                     self.earlier_messages = self.earlier_messages.saturating_sub(1);
                 }
-                Message::Assistant { parts } => {
-                    let calls = parts.iter().filter_map(|part| match part {
-                        ReplyPart::Call(call) => Some(call.id.clone()),
-                        _ => None,
-                    });
-                    self.root.ids.extend(calls);
-                }
+                Message::Assistant { parts } => self.root.ids.add(parts),
                 _ => {}
             }
         }
     }
 
     fn add(&mut self, at: SystemTime, record: Record) {
-        let (key, outcome) = match record {
-            Record::Begun { key, .. } => {
-                if let Some(call) = self.call_of(&key, "") {
-                    call.attempt(&key).begun = Some(at);
+        let (part, mut outcome) = match record {
+            Record::Begun { part, .. } => {
+                if let Some(call) = self.call_of(&part, "") {
+                    call.attempt(part).begun = Some(at);
                 }
                 return;
             }
-            Record::Failed { key, .. } => {
-                if let Some(call) = self.call_of(&key, "") {
-                    call.attempt(&key).failed = Some(at);
+            Record::Failed { part, .. } => {
+                if let Some(call) = self.call_of(&part, "") {
+                    call.attempt(part).failed = Some(at);
                 }
                 return;
             }
-            Record::Ended { key, outcome, .. } => (key, outcome),
+            Record::Ended { part, outcome, .. } => (part, outcome),
             _ => return,
         };
-        let mut outcome = outcome;
         outcome.elapsed = outcome.elapsed.min(LONGEST);
-        let Some(part) = PartKey::of(&key) else { return };
-        if part.kind != "run" {
+        if !matches!(part.kind, PartIdKind::Run { .. }) {
             // The cost and the time of an agent's call are those of its parts.
             self.spent += outcome.spent;
         }
@@ -214,9 +204,8 @@ impl Tree {
             return;
         }
         let by = outcome.by;
-        match (part.kind.as_str(), outcome.kind) {
-            ("ask", kind) => {
-                let nth = part.count;
+        match (&part.kind, outcome.kind) {
+            (&PartIdKind::Ask { nth, .. }, kind) => {
                 let step = self.root.below(&part.path).step(nth);
                 match kind {
                     OutcomeKind::Reply(reply) => {
@@ -231,12 +220,12 @@ impl Tree {
                     _ => {}
                 }
             }
-            ("value", OutcomeKind::Value(value)) => {
-                self.root.below(&part.path).values.push((part.id, value));
+            (PartIdKind::Value { name }, OutcomeKind::Value(value)) => {
+                self.root.below(&part.path).values.push((name.clone(), value));
             }
             (_, OutcomeKind::Decided(decision)) => {
-                if let Some(call) = self.call_of(&key, "") {
-                    let asked = call.asked(&key);
+                if let Some(call) = self.call_of(&part, "") {
+                    let asked = call.asked(part);
                     (asked.decided, asked.by) = (Some((at, decision)), by);
                 }
             }
@@ -245,24 +234,23 @@ impl Tree {
                     OutcomeKind::Called { result, .. } => result.name.clone(),
                     _ => String::new(),
                 };
-                if let Some(call) = self.call_of(&key, &name) {
+                if let Some(call) = self.call_of(&part, &name) {
                     let (spent, elapsed) = (outcome.spent, outcome.elapsed);
                     let mut outcome = Outcome::new(kind);
                     (outcome.spent, outcome.elapsed) = (spent, elapsed);
-                    call.attempt(&key).outcome = Some((at, outcome));
+                    call.attempt(part).outcome = Some((at, outcome));
                 }
             }
         }
     }
 
     /// Returns the call of a part, unless it is too deep.
-    fn call_of(&mut self, key: &str, name: &str) -> Option<&mut Call> {
-        let part = PartKey::of(key)?;
+    fn call_of(&mut self, part: &PartId, name: &str) -> Option<&mut Call> {
         if part.path.len() > MOST_LEVELS {
             self.too_deep += 1;
             return None;
         }
-        Some(self.root.below(&part.path).call(&part.id, name))
+        Some(self.root.below(&part.path).call(part.call()?, name))
     }
 
     /// Gives the calls that no tool got the results that the run gave them.
@@ -302,9 +290,9 @@ impl End {
 
 impl Agent {
     /// Returns the agent at this path of calls.
-    fn below(&mut self, path: &[(String, String)]) -> &mut Agent {
+    fn below(&mut self, path: &[InCall]) -> &mut Agent {
         let mut agent = self;
-        for (tool, id) in path {
+        for InCall { id, tool, .. } in path {
             agent = agent.call(id, tool).below.get_or_insert_default();
         }
         agent
@@ -330,21 +318,14 @@ impl Agent {
 
     /// Adds a reply, with the ids that the run gives to its calls.
     fn reply(&mut self, nth: u64, reply: Reply) {
-        let mut calls = Vec::new();
-        let given: HashSet<&str> = calls_of(&reply).map(|call| &*call.id).collect();
-        for (index, part) in reply.parts.iter().enumerate() {
-            let ReplyPart::Call(call) = part else { continue };
-            let mut id = call.id.clone();
-            if id.is_empty() || self.ids.contains(&id) {
-                id = format!("call_{nth}_{index}");
-                while self.ids.contains(&id) || given.contains(&*id) {
-                    id.push('_');
-                }
-            }
-            self.ids.insert(id.clone());
-            let arguments = Some(call.arguments.clone());
-            calls.push(Call { id, name: call.name.clone(), arguments, ..Call::default() });
-        }
+        let mut named = reply.clone();
+        self.ids.complete(&mut named.parts, nth);
+        let calls: Vec<Call> = calls_of(&named)
+            .map(|call| {
+                let (id, name) = (call.id.clone(), call.name.clone());
+                Call { id, name, arguments: Some(call.arguments.clone()), ..Call::default() }
+            })
+            .collect();
         let step = self.step(nth);
         step.reply = Some(reply);
         let before = step.calls.len();
@@ -380,18 +361,18 @@ impl Agent {
 }
 
 impl Call {
-    fn asked(&mut self, key: &str) -> &mut Asked {
-        let at = self.asked.iter().position(|asked| asked.key == key).unwrap_or_else(|| {
-            self.asked.push(Asked { key: key.to_owned(), ..Asked::default() });
+    fn asked(&mut self, part: PartId) -> &mut Asked {
+        let at = self.asked.iter().position(|asked| asked.part == part).unwrap_or_else(|| {
+            self.asked.push(Asked { part, asked: None, decided: None, by: None });
             self.asked.len() - 1
         });
         &mut self.asked[at]
     }
 
-    fn attempt(&mut self, key: &str) -> &mut Attempt {
-        let at = self.attempts.iter().position(|attempt| attempt.key == key);
+    fn attempt(&mut self, part: PartId) -> &mut Attempt {
+        let at = self.attempts.iter().position(|attempt| attempt.part == part);
         let at = at.unwrap_or_else(|| {
-            self.attempts.push(Attempt { key: key.to_owned(), ..Attempt::default() });
+            self.attempts.push(Attempt { part, begun: None, failed: None, outcome: None });
             self.attempts.len() - 1
         });
         &mut self.attempts[at]
@@ -510,6 +491,11 @@ impl Agent {
 }
 
 impl Step {
+    /// Returns the number that people read, from 1. A damaged file may have any.
+    pub(super) fn number(&self) -> u64 {
+        self.nth.saturating_add(1)
+    }
+
     /// Returns the cost of the question and of the calls.
     pub(super) fn total(&self) -> Spent {
         let mut spent = self.spent;
@@ -543,34 +529,6 @@ pub(super) fn calls_of(reply: &Reply) -> impl Iterator<Item = &ToolCall> {
         ReplyPart::Call(call) => Some(call),
         _ => None,
     })
-}
-
-/// The names in the key of a part.
-struct PartKey {
-    /// The tool and the id of each call above.
-    path: Vec<(String, String)>,
-    kind: String,
-    /// The id of a call, or the name of a value.
-    id: String,
-    /// The number of a question.
-    count: u64,
-}
-
-impl PartKey {
-    fn of(key: &str) -> Option<Self> {
-        let mut names: Vec<String> = serde_json::from_str(key).ok()?;
-        // Two names for each call above, then two or three for the part.
-        let own = names.split_off(names.len().checked_sub(2 + names.len() % 2)?);
-        let mut own = own.into_iter();
-        let (kind, id) = (own.next()?, own.next()?);
-        let count = own.next().and_then(|count| count.parse::<u32>().ok()).unwrap_or_default();
-        let mut names = names.into_iter();
-        let mut path = Vec::new();
-        while let (Some(tool), Some(call)) = (names.next(), names.next()) {
-            path.push((tool, call));
-        }
-        Some(Self { path, kind, id, count: count.into() })
-    }
 }
 
 fn nanos(at: SystemTime) -> u64 {

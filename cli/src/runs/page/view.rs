@@ -100,7 +100,7 @@ impl<'a> View<'a> {
                 format!("{} {verb} for a person’s decision.", words::count(waits, "call"))
             }
             _ if self.run.error.is_some() => match self.tree.root.steps.last() {
-                Some(step) => format!("An error stopped the run after step {}.", step.nth + 1),
+                Some(step) => format!("An error stopped the run after step {}.", step.number()),
                 None => "An error stopped the run before its first step.".to_owned(),
             },
             _ => "Its program is still running, or was interrupted.".to_owned(),
@@ -367,7 +367,7 @@ impl<'a> View<'a> {
                 let _ = write!(bad, "M{at} 101h{width}v5h-{width}z");
             }
         }
-        let last = agent.steps.last().map_or(0, |step| step.nth + 1);
+        let last = agent.steps.last().map_or(0, |step| step.number());
         let shorter: Vec<_> = self
             .found
             .shorter

@@ -200,8 +200,8 @@ impl World {
     }
 }
 
-/// Returns the key of a part without its number.
-fn key<const N: usize>(path: &[InCall], own: [&str; N]) -> String {
+/// Returns the id of a part without its number.
+pub(crate) fn key<const N: usize>(path: &[InCall], own: [&str; N]) -> String {
     let above = path.iter().flat_map(|call| [&*call.tool, &*call.id]);
     serde_json::to_string(&above.chain(own).collect::<Vec<_>>()).unwrap()
 }

@@ -5,7 +5,7 @@ mod world;
 use tempfile::TempDir;
 use toolwright_journal::{Journal, JournalError};
 use toolwright_module::{Error, Result};
-use toolwright_orchestrator::perform::{OutcomeKind, Record};
+use toolwright_orchestrator::perform::{OutcomeKind, PartId, Record};
 use toolwright_orchestrator::{Finished, ToolOrchestrator};
 
 pub(crate) use self::world::*;
@@ -13,19 +13,17 @@ pub(crate) use self::world::*;
 /// Returns what a drive from these records has to do, if `all` are the records of the whole run.
 pub(crate) fn left(records: &[Record], all: &[Record]) -> Counts {
     let mut counts = [0; 4];
-    let has_ended = |key: &str| {
-        let ended =
-            |record: &Record| matches!(record, Record::Ended { key: other, .. } if other == key);
+    let has_ended = |id: &PartId| {
+        let ended = |record: &Record| matches!(record, Record::Ended { part, .. } if part == id);
         records.iter().any(ended)
     };
     for record in all {
-        let Record::Ended { key, outcome, .. } = record else { continue };
-        if has_ended(key) {
+        let Record::Ended { part: id, outcome, .. } = record else { continue };
+        if has_ended(id) {
             continue;
         }
-        let has_begun = records
-            .iter()
-            .any(|record| matches!(record, Record::Begun { key: other, .. } if other == key));
+        let has_begun =
+            records.iter().any(|record| matches!(record, Record::Begun { part, .. } if part == id));
         // The parts of an agent whose call is recorded are not looked at.
         match &outcome.kind {
             OutcomeKind::Reply(_) => counts[0] += 1,

@@ -238,8 +238,8 @@ async fn the_listener_gets_each_record_once() {
     let (world, workflow, heard) = (World::default(), workflow(), Arc::new(Mutex::new(Vec::new())));
     let hears = Arc::clone(&heard);
     let restate = Restate::default().with_listener(move |id, record| {
-        let Record::Ended { key, .. } = record else { panic!("{record:?}") };
-        hears.lock().unwrap().push(format!("{id} {key}"));
+        let Record::Ended { part, .. } = record else { panic!("{record:?}") };
+        hears.lock().unwrap().push(format!("{id} {part}"));
     });
     for _ in 0..2 {
         let (agent, cx) = (world.house(), world.cx());
