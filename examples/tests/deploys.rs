@@ -155,7 +155,7 @@ fn a_finished_typed_run_with_another_output_stops_and_says_why() {
     let folder = tempfile::tempdir().unwrap();
     begin(folder.path(), "", "typed");
     let ran = go_on(folder.path(), OUTPUT);
-    let text = "Error: the run `typed` has finished, and its output does not fit today's type: missing field `cost`; read it with the program of before, or delete the run and start it again";
+    let text = "Error: the run `typed` has finished, but its output does not fit the output type of the agent: missing field `cost`; read it with the previous version of the program, or delete the run and start it again";
     assert_eq!(ran.stderr.lines().next(), Some(text));
 }
 

@@ -284,7 +284,7 @@ async fn what_the_model_does_not_take_is_refused() {
         Scripted::new(says("\"a cat\"")).with_capabilities(capabilities)
     };
     let error = Predict::<NameAnimal>::new(blind()).unwrap_err();
-    insta::assert_snapshot!(error, @"the input schema of `name_animal` cannot be used at $.photo: it is an image, and the model takes no images; use a model that does, or a `String` with a URL");
+    insta::assert_snapshot!(error, @"the input schema of `name_animal` cannot be used at $.photo: it is an image, and the model does not accept images; use a model that does, or a `String` with a URL");
 
     let name = Predict::<NameAnimal>::from_context().unwrap();
     let cx = Context::default().with_model(Arc::new(blind()) as Arc<dyn LanguageModel>);

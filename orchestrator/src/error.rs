@@ -37,14 +37,16 @@ pub enum RunError {
     Contract(#[from] toolwright_signature::ContractError),
 
     /// A function of the program panicked.
-    #[error("{what} of the agent panicked; the run is at the step before")]
+    #[error("{what} of the agent panicked; the run did not advance, so it can be driven again")]
     Panicked {
         /// The function.
         what: &'static str,
     },
 
     /// The model does not take a part of the conversation.
-    #[error("the model takes no {kind}; leave it out of the conversation, or use another model")]
+    #[error(
+        "the model does not accept {kind}; leave it out of the conversation, or use another model"
+    )]
     UnsupportedPart {
         /// The kind: `image`, `document` or `audio`.
         kind: &'static str,
@@ -87,7 +89,7 @@ pub enum RunError {
 
     /// A plain approval cannot repeat an irreversible call whose outcome is unknown.
     #[error(
-        "the outcome of the irreversible call `{id}` is not known; decide `CallAgain`, `Happened` or `Deny`"
+        "the outcome of the irreversible call `{id}` is unknown; decide `CallAgain`, `Happened` or `Deny`"
     )]
     UnknownOutcome {
         /// The id of the call.
@@ -153,7 +155,7 @@ pub enum RunError {
 
     /// The arguments of an open call of a stored run do not fit the tool any more.
     #[error(
-        "the open call `{id}` of the stored run does not fit the tool `{tool}` any more; change it with `RunState::with_open_calls`, or start a run with its history: {fault}"
+        "the open call `{id}` of the stored run no longer fits the tool `{tool}`; change it with `RunState::with_open_calls`, or start a run with its history: {fault}"
     )]
     OpenCall {
         /// The id of the call.

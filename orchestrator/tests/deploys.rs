@@ -110,8 +110,8 @@ fn a_deploy_is_compared_by_contracts_and_refused_only_for_open_calls() {
       without contracts: the tools changed
     optional field: `look`: changed, and still fits
       without contracts: the tools changed
-    required field: error: the open call `2` of the stored run does not fit the tool `look` any more; change it with `RunState::with_open_calls`, or start a run with its history: input of `look` does not fit: $.light: this field is missing; expected true or false
-      without contracts: error: the open call `2` of the stored run does not fit the tool `look` any more; change it with `RunState::with_open_calls`, or start a run with its history: input of `look` does not fit: $.light: this field is missing; expected true or false
+    required field: error: the open call `2` of the stored run no longer fits the tool `look`; change it with `RunState::with_open_calls`, or start a run with its history: input of `look` does not fit: $.light: this field is missing; expected true or false
+      without contracts: error: the open call `2` of the stored run no longer fits the tool `look`; change it with `RunState::with_open_calls`, or start a run with its history: input of `look` does not fit: $.light: this field is missing; expected true or false
     a bound that the open call keeps: `look`: input $.place: before: may have any number of characters; now: takes at most 3
       without contracts: the tools changed
     removed, needed: error: the stored run has the open call `2` of the tool `look`, which does not exist; rename it with `RunState::with_renamed`, or start a run with its history; the tools are: tidy, sweep
@@ -158,7 +158,7 @@ fn the_fingerprints_of_an_older_run_are_compared() {
     effect: `tidy`: the effect was Write and is Irreversible
     effect and texts: `tidy`: the effect was Write and is Read | `tidy`: changed
     optional field: `look`: changed
-    required field: error: the open call `2` of the stored run does not fit the tool `look` any more; change it with `RunState::with_open_calls`, or start a run with its history: input of `look` does not fit: $.light: this field is missing; expected true or false
+    required field: error: the open call `2` of the stored run no longer fits the tool `look`; change it with `RunState::with_open_calls`, or start a run with its history: input of `look` does not fit: $.light: this field is missing; expected true or false
     a bound that the open call keeps: `look`: changed
     removed, needed: error: the stored run has the open call `2` of the tool `look`, which does not exist; rename it with `RunState::with_renamed`, or start a run with its history; the tools are: tidy, sweep
     twice: error: two tools have the name `look`; rename one with `Tool::named`

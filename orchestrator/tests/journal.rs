@@ -413,7 +413,7 @@ async fn a_place_or_a_store_that_panics_ends_the_drive_with_an_error() {
     let cx = with_performer(&Context::default(), Replay::new([], Falls));
     let error = agent.run("Pay.", &cx).await.unwrap_err();
     assert_eq!(error.stage(), Stage::Panic);
-    insta::assert_snapshot!(error, @"the performer of the agent panicked; the run is at the step before");
+    insta::assert_snapshot!(error, @"the performer of the agent panicked; the run did not advance, so it can be driven again");
 
     let mut run = agent.start("Pay.").unwrap();
     let falls = |_: &Run| -> BoxFuture<'static, Result<()>> { panic!("the disk fell") };

@@ -11,10 +11,11 @@ use toolwright_orchestrator::perform::{OutcomeKind, PartIdKind, Record};
 
 use crate::error::{JournalError, Result};
 
-/// Checks that the tools of today exist and can read the arguments, for each open call of the run
-/// itself. `was` are the tools of the first drive.
+/// Checks that the agent has the tool of each open call, and that the tool can read the arguments.
+/// Calls of inner agents are not checked. `was` are the tools of the first drive, `is` those of the
+/// agent.
 ///
-/// A call that was begun and may have changed something is not checked: a person is asked about it.
+/// A call that had started and may have changed something is not checked: a person decides on it.
 pub(crate) fn check_open_calls(
     id: &str,
     records: &[Record],
@@ -22,7 +23,8 @@ pub(crate) fn check_open_calls(
     is: &ToolSet,
 ) -> Result<()> {
     for (call, arguments) in open_calls(records) {
-        // If the tools of before could not read them either, the mistake is the model's.
+        // If the old tool could not read the arguments either, the model made a mistake, which it
+        // can correct.
         let Some(before) = was.contract(&call.name) else { continue };
         if before.read::<IgnoredAny>(arguments).is_err() {
             continue;
@@ -35,9 +37,9 @@ pub(crate) fn check_open_calls(
             None => {
                 let names: Vec<String> = is.names().map(|name| format!("`{name}`")).collect();
                 match names.as_slice() {
-                    [] => "the agent has no tools any more".to_owned(),
+                    [] => "the agent has no tools now".to_owned(),
                     names => format!(
-                        "the agent has no such tool any more; its tools are {}",
+                        "the agent no longer has this tool; its tools are {}",
                         names.join(", ")
                     ),
                 }
@@ -49,8 +51,8 @@ pub(crate) fn check_open_calls(
     Ok(())
 }
 
-/// Returns the calls of the last reply that have neither a result nor a mark of their begin, with
-/// the arguments with which they would be made.
+/// Returns the calls of the last reply that have no result and did not start, each with the
+/// arguments that the run would use.
 fn open_calls(records: &[Record]) -> Vec<(&ToolCall, &str)> {
     let (mut last, mut closed) = (None, BTreeSet::<&str>::new());
     let mut edits = Vec::new();
@@ -60,7 +62,7 @@ fn open_calls(records: &[Record]) -> Vec<(&ToolCall, &str)> {
             Record::Begun { part, .. } | Record::Failed { part, .. } => (part, None),
             _ => continue,
         };
-        // The parts of runs below.
+        // These parts belong to inner agents.
         if !part.path.is_empty() {
             continue;
         }

@@ -58,7 +58,7 @@ pub enum JournalError {
 
     /// Something else is where a file of the journal should be: a link, a named pipe, a device or a
     /// folder. It is not opened.
-    #[error("{} is {kind}, and not a file of a journal; delete it, or move it out of the folder", path.display())]
+    #[error("{} is {kind}, not a journal file; delete it, or move it out of the folder", path.display())]
     NotAFile {
         /// The path.
         path: PathBuf,
@@ -67,7 +67,7 @@ pub enum JournalError {
     },
 
     /// A file is larger than this crate writes and reads.
-    #[error("{} has {bytes} bytes, and a file of a journal has at most {most}; if the run is yours, go on with it in a new run, and delete this one", path.display())]
+    #[error("{} has {bytes} bytes, but a journal file has at most {most}; if the run is yours, continue its conversation in a new run, and delete this one", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -99,7 +99,7 @@ pub enum JournalError {
     },
 
     /// A file has the run of another id: it was renamed or copied.
-    #[error("{} has another name than its run: it has the run `{found}`, and not `{id}`; rename it to `{name}`, or delete it", path.display())]
+    #[error("{} contains the run `{found}`, but has the name of the run `{id}`; rename it to `{name}`, or delete it", path.display())]
     OtherName {
         /// The file.
         path: PathBuf,
@@ -112,7 +112,7 @@ pub enum JournalError {
     },
 
     /// Another version of this crate wrote the file.
-    #[error("{} has the format `{found}`, and this program reads `{known}`; use the program that wrote it", path.display())]
+    #[error("{} has the format `{found}`, but this program reads `{known}`; use the program that wrote it", path.display())]
     Version {
         /// The file.
         path: PathBuf,
@@ -123,7 +123,9 @@ pub enum JournalError {
     },
 
     /// Another drive has the run now, in this process or in another one.
-    #[error("the run `{id}` is driven by this or another process now; wait for it")]
+    #[error(
+        "another drive of the run `{id}` is in progress, in this process or another one; wait until it has ended"
+    )]
     Locked {
         /// The id of the run.
         id: String,
@@ -152,7 +154,7 @@ pub enum JournalError {
     /// A call that the model asked for has no result yet, and the agent of today cannot make it: its
     /// tool is gone, or reads other arguments.
     #[error(
-        "the run `{id}` cannot go on with this agent: its call `{call}` of `{tool}` is open, and {reason}; give the agent a tool of that name and input for this run (`Tool::named`), finish the run with the program of before, or delete it"
+        "the run `{id}` cannot continue with this agent: its call `{call}` of `{tool}` is open, and {reason}; give the agent a tool with this name and input (`Tool::named`), finish the run with the previous version of the program, or delete it"
     )]
     OpenCall {
         /// The id of the run.
@@ -167,7 +169,7 @@ pub enum JournalError {
 
     /// The run has finished, and its output is not of today's type.
     #[error(
-        "the run `{id}` has finished, and its output does not fit today's type: {source}; read it with the program of before, or delete the run and start it again"
+        "the run `{id}` has finished, but its output does not fit the output type of the agent: {source}; read it with the previous version of the program, or delete the run and start it again"
     )]
     OtherOutput {
         /// The id of the run.
@@ -214,7 +216,7 @@ pub enum JournalError {
     /// which nothing followed can be replaced with
     /// [`Journal::replace_decision`](crate::Journal::replace_decision).
     #[error(
-        "the call `{call}` of the run `{id}` was decided already{}; look at the run again",
+        "the call `{call}` of the run `{id}` has been decided already{}; list the waiting calls again",
         by_whom(by.as_deref())
     )]
     Decided {
@@ -238,7 +240,7 @@ pub enum JournalError {
     },
 
     /// An id is empty.
-    #[error("a run needs an id; it was empty")]
+    #[error("the id of the run is empty; give the run an id")]
     NoId,
 
     /// An id is too long.
@@ -252,7 +254,7 @@ pub enum JournalError {
 
     /// A record has more levels of JSON than can be read back, so it was not written.
     #[error(
-        "a record of the run `{id}` has {levels} levels of JSON, and at most {most} can be read back; return a value with fewer levels, or as text"
+        "a record of the run `{id}` has {levels} levels of nested JSON, but at most {most} can be read back; return a value with fewer levels, or return it as text"
     )]
     TooDeep {
         /// The id of the run.
@@ -282,7 +284,9 @@ pub enum JournalError {
     },
 
     /// The runtime ended before the record was on disk.
-    #[error("the runtime ended while the run `{id}` was written")]
+    #[error(
+        "the runtime shut down while a record of the run `{id}` was being written; drive the run again"
+    )]
     Runtime {
         /// The id of the run.
         id: String,

@@ -288,7 +288,7 @@ struct End<P> {
 /// Returns the entry of a run that somebody cancelled.
 #[must_use]
 pub fn cancelled() -> Entry<'static> {
-    let error = "the run was cancelled; drive it again to go on".to_owned();
+    let error = "the run was cancelled; drive it again to continue it".to_owned();
     Entry::Failed(Failed { error, is_open: false, finished: Value::Null })
 }
 

@@ -144,7 +144,7 @@ async fn files_of_another_version_and_of_something_else_are_refused() {
     assert_eq!(
         journals(&error).to_string(),
         format!(
-            "{} has the format `toolwright-journal 3`, and this program reads `toolwright-journal 2`; use the program that wrote it",
+            "{} has the format `toolwright-journal 3`, but this program reads `toolwright-journal 2`; use the program that wrote it",
             journal.folder().join("run.journal").display(),
         ),
     );
@@ -159,11 +159,15 @@ async fn files_of_another_version_and_of_something_else_are_refused() {
     let world = World::default();
     let (agent, cx) = (world.small(), world.cx());
     let error = journal.drive(&agent, "other", crate::support::TASK, &cx).await.unwrap_err();
-    assert!(format!("{error:#}").contains("it has the run `run`, and not `other`"), "{error:#}");
+    assert!(
+        format!("{error:#}")
+            .contains("contains the run `run`, but has the name of the run `other`"),
+        "{error:#}"
+    );
     assert_eq!(world.counts(), [0; 4]);
 }
 
-/// The file is as this version wrote it. It stays, so that later versions go on with runs of today.
+/// The file is kept as version 1 wrote it, so that later versions are tested with it.
 #[tokio::test]
 async fn a_run_that_version_1_stored_goes_on_from_every_record() {
     let stored = fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stored/version_1.journal"));

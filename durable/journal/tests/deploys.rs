@@ -77,7 +77,7 @@ async fn an_open_call_that_the_agent_cannot_make_stops_the_run_with_the_choices(
     let error = journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
     assert_eq!(
         journals(&error).to_string(),
-        "the run `run` cannot go on with this agent: its call `a` of `look` is open, and the agent has no such tool any more; its tools are `tidy`; give the agent a tool of that name and input for this run (`Tool::named`), finish the run with the program of before, or delete it"
+        "the run `run` cannot continue with this agent: its call `a` of `look` is open, and the agent no longer has this tool; its tools are `tidy`; give the agent a tool with this name and input (`Tool::named`), finish the run with the previous version of the program, or delete it"
     );
     assert!(matches!(journals(&error), JournalError::OpenCall { .. }));
     // Nothing is written, and a tool of the old name goes on with it.

@@ -31,26 +31,28 @@ pub enum RunsError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 
-    /// The lease of this worker has ended, and another one has the run or may take it. Nothing that
-    /// this worker would still record is kept.
+    /// The lease of this worker has expired, so another worker may continue the run. This worker can
+    /// record nothing more.
     #[error(
-        "this worker has lost the run `{id}`: its lease ended before it was renewed; another worker goes on with it"
+        "this worker has lost the run `{id}`: its lease expired before it was renewed; another worker continues the run"
     )]
     Lost {
         /// The id of the run.
         id: String,
     },
 
-    /// The run was [cancelled](crate::Runs::cancel) while this worker had it. Nothing that this worker
-    /// would still record is kept.
-    #[error("the run `{id}` was cancelled; drive it again to go on")]
+    /// The run was [cancelled](crate::Runs::cancel) while this worker drove it. This worker can record
+    /// nothing more.
+    #[error("the run `{id}` was cancelled; drive it again to continue it")]
     Cancelled {
         /// The id of the run.
         id: String,
     },
 
-    /// Another worker has the run now, or had it and was killed less than a lease ago.
-    #[error("the run `{id}` is driven by {worker} now; wait for it, or until its lease has ended")]
+    /// Another worker drives the run, or was killed while it drove the run and its lease has not expired.
+    #[error(
+        "the worker {worker} drives the run `{id}`; wait until it has finished, or until its lease has expired"
+    )]
     Locked {
         /// The id of the run.
         id: String,

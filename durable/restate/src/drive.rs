@@ -130,8 +130,8 @@ impl<'a, E: Engine> Drive<'a, E> {
             // A cancellation after the last part changes nothing.
             (Ok(finished), _) => Ok(finished),
             (Err(error), None) => {
-                // After a step without a result there must not be another one. A journal that does
-                // not fit the agent is not the end of a run: the agent of before can drive it on.
+                // No step may follow a step without a result. If the recorded parts do not fit the
+                // agent, the run has not ended: the agent that began it can continue it.
                 let is_open = self.is_busy || error.stage() == Stage::Journal;
                 if is_open || error.is_retryable() {
                     return Err(error.into_std().into());
@@ -147,7 +147,7 @@ impl<'a, E: Engine> Drive<'a, E> {
     async fn end(&mut self) {
         let shared = Arc::clone(&self.shared);
         let step = async move { Ok(stored(0, Body::End, &shared)) };
-        // If it is cancelled, the run has its result all the same.
+        // The run keeps its result even if this step is cancelled.
         if let Ok(stored) = self.engine.run("end", Box::pin(step)).await {
             self.keep_events(stored, true);
         }
@@ -159,8 +159,8 @@ impl<'a, E: Engine> Drive<'a, E> {
             let repeatable: Vec<_> = requests.iter().map(|one| one.part.is_repeatable()).collect();
             let mut settled = Vec::with_capacity(starts.len());
             for (place, request) in requests.into_iter().enumerate() {
-                // The step of this part begins those behind it, too. They have no recorded outcomes
-                // then, because outcomes are recorded in order.
+                // The step of this part also starts the parts after it. They cannot have recorded
+                // outcomes, because outcomes are recorded in order.
                 let window = starts.iter().zip(&repeatable).skip(place + 1).take(most - 1);
                 let mut starts = vec![starts[place].clone()];
                 if repeatable[place] {
@@ -189,15 +189,17 @@ impl<'a, E: Engine> Drive<'a, E> {
                 if let (Some(record), Some(listener)) = (record, &self.restate.listener) {
                     listener(self.id, &record);
                 }
-                // The driver may have given up.
+                // The driver may have dropped the receiver.
                 let _ = answer.send(performed);
             }
         }
-        HandlerError::from("the drive gave its performer away")
+        HandlerError::from(
+            "the drive dropped its performer before it ended; this is a bug in toolwright-restate",
+        )
     }
 
-    /// Returns the recorded outcome of a part, or has it done. Returns the record, too, if it is new
-    /// and somebody listens.
+    /// Returns the recorded outcome of a part, or runs the part. Also returns the record if it is new
+    /// and there is a listener.
     async fn settle(&mut self, pending: Pending) -> Result<(Performed, Option<Record>), Stop> {
         let (part, name, identity) = (&pending.part, &pending.name, pending.part.identity());
         let asks = match &part.kind {
@@ -224,7 +226,7 @@ impl<'a, E: Engine> Drive<'a, E> {
             locked(&self.shared.events).forget(&stored, made);
             if stored.identity != identity {
                 let text = format!(
-                    "the workflow `{}` goes on in another way than before: its part {name} had another task or other arguments; drive it with the agent of before",
+                    "the workflow `{}` does not repeat its recorded steps: its part {name} had another task or other arguments; drive it with the agent that began it",
                     self.id
                 );
                 return Err(Stop::Attempt(text.into()));

@@ -44,7 +44,7 @@ impl Contract {
         refused.next().map_or(Ok(()), |field| {
             let (one, many) = (field.kind.with_article(), field.kind.plural());
             let reason = format!(
-                "it is {one}, and the model takes no {many}; use a model that does, or a `String` with a URL"
+                "it is {one}, and the model does not accept {many}; use a model that does, or a `String` with a URL"
             );
             Err(self.refused_media(side, field, reason))
         })
