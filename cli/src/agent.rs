@@ -278,8 +278,8 @@ impl AgentArgs {
     }
 
     fn with_options_of_run(self, mut options: Options) -> Result<Self, Box<dyn Error>> {
-        let today = self.clone().configured()?.options(false);
-        if !options.outside.is_empty() && today.outside == options.outside {
+        let now = self.clone().configured()?.options(false);
+        if !options.outside.is_empty() && now.outside == options.outside {
             // The configuration names them, and what is not named here comes from there.
             options.outside.clear();
             options.tools.clear();

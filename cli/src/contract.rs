@@ -62,7 +62,7 @@ enum Task {
         #[arg(long)]
         json: bool,
     },
-    /// Compare two versions. The exit code is 1 if the change breaks somebody, and 2 if a version
+    /// Compare two versions. The exit code is 1 if the change breaks something, and 2 if a version
     /// cannot be read
     Diff(DiffArgs),
 }

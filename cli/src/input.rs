@@ -180,7 +180,7 @@ fn start(
     let (asks, asked) = mpsc::channel::<Ask>();
     thread::spawn(move || {
         for ask in asked {
-            // Nobody waits any more for the answer to a question whose call was cancelled.
+            // The call of this question was cancelled, so its answer is not needed.
             if ask.answer.is_closed() && matches!(ask.kind, Kind::Question(_)) {
                 continue;
             }

@@ -133,7 +133,7 @@ pub(crate) fn check_own(what: &str, path: &Path) -> Result<(), Box<dyn Error>> {
         let found =
             fs::metadata(place).map_err(|error| format!("{what} {}: {error}", place.display()))?;
         let (shown, place) = (path.display(), place.display());
-        // In a folder with the sticky bit, such as /tmp, nobody replaces the file of another user.
+        // In a folder with the sticky bit, users cannot replace each other's files.
         if found.mode() & 0o022 != 0 && !(found.is_dir() && found.mode() & 0o1000 != 0) {
             return Err(format!(
                 "others can change {what} {shown}, so it is not used; run: chmod go-w {place}"

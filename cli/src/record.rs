@@ -23,8 +23,8 @@ pub(crate) struct Recorded {
 
 /// The options of a recorded run.
 ///
-/// Toolsets that reach beyond the process are only named. Whoever replays the file has to name them
-/// again: a file from someone else must not choose a folder or start a server.
+/// Toolsets that reach beyond the process are only named. The user who replays the file must specify
+/// them again: a file from someone else must not choose a folder or start a server.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Options {
     /// Toolsets whose calls stay inside the process.

@@ -158,7 +158,8 @@ impl Screen {
 /// The first error of writing to stdout.
 static WRITE_ERROR: Mutex<Option<io::Error>> = Mutex::new(None);
 
-/// Keeps the error for [`write_error`]. A closed pipe is none: the reader has what it wants.
+/// Keeps the error for [`write_error`]. A closed pipe is not an error: the reader needs no more
+/// output.
 fn keep_error(written: io::Result<()>) {
     if let Err(error) = written
         && error.kind() != io::ErrorKind::BrokenPipe

@@ -38,7 +38,8 @@ impl TaskLock {
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(error)) => return Err(error),
             }
-            // The process before may have removed the file in the meantime. Then its lock is nobody's.
+            // The previous process may have removed the file in the meantime. Its lock then protects
+            // nothing.
             if is_at(&file, &path) {
                 return Ok(Some(Self { path, _file: file }));
             }
@@ -48,7 +49,7 @@ impl TaskLock {
 
 impl Drop for TaskLock {
     fn drop(&mut self) {
-        // Still locked, so nobody else has it.
+        // The file is still locked, so no other process uses it.
         if cfg!(unix) {
             let _ = std::fs::remove_file(&self.path);
         }

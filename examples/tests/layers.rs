@@ -384,7 +384,7 @@ fn the_layer_of_tool_calls_stays_small() {
     assert!((500..=TOOL_CALL_LINES).contains(&lines), "{lines} lines");
 }
 
-/// The figures of the page are those of today, and no row lacks its test.
+/// The figures of the page are the current ones, and each row is tested.
 #[test]
 fn the_page_on_costs_has_the_number_of_crates() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/costs.md");

@@ -1,8 +1,8 @@
 //! Opening of files for the crates of the workspace. It is not part of the public API.
 //!
-//! A path may lead to something else than a regular file: a named pipe blocks the program until
-//! another one writes, a device has no end, and a symbolic link in a folder of the program leads to
-//! a file of somebody else. Here such a path is an error, and nothing blocks.
+//! A path may lead to something other than a regular file: a named pipe blocks the program until
+//! another program writes, a device has no end, and a symbolic link may lead to a file of another
+//! user. These functions return an error for such a path, and never block.
 
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};

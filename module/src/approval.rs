@@ -14,11 +14,11 @@ use crate::message::ToolCall;
 pub struct Approval {
     /// The calls around this one, outermost first. Not empty for an agent below another agent.
     pub path: Vec<InCall>,
-    /// The call.
+    /// Call that waits, as it would be made.
     pub call: ToolCall,
-    /// The effect of the call.
+    /// Effect of the tool.
     pub effect: Effect,
-    /// Whether the call was begun before, and nobody knows whether it took effect. For example,
+    /// Whether the call was started before and it is unknown whether it took effect. For example,
     /// the program was killed during the call. [`Decision`] says what each decision means then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unknown: bool,

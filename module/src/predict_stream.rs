@@ -143,8 +143,7 @@ fn agrees(partial: &Partial, path: &str, value: &Value) -> bool {
     }
 }
 
-/// Returns whether a value that was found has another one in it. It may have fields that nobody
-/// asked for.
+/// Returns whether a value that was found contains another one. It may have additional fields.
 fn is_in(value: &Value, found: &Value) -> bool {
     match (value, found) {
         (Value::Object(fields), Value::Object(found)) => fields.iter().all(|(name, value)| {

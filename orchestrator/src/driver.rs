@@ -266,12 +266,11 @@ impl<'a, 's> Driver<'a, 's> {
     fn forbids_the_calls(&self, said: &Message, deadline: Option<Instant>) -> Option<LimitKind> {
         let run = &*self.track.run;
         let Some(earlier) = &run.earlier else { return self.caller.forbids_a_call(deadline) };
-        // What earlier drives did is not judged by the limits of today.
+        // The current limits do not apply to the steps of earlier drives.
         if run.due_calls(said).any(|call| earlier.calls.contains_key(&call.id)) {
             return None;
         }
-        // The recorded time, and not the clock: a later drive from the records must go on in the
-        // same way.
+        // The recorded time, not the clock: a later drive from the records must take the same steps.
         let max_time = self.caller.limits.max_time;
         if max_time.is_some_and(|time| run.elapsed() >= time) {
             return Some(LimitKind::Time);

@@ -140,7 +140,7 @@ pub enum RunError {
     )]
     OtherToolSet,
 
-    /// An open call of a stored run needs a tool that does not exist any more.
+    /// An open call of a stored run needs a tool that was removed.
     #[error(
         "the stored run has the open call `{id}` of the tool `{tool}`, which does not exist; rename it with `RunState::with_renamed`, or start a run with its history; {}", known(.tools, .tool)
     )]
@@ -149,11 +149,11 @@ pub enum RunError {
         id: String,
         /// Name of the tool.
         tool: String,
-        /// The names of today's tools.
+        /// The names of the current tools.
         tools: Vec<String>,
     },
 
-    /// The arguments of an open call of a stored run do not fit the tool any more.
+    /// The arguments of an open call of a stored run no longer fit the tool.
     #[error(
         "the open call `{id}` of the stored run no longer fits the tool `{tool}`; change it with `RunState::with_open_calls`, or start a run with its history: {fault}"
     )]

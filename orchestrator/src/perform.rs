@@ -49,8 +49,8 @@ pub enum Open {
     /// The work ended with an error that is not an outcome, such as an error of the provider or
     /// [`Error::stop`] of a tool, or it did not begin. The next drive does it again.
     Work(Error),
-    /// The work was ended during a call, by a cancellation or a deadline of the context. Nobody
-    /// knows whether the call took effect.
+    /// A cancellation or a deadline of the context ended the work during a call. It is unknown
+    /// whether the call took effect.
     Interrupted(Error),
     /// The performer failed: a full disk, or a journal of another run. The model never sees it.
     Performer(Box<dyn std::error::Error + Send + Sync>),
@@ -117,9 +117,9 @@ pub trait Perform: Send + Sync {
     /// Returns what earlier drives of the run at this path did. The driver calls it once, at the
     /// start of a drive of the run.
     ///
-    /// A run takes its recorded calls as they were then, whatever the agent has become: a call with
-    /// an outcome keeps it even if its tool, its limit or the approval policy is another one now.
-    /// Default: nothing, and the run judges recorded calls by the agent of today.
+    /// The run does not judge recorded calls again: a call with an outcome keeps it even if the tool,
+    /// its limit or the approval policy has changed. Default: nothing, so the current agent judges
+    /// recorded calls again.
     fn earlier(&self, path: &[InCall]) -> Earlier {
         let _ = path;
         Earlier::default()

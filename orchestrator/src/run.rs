@@ -219,14 +219,14 @@ impl Run {
     /// ```
     ///
     /// The tools may have changed since the run was stored: the changes are reported, and the model
-    /// gets today's tools. Only the open calls can be an obstacle, which have no result yet.
+    /// gets the current tools. Only an open call, which has no result yet, can be an obstacle.
     ///
     /// A call that waits by the stored policy, and that no stored decision allows, waits again,
     /// whatever the stored phase says. [`RunState`] says who may write to the store.
     ///
     /// # Errors
     ///
-    /// - [`RunError::OpenCallTool`] if the tool of an open call does not exist any more.
+    /// - [`RunError::OpenCallTool`] if the tool of an open call was removed.
     /// - [`RunError::OpenCall`] if the tool changed, and cannot read the arguments of an open call.
     /// - [`RunError::OtherToolSet`] if the state has the tool set of other tools.
     /// - [`RunError::Corrupt`] if the state is inconsistent.
@@ -754,7 +754,7 @@ impl Run {
     }
 }
 
-/// Checks that today's tools exist and can read the arguments, for each call without a result.
+/// Checks, for each call without a result, that its tool exists and can read its arguments.
 fn check_open_calls(state: &RunState, compared: &Compared<'_>, tools: &Tools) -> Result<()> {
     for (call, arguments) in state.open_calls() {
         let (id, tool) = (call.id.clone(), call.name.clone());

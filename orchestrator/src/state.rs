@@ -255,7 +255,7 @@ impl RunState {
 
     /// Sets the tools that the run was stored with. They are not stored with it.
     ///
-    /// If today's tools differ, a resume then reports how. Runs of versions 1 and 2 have
+    /// If the current tools differ, a resume then reports how. Runs of versions 1 and 2 have
     /// fingerprints of their own and ignore it.
     #[must_use]
     pub fn with_tool_set(mut self, tools: impl Into<Arc<ToolSet>>) -> Self {

@@ -106,7 +106,7 @@ pub struct Resumed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {
-    /// The texts of the tool changed, or its schemas in a compatible way: today's contract
+    /// The texts of the tool changed, or its schemas in a compatible way: the current contract
     /// accepts every call of the stored one.
     Reworded {
         /// Name of the tool.
@@ -117,16 +117,16 @@ pub enum Change {
         /// Name of the tool.
         tool: String,
     },
-    /// The tool does not exist any more. No open call needs it.
+    /// The tool was removed. No open call needs it.
     Removed {
         /// Name of the tool.
         tool: String,
     },
-    /// The schemas of the tool changed. Today's contract accepts the arguments of the open calls.
+    /// The schemas of the tool changed. The current contract accepts the arguments of the open calls.
     Schema {
         /// Name of the tool.
         tool: String,
-        /// The differences, from the stored contract to today's.
+        /// The differences, from the stored contract to the current one.
         differences: Vec<Difference>,
     },
     /// The effect of the tool changed.
@@ -135,12 +135,12 @@ pub enum Change {
         tool: String,
         /// The stored effect.
         was: Effect,
-        /// Today's effect.
+        /// The current effect.
         is: Effect,
     },
-    /// The output of a typed run changed. Its answer is read by today's contract.
+    /// The output of a typed run changed. The current contract reads its answer.
     Output {
-        /// The differences, from the stored contract to today's. Empty if the new contract is
+        /// The differences, from the stored contract to the current one. Empty if the new contract is
         /// compatible.
         differences: Vec<Difference>,
     },
@@ -153,8 +153,8 @@ pub enum Change {
 }
 
 impl Change {
-    /// Returns the change of a typed run's output. The model writes it, so today's contract is the
-    /// one that reads.
+    /// Returns the change of a typed run's output. The model writes the output, so the current contract
+    /// is the one that reads.
     pub(crate) fn output(was: &Contract, is: &Contract) -> Self {
         let mut differences = is.differences(was);
         differences.retain(|difference| difference.side == Side::Output);
@@ -201,7 +201,7 @@ pub(crate) enum StoredTools {
     List(Vec<KnownTool>),
 }
 
-/// The comparison of a stored run's tools with today's.
+/// The comparison of a stored run's tools with the current ones.
 pub(crate) struct Compared<'a> {
     before: Option<&'a ToolSet>,
     now: &'a Tools,
@@ -276,7 +276,7 @@ impl<'a> Compared<'a> {
         self.changes.extend(added.map(|name| Change::Added { tool: name.to_owned() }));
     }
 
-    /// Returns the stored contract of a tool if today's may not read the same arguments.
+    /// Returns the stored contract of a tool if the current one may not read the same arguments.
     pub(crate) fn may_not_read(&self, name: &str) -> Option<Option<&Contract>> {
         let changed = self.changes.iter().any(|change| match change {
             Change::Schema { tool, .. } | Change::Unknown { tool: Some(tool) } => tool == name,

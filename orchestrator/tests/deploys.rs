@@ -122,7 +122,7 @@ fn a_deploy_is_compared_by_contracts_and_refused_only_for_open_calls() {
 }
 
 #[test]
-fn a_resumed_run_asks_with_the_tools_of_today() {
+fn a_resumed_run_asks_with_the_current_tools() {
     let (agent, _) = agent([look().described("Look again."), tidy()], []);
     let mut run = agent.resume(state(&stored()).with_tool_set(tool_set())).unwrap().run;
     run.apply(StepResult::tools(2, [ToolResult::new(&call("2", "look", "b"), "ok")])).unwrap();
@@ -293,7 +293,7 @@ impl Signature for CountRooms {
 }
 
 #[tokio::test]
-async fn a_typed_run_is_resumed_with_the_output_of_today() {
+async fn a_typed_run_is_resumed_with_the_current_output() {
     let finish = |id, output| Reply::calls([ToolCall::new(id, "finish", output)]);
     let (model, _) = replies([finish("1", r#"{"rooms": 3}"#)]);
     let before = ReAct::<CountBefore>::new(model, [look()]).unwrap();
@@ -301,7 +301,7 @@ async fn a_typed_run_is_resumed_with_the_output_of_today() {
     before.drive(&mut run, &soon()).await.unwrap();
     let stored = serde_json::to_string(&run).unwrap();
 
-    // The answer that was given does not fit today's output, so the model is asked again.
+    // The answer does not fit the current output, so the model is asked again.
     let (model, asked) = replies([finish("2", r#"{"rooms": 3, "floors": 1}"#)]);
     let now = ReAct::<CountRooms>::new(model, [look()]).unwrap();
     let Resumed { mut run, changes, .. } = now.resume(state(&stored)).unwrap();

@@ -199,7 +199,7 @@ fn breaking(one: &Changed, dependent: Dependent) -> Vec<&ContractChange> {
     one.changes.iter().filter(|change| change.breaks().contains(&dependent)).collect()
 }
 
-/// Returns the changes that break nobody, in words.
+/// Returns the changes that break nothing, in words.
 fn others(one: &Changed) -> Vec<String> {
     let others = one.changes.iter().filter(|change| change.breaks().is_empty());
     let others = others.map(|change| change.kind.to_string());

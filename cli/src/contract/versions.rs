@@ -111,7 +111,7 @@ impl Changed {
         self.changes.iter().any(|change| change.kind == ContractChangeKind::Removed)
     }
 
-    /// Whether it was left out of both versions, so that nobody knows what its change breaks.
+    /// Whether it was left out of both versions, so that it is unknown what its change breaks.
     pub(super) fn is_unknown(&self) -> bool {
         matches!(self.gone, Some(Gone::Unknown(_)))
     }

@@ -103,11 +103,11 @@ pub enum JournalError {
     OtherName {
         /// The file.
         path: PathBuf,
-        /// The id that its name stands for.
+        /// Run id in the name of the file.
         id: String,
-        /// The id of the run in it.
+        /// Run id in the file.
         found: String,
-        /// The name that the run's file has.
+        /// File name that fits the run.
         name: String,
     },
 
@@ -122,7 +122,7 @@ pub enum JournalError {
         known: &'static str,
     },
 
-    /// Another drive has the run now, in this process or in another one.
+    /// Another drive of the run is in progress, in this process or in another one.
     #[error(
         "another drive of the run `{id}` is in progress, in this process or another one; wait until it has ended"
     )]
@@ -140,9 +140,9 @@ pub enum JournalError {
         what: &'static str,
     },
 
-    /// Something that the journal has is not part of the run any more: the agent has changed since.
+    /// The agent has changed, and its run no longer reaches a recorded part.
     #[error(
-        "the run `{id}` does not go as it went before: its part {part} is recorded, and the agent has no use for it; drive it with the agent of before, or delete the run and start a new one"
+        "the agent did not reach the recorded part {part} of the run `{id}`; drive the run with the previous version of the agent, or delete it and start a new run"
     )]
     OtherAgent {
         /// The id of the run.
@@ -151,8 +151,8 @@ pub enum JournalError {
         part: PartId,
     },
 
-    /// A call that the model asked for has no result yet, and the agent of today cannot make it: its
-    /// tool is gone, or reads other arguments.
+    /// A call has no result yet, and the agent cannot make it: its tool was removed, or cannot read the
+    /// arguments.
     #[error(
         "the run `{id}` cannot continue with this agent: its call `{call}` of `{tool}` is open, and {reason}; give the agent a tool with this name and input (`Tool::named`), finish the run with the previous version of the program, or delete it"
     )]
@@ -167,7 +167,7 @@ pub enum JournalError {
         reason: String,
     },
 
-    /// The run has finished, and its output is not of today's type.
+    /// The run has finished, and its output does not fit the output type of the agent.
     #[error(
         "the run `{id}` has finished, but its output does not fit the output type of the agent: {source}; read it with the previous version of the program, or delete the run and start it again"
     )]
@@ -181,7 +181,7 @@ pub enum JournalError {
     /// There is no such run.
     #[error("there is no run `{id}` in {}", folder.display())]
     NoSuchRun {
-        /// The id.
+        /// Run id.
         id: String,
         /// The folder of the journal.
         folder: PathBuf,

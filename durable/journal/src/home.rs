@@ -1,5 +1,6 @@
-//! What another home of runs needs, such as a database: the whole of a drive but the place of its
-//! records. Programs that only have runs need none of this; see [`Journal`](crate::Journal).
+//! The parts of a drive that another home of runs, such as a database, shares with the journal:
+//! everything except the storage of the records. To only run agents, use
+//! [`Journal`](crate::Journal).
 //!
 //! A home keeps the [`Entry`]s of a run in their order, the first of which is [`Fresh::started`]. To
 //! drive the run, it adds them to a [`Stored`], and gives this with a [`Place`] for further entries
@@ -48,13 +49,13 @@ pub trait Place: Send + Sync + 'static {
     fn append<'a>(&'a self, entry: Entry<'a>) -> BoxFuture<'a, Result<(), Self::Error>>;
 
     /// Returns whether an error that ends a drive and leaves its run open is an entry, so that a
-    /// person can see why the run does not go on. Default: `false`.
+    /// person can see why the run stopped. Default: `false`.
     fn keeps_errors(&self) -> bool {
         false
     }
 }
 
-/// A run as it would start now.
+/// A new run, before its first record is stored.
 #[derive(Debug)]
 pub struct Fresh {
     run: Run,
@@ -163,17 +164,17 @@ impl Stored {
         self.finished.take()
     }
 
-    /// Checks that an agent with the tools `today` can make the open calls of the run. `before` are
-    /// the tools with which the run was started.
+    /// Checks that an agent with the tools `now` can make the open calls of the run. `before` are the
+    /// tools with which the run was started.
     ///
     /// # Errors
     ///
     /// [`JournalError::OpenCall`]
-    pub fn check_open_calls(&self, id: &str, before: &ToolSet, today: &ToolSet) -> Result<()> {
+    pub fn check_open_calls(&self, id: &str, before: &ToolSet, now: &ToolSet) -> Result<()> {
         if self.finished.is_some() {
             return Ok(());
         }
-        deploys::check_open_calls(id, &self.parts, before, today)
+        deploys::check_open_calls(id, &self.parts, before, now)
     }
 
     /// Takes the state of the run before its first step. It is `None` if there is no first record.
@@ -248,7 +249,7 @@ impl<P: Place> Drive<P> {
     pub async fn run(self, agent: &ToolOrchestrator) -> toolwright_module::Result<Finished> {
         let Self { id, cx, recorder, place, state, failed, change_listener } = self;
         let resumed = agent.resume(state).map_err(wrong_setup)?;
-        let mut run = today(&id, resumed, agent.limits(), change_listener);
+        let mut run = at_start(&id, resumed, agent.limits(), change_listener);
         let result = agent.drive(&mut run, &cx).await;
         End { id, cx, recorder, place, failed }.record(result).await
     }
@@ -264,7 +265,7 @@ impl<P: Place> Drive<P> {
     ) -> toolwright_module::Result<Finished<S::Output>> {
         let Self { id, cx, recorder, place, state, failed, change_listener } = self;
         let resumed = agent.resume(state).map_err(wrong_setup)?;
-        let mut run = today(&id, resumed, agent.limits(), change_listener);
+        let mut run = at_start(&id, resumed, agent.limits(), change_listener);
         let result = agent.drive(&mut run, &cx).await;
         End { id, cx, recorder, place, failed }.record(result).await
     }
@@ -285,7 +286,7 @@ struct End<P> {
     failed: Option<String>,
 }
 
-/// Returns the entry of a run that somebody cancelled.
+/// Returns the last entry of a cancelled run.
 #[must_use]
 pub fn cancelled() -> Entry<'static> {
     let error = "the run was cancelled; drive it again to continue it".to_owned();
@@ -396,8 +397,8 @@ pub fn check_question(id: &str, waiting: &Waiting) -> Result<()> {
     waiting.check(id)
 }
 
-/// Returns the run at its start, with the tools and the limits of today, and reports the changes.
-fn today(id: &str, resumed: Resumed, limits: &Limits, listener: Option<ChangeListener>) -> Run {
+/// Returns the run at its start, with the tools and limits of the agent, and reports the changes.
+fn at_start(id: &str, resumed: Resumed, limits: &Limits, listener: Option<ChangeListener>) -> Run {
     for change in &resumed.changes {
         tracing::warn!(run = id, %change, "the agent of a run has changed");
         if let Some(listener) = &listener {

@@ -354,12 +354,12 @@ impl Journal {
         self.decided(id, waiting, decision, Some(person), true)
     }
 
-    /// Ends a run that nobody drives, so that no program goes on with it by itself. Its state is
-    /// [`RunStatus::Failed`](crate::RunStatus::Failed) then, and it can be driven again. A run that
-    /// has ended stays as it is.
+    /// Ends a run that is not being driven, so that no program continues it automatically. Its state
+    /// is then [`RunStatus::Failed`](crate::RunStatus::Failed), and it can be driven again. A run that
+    /// has ended does not change.
     ///
-    /// A run that is driven is ended by the [`Cancellation`](toolwright_module::Cancellation) of its
-    /// program, because nobody else can write to its file.
+    /// To end a run that is being driven, use the [`Cancellation`](toolwright_module::Cancellation) of
+    /// its program: no other program can write to its file.
     ///
     /// ```
     /// # use toolwright_journal::Journal;

@@ -198,7 +198,7 @@ impl Drop for Lease {
             true => Left::failed(&"the drive panicked"),
             false => Left::open(),
         };
-        // After `release` it is the second such message, and nobody reads it.
+        // After `release` this is a second message, which is ignored.
         let _ = self.messages.send(Message::Release(left, done));
     }
 }
@@ -259,7 +259,7 @@ impl Keeper {
                 break error;
             }
             for done in done {
-                // Nobody waits for an entry of a drive that was dropped.
+                // The drive may have been dropped.
                 let _ = done.send(());
             }
             if let Some((left, done)) = release {

@@ -10,11 +10,11 @@ pub(crate) const VERSION: i32 = 1;
 /// PostgreSQL fails if two processes create a table at the same time.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(4919131752989213764)";
 
-/// The schema.
+/// The statements that create the tables.
 ///
 /// `free_at` is the end of the lease of a run that has a worker. Without one, it is the time from
-/// which a worker may take the run. `lease` grows each time that somebody takes the run, so that a
-/// worker that was thought dead cannot write any more. `losses` is the number of workers in a row
+/// which a worker may take the run. `lease` grows each time that a worker takes the run, so that a
+/// worker that was considered dead can no longer write. `losses` is the number of workers in a row
 /// whose lease ended, and `failures` that of drives in a row that failed, without a new record.
 ///
 /// `asks` is a hash of the id of the part of a call that waits for a decision, and `decides` that of a decision.

@@ -1,4 +1,4 @@
-//! Workers: they take the runs that nobody drives.
+//! Workers, which drive the runs that no other worker drives.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +18,8 @@ use crate::tables;
 const PAUSE: Duration = Duration::from_millis(250);
 
 impl Runs {
-    /// Drives the runs that nobody drives, at most `most` at a time, until the context is cancelled.
+    /// Drives the runs that no other worker drives, at most `most` at a time, until the context is
+    /// cancelled.
     /// These are the runs that were [started](Self::start) and not driven, those whose worker is
     /// dead, and those whose call was decided on.
     ///

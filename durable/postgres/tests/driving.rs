@@ -238,7 +238,7 @@ async fn a_recorded_call_of_a_tool_that_is_gone_keeps_its_result_and_an_open_one
     let found = runs_error(&error);
     assert!(matches!(found, RunsError::Journal(JournalError::OpenCall { .. })), "{error:#}");
     assert_eq!(world.counts(), [0; 4]);
-    // The agent of before goes on.
+    // The previous version of the agent continues.
     let finished = runs.drive(&world.small(), "run", TASK, &world.cx()).await.unwrap();
     assert_eq!(finished.answer.as_str(), "Done.");
 

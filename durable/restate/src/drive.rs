@@ -240,8 +240,8 @@ impl<'a, E: Engine> Drive<'a, E> {
                     return Ok((Ok(outcome), record));
                 }
                 Body::Failed(failed) if failed.is_retryable || is_refused(&failed, &asks) => {
-                    // The work is done once in an attempt. The next one comes to this record again,
-                    // and goes on after it.
+                    // An attempt runs the work once. The next attempt reads this record and continues
+                    // after it.
                     if made {
                         return Err(Stop::Attempt(failed.error().into()));
                     }

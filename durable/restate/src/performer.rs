@@ -71,7 +71,7 @@ impl Performer {
                 }
             };
             let performed = self.limited(&part, work).await;
-            // Nobody waits for it after a cancellation.
+            // After a cancellation, the receiver is gone.
             let _ = done.send(performed);
             answered.await.unwrap_or_else(|_| Err(Ended.into()))
         };

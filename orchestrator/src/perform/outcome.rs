@@ -53,8 +53,8 @@ pub enum OutcomeKind {
     },
     /// A person's decision.
     Decided(Decision),
-    /// The call was begun, and nobody knows whether it took effect. A performer returns it only for
-    /// an attempt that was begun in an earlier drive.
+    /// The call started, and it is unknown whether it took effect. A performer returns this only for
+    /// an attempt that started in an earlier drive.
     Unknown,
     /// A value of a module.
     Value(Value),

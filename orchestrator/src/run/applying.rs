@@ -118,8 +118,8 @@ impl Run {
         self.state.repaired.extend(repaired);
     }
 
-    /// Returns whether a recorded call was refused in an earlier drive. Today's tools and limits may
-    /// judge it otherwise.
+    /// Returns whether a recorded call was refused in an earlier drive. The current tools and limits do
+    /// not change that.
     fn as_before(&self, call: &ToolCall, refused: Option<ToolResult>) -> Option<ToolResult> {
         match &self.earlier {
             Some(earlier) if earlier.calls.contains_key(&call.id) => None,
@@ -619,7 +619,7 @@ impl Run {
         };
         match limit {
             None => self.state.phase = Phase::Model,
-            // Smaller limits of today do not end what earlier drives did.
+            // Smaller limits do not end the steps of earlier drives.
             Some(_) if self.went_on() => self.state.phase = Phase::Model,
             // A typed run cannot use an answer in prose.
             Some(limit) if typed => self.state.phase = Phase::Done(self.at_limit(limit)),

@@ -616,7 +616,7 @@ impl Hand<'_> {
             }
             let awaits = awaits(&self.approval, &call.name, EFFECTS[self.place(call)]);
             check(awaits, || format!("{} waits for nothing", call.id))?;
-            // A person's arguments must be those of today.
+            // A person's arguments must fit the current tool.
             let edits = if self.version == STRICTER && call.name == "act_2" { 0 } else { 3 };
             let decision = match self.chance.weighed([4, 3, edits]) {
                 0 => Decision::Approve,

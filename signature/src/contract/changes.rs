@@ -11,7 +11,7 @@ use crate::error::Side;
 
 /// A change between two versions of a contract. `{}` is one line for a person.
 ///
-/// [`between`](Self::between) finds them. A change that [breaks](Self::breaks) nobody is listed too,
+/// [`between`](Self::between) finds them. A change that [breaks](Self::breaks) nothing is listed too,
 /// because a model reads every word of a contract.
 ///
 /// ```
@@ -88,7 +88,7 @@ pub enum Dependent {
     Inputs,
     /// Programs that read outputs: they call the tool, or show its results.
     Outputs,
-    /// Stored runs, if a call of the contract is open: it cannot go on.
+    /// Stored runs with an open call of the contract, which cannot be made.
     StoredRuns,
 }
 
@@ -129,7 +129,7 @@ impl ContractChange {
         found
     }
 
-    /// Returns whom the change breaks; empty if nobody.
+    /// Returns what the change breaks. Empty if it breaks nothing.
     #[must_use]
     pub fn breaks(&self) -> &'static [Dependent] {
         match self.kind {

@@ -83,7 +83,7 @@ struct Way<'w> {
     found: &'w Cell<bool>,
 }
 
-/// The error that ends every probe; nobody sees it.
+/// The error that ends every probe. It is never shown.
 fn another() -> Error {
     Error::custom("the way leads elsewhere")
 }

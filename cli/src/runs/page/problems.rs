@@ -38,7 +38,7 @@ pub(super) struct Problem {
     /// The tool or the part of the run.
     pub(super) what: String,
     pub(super) text: String,
-    /// Whether nobody knows what happened, instead of a failure.
+    /// Whether the outcome is unknown, instead of a failure.
     pub(super) is_doubt: bool,
     pub(super) places: Vec<Place>,
     /// Whether the other texts differ from this one in their numbers.
