@@ -54,7 +54,7 @@ pub struct ChainOfThought<S: Signature> {
 pub struct Reasoned<O> {
     /// The reasoning text.
     pub reasoning: String,
-    /// The output.
+    /// Output of the signature.
     pub output: O,
 }
 

@@ -76,13 +76,13 @@ pub enum EventKind {
     },
     /// A tool is about to run.
     ToolStarted {
-        /// The call.
+        /// Call that started.
         call: ToolCall,
     },
     /// A tool blocked its thread so long that no other task, and no deadline, could run on it. Move
     /// such work to `spawn_blocking`.
     ToolBlocked {
-        /// The call.
+        /// Call whose tool blocks its thread.
         call: ToolCall,
         /// Duration of the longest poll.
         elapsed: Duration,
@@ -110,7 +110,7 @@ pub enum EventKind {
     },
     /// Calls wait for approval by a person.
     ApprovalAwaited {
-        /// The calls.
+        /// Calls that wait for a person.
         calls: Vec<ToolCall>,
     },
     /// A person decided on a call.

@@ -27,7 +27,7 @@ use toolwright_signature::Signature;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Example<S: Signature> {
-    /// The input.
+    /// Input of the task.
     pub input: S,
     /// The correct output.
     pub output: S::Output,

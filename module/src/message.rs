@@ -22,7 +22,7 @@ use crate::repaired::Repaired;
 pub enum Message {
     /// The program's instructions to the model. It comes first.
     System {
-        /// The text.
+        /// Instructions.
         text: String,
     },
     /// A message of the user.

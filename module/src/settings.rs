@@ -248,7 +248,7 @@ impl fmt::Debug for SettingSet {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnsupportedSetting {
-    /// The setting.
+    /// Setting that the model does not support.
     pub setting: Setting,
     /// Whether its value can be sent. JSON has no form for NaN and infinity.
     is_finite: bool,

@@ -13,7 +13,7 @@ pub enum RunError {
     /// Two tools have the same name.
     #[error("two tools have the name `{name}`; rename one with `Tool::named`")]
     DuplicateTool {
-        /// The name.
+        /// Name that two tools have.
         name: String,
     },
 
@@ -22,7 +22,7 @@ pub enum RunError {
     NoSuchTool {
         /// What names the tool, such as `approval policy`.
         named_by: &'static str,
-        /// The name.
+        /// Name without a tool.
         name: String,
         /// The names of the tools of the run.
         tools: Vec<String>,
@@ -39,7 +39,7 @@ pub enum RunError {
     /// A function of the program panicked.
     #[error("{what} of the agent panicked; the run did not advance, so it can be driven again")]
     Panicked {
-        /// The function.
+        /// Function that panicked, such as `the performer`.
         what: &'static str,
     },
 
@@ -70,7 +70,7 @@ pub enum RunError {
     /// An answer does not fit its step.
     #[error("the answer does not fit: step {step} expects {expected}")]
     WrongAnswer {
-        /// The step.
+        /// Step that waits for a result.
         step: u64,
         /// The expected kind of answer.
         expected: &'static str,
@@ -99,14 +99,14 @@ pub enum RunError {
     /// The history of a task cannot be sent to a model.
     #[error("the history cannot be continued: {what}; correct its messages")]
     History {
-        /// The fault.
+        /// Fault of the history.
         what: &'static str,
     },
 
     /// An edit of what is sent cannot be sent.
     #[error("the conversation cannot be edited like this: {what}; change the edit")]
     Edit {
-        /// The fault.
+        /// Fault of the edit.
         what: &'static str,
     },
 

@@ -54,7 +54,7 @@ pub struct Finished<O = String> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ToolFailure {
-    /// The call.
+    /// Call that failed.
     pub call: ToolCall,
     /// The whole error, as `{:#}` shows it.
     pub error: String,

@@ -158,7 +158,7 @@ pub struct DecidedCall {
     pub tool: String,
     /// The arguments as the model wrote them.
     pub arguments: String,
-    /// The decision.
+    /// Decision of the person.
     pub decision: Decision,
 }
 

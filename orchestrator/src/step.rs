@@ -39,7 +39,7 @@ pub enum StepKind {
 pub struct StepResult {
     /// Number of the step.
     pub step: u64,
-    /// The result.
+    /// Result of the model, the tools or the person.
     pub kind: StepResultKind,
     /// Duration of the step, without waits for a person.
     #[serde(default)]

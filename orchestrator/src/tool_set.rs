@@ -96,7 +96,7 @@ impl ToolSet {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Resumed {
-    /// The run.
+    /// Run that can be driven.
     pub run: Run,
     /// The differences. Empty in the normal case.
     pub changes: Vec<Change>,

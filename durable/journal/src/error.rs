@@ -60,7 +60,7 @@ pub enum JournalError {
     /// folder. It is not opened.
     #[error("{} is {kind}, not a journal file; delete it, or move it out of the folder", path.display())]
     NotAFile {
-        /// The path.
+        /// Path that is not a regular file.
         path: PathBuf,
         /// What is there, such as `a named pipe`.
         kind: &'static str,
@@ -69,11 +69,11 @@ pub enum JournalError {
     /// A file is larger than this crate writes and reads.
     #[error("{} has {bytes} bytes, but a journal file has at most {most}; if the run is yours, continue its conversation in a new run, and delete this one", path.display())]
     TooLarge {
-        /// The file.
+        /// File of the run.
         path: PathBuf,
         /// Its length, or the length that it would get.
         bytes: u64,
-        /// The maximum.
+        /// Maximum length, in bytes.
         most: u64,
     },
 
@@ -90,7 +90,7 @@ pub enum JournalError {
     /// else wrote to it.
     #[error("{} is damaged at byte {at}: {reason}; restore it from a backup, or delete the run", path.display())]
     Damaged {
-        /// The file.
+        /// Damaged file.
         path: PathBuf,
         /// The start of the first record that cannot be used.
         at: u64,
@@ -101,7 +101,7 @@ pub enum JournalError {
     /// A file has the run of another id: it was renamed or copied.
     #[error("{} contains the run `{found}`, but has the name of the run `{id}`; rename it to `{name}`, or delete it", path.display())]
     OtherName {
-        /// The file.
+        /// File with the wrong name.
         path: PathBuf,
         /// Run id in the name of the file.
         id: String,
@@ -114,7 +114,7 @@ pub enum JournalError {
     /// Another version of this crate wrote the file.
     #[error("{} has the format `{found}`, but this program reads `{known}`; use the program that wrote it", path.display())]
     Version {
-        /// The file.
+        /// File with the other format.
         path: PathBuf,
         /// The format of the file.
         found: String,
@@ -248,7 +248,7 @@ pub enum JournalError {
     LongId {
         /// The length of the id.
         bytes: usize,
-        /// The maximum.
+        /// Maximum length, in bytes.
         most: usize,
     },
 
@@ -261,7 +261,7 @@ pub enum JournalError {
         id: String,
         /// The levels of the record.
         levels: usize,
-        /// The maximum.
+        /// Maximum number of levels.
         most: usize,
     },
 

@@ -49,7 +49,7 @@ pub enum Entry<'a> {
 #[derive(Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Started {
-    /// The id.
+    /// Run id.
     pub id: String,
     /// The metadata of the first drive.
     #[serde(default)]
@@ -214,7 +214,7 @@ pub struct Ended {
 #[derive(Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Failed {
-    /// The error.
+    /// Text of the error, with its causes.
     pub error: String,
     /// Whether only the drive ended. The next drive goes on where the run is.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

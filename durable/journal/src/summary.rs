@@ -21,9 +21,9 @@ use crate::{name, parts};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunSummary {
-    /// The id.
+    /// Run id.
     pub id: String,
-    /// The state.
+    /// Whether the run is open, waits or has ended.
     pub status: RunStatus,
     /// The metadata of the first drive.
     pub metadata: BTreeMap<String, String>,

@@ -63,7 +63,7 @@ pub enum RunsError {
     /// There is no such run.
     #[error("there is no run `{id}`")]
     NoSuchRun {
-        /// The id.
+        /// Run id.
         id: String,
     },
 

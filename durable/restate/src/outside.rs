@@ -15,7 +15,7 @@ const PAGE: usize = 64;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Waiting {
-    /// The call.
+    /// Call that waits; pass it on to [`Decide`].
     pub approval: Approval,
     /// Why the decision before was refused, for example because the new arguments were wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,7 +47,7 @@ pub struct Decide {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Events {
-    /// The events.
+    /// Events from the requested position on.
     pub events: Vec<Event>,
     /// The place after them, for the next call of [`events`].
     pub next: u64,

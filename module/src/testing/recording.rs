@@ -67,9 +67,9 @@ pub struct Recording {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Exchange {
-    /// The request.
+    /// Request that the model received.
     pub request: Request,
-    /// The reply.
+    /// Reply of the model.
     pub reply: Reply,
 }
 
@@ -96,7 +96,7 @@ pub enum RecordingError {
     /// The path is a folder, a link or a device.
     #[error("cannot write the recording {}: the path is not a regular file; name another file", path.display())]
     NotAFile {
-        /// The path.
+        /// Path that is not a regular file.
         path: PathBuf,
     },
     /// The text could not be loaded again, so it was not written.

@@ -37,7 +37,7 @@ pub enum PartKind {
     },
     /// A tool call. Nothing inside it is a part.
     Call {
-        /// The call.
+        /// Call of the tool.
         call: ToolCall,
         /// The effect of the tool.
         effect: Effect,
@@ -46,12 +46,12 @@ pub enum PartKind {
     },
     /// A call of an agent. It is made of the parts of the agent's run.
     Run {
-        /// The call.
+        /// Call of the inner agent.
         call: ToolCall,
     },
     /// A person's decision on a call.
     Decide {
-        /// The call.
+        /// Call that waits for the decision.
         call: ToolCall,
         /// The effect of the tool.
         effect: Effect,

@@ -55,6 +55,6 @@ impl FromStr for Api {
 #[error("`{name}` is not an API of this crate; use `chat` or `responses`")]
 #[non_exhaustive]
 pub struct UnknownApi {
-    /// The name.
+    /// Name that is not an API of this crate.
     pub name: String,
 }

@@ -31,7 +31,7 @@ pub enum McpError {
     /// Two tools of a served list have the same name.
     #[error("two tools have the name `{name}`; rename one with `Tool::named`")]
     Duplicate {
-        /// The name.
+        /// Name that two tools have.
         name: String,
     },
 
@@ -92,7 +92,7 @@ pub enum McpError {
     /// The program could not be started.
     #[error("`{command}` could not be started; check that it is installed and in the PATH")]
     Start {
-        /// The program.
+        /// Program that could not be started.
         command: String,
         /// The operating system's error.
         source: io::Error,
@@ -112,7 +112,7 @@ pub enum McpError {
     /// The server requires a token, or rejects the one that was sent.
     #[error("{server} requires a valid token; set it with `McpClientBuilder::with_token`")]
     Unauthorized {
-        /// The address.
+        /// Address of the server.
         server: String,
     },
 
@@ -151,7 +151,7 @@ pub enum McpError {
     Twice {
         /// The program or the address.
         server: String,
-        /// The name.
+        /// Name that the server lists twice.
         name: String,
     },
 
@@ -169,14 +169,14 @@ pub enum McpError {
     LeftOut {
         /// The server's name for the tool.
         name: String,
-        /// The reason.
+        /// Why the tool cannot be used.
         reason: Arc<McpError>,
     },
 
     /// The server has no tool with this name.
     #[error("the server has no tool `{name}`; its tools are: {available}")]
     NoSuchTool {
-        /// The name.
+        /// Name without a tool.
         name: String,
         /// The names of the server's tools, separated by commas.
         available: String,

@@ -114,9 +114,9 @@ pub trait Store: Send + Sync + 'static {
 /// An entry that a [`Store`] stores.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The key.
+    /// Key of the entry, which is unique.
     pub key: String,
-    /// The text.
+    /// Text of the entry.
     pub value: String,
     /// The labels.
     pub tags: Vec<String>,
