@@ -51,7 +51,7 @@ pub(crate) async fn decide(
     }
 }
 
-/// Checks arguments of a person. Nothing in them is repaired: what was typed is what is called.
+/// Checks arguments of a person. They are not repaired: the call gets them as they were typed.
 fn read(contract: &Contract, arguments: &str) -> Result<(), String> {
     serde_json::from_str::<IgnoredAny>(arguments)
         .map_err(|error| format!("the arguments are not JSON: {error}"))?;

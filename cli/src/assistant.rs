@@ -515,7 +515,7 @@ impl Assistant {
             let text = format!("the run ended at its limit{limit} without an answer");
             return Err(ModuleError::stop(text).at(Stage::Limit));
         }
-        // A run that was begun without this schema has an answer of its own.
+        // The answer of a run that began without this schema does not fit it.
         output
             .read_output(&finished.answer)
             .map(Some)

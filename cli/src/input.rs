@@ -31,7 +31,7 @@ const MAX_HISTORY_BYTES: u64 = 1 << 26;
 pub struct Input {
     asks: mpsc::Sender<Ask>,
     terminal: bool,
-    /// Locked by the one who asks a person, until the answer is there.
+    /// Locked while a person is asked, until the answer arrives.
     turn: Arc<Mutex<()>>,
 }
 
@@ -281,7 +281,7 @@ fn not_utf8() {
 #[cfg(unix)]
 const QUIET: u8 = 2;
 
-/// Drops what was typed, until nothing comes for a moment: the rest of a paste may be under way.
+/// Drops typed input until none arrives for a moment, because the rest of a paste may still arrive.
 /// Returns whether there was something.
 #[cfg(unix)]
 fn drop_typed() -> io::Result<bool> {

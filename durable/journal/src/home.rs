@@ -320,7 +320,7 @@ impl<P: Place> End<P> {
                     let finished =
                         unfinished.and_then(|run| serde_json::to_value(&run.finished).ok());
                     let finished = finished.unwrap_or_default();
-                    // The error itself says more than that it could not be noted.
+                    // The error itself is more useful than the error of recording it.
                     let failed = Failed { error: text, is_open, finished };
                     let _ = self.place.append(Entry::Failed(failed)).await;
                 }

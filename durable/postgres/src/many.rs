@@ -153,7 +153,7 @@ impl Runs {
             (run.metadata, run.ending) = (metadata, ending);
             (run.started, run.changed) = (row.try_get(4)?, row.try_get(5)?);
             (run.worker, run.error) = (row.try_get(10)?, row.try_get(9)?);
-            // A damaged record is an error for who reads the run, and not for the list of all.
+            // A damaged record is an error of this run, and not of the list.
             let first = row.try_get::<_, Option<&str>>(11)?.map(serde_json::from_str);
             if let Some(Ok(Entry::Started(started))) = first {
                 run.task = started.first_words();

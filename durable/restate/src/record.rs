@@ -37,7 +37,7 @@ pub(crate) struct Stored {
 #[serde(rename_all = "snake_case")]
 #[allow(clippy::large_enum_variant, reason = "most steps are of the large kind")]
 pub(crate) enum Body {
-    /// A call that must not be repeated by itself is made next.
+    /// The next step makes a call that must not be repeated automatically.
     Begun,
     Outcome(Outcome),
     /// The work ended with an error that is not an outcome.

@@ -232,7 +232,7 @@ impl Driver<'_, '_> {
                 Ok(Outcome { by, ..outcome })
             };
             let performed = match caller.perform(&**performer, part, Box::pin(work)).await {
-                // Each call that waits is made known, so that they can be decided in any order.
+                // All calls that wait are listed, so that they can be decided in any order.
                 Err(error) if performer.side_by_side() && AwaitsApproval::is_in(&error) => {
                     waits = waits.or(Some(error));
                     continue;
