@@ -105,7 +105,7 @@ enum Does {
         #[command(flatten)]
         decision: decide::DecideArgs,
     },
-    /// End a run that is open or waits, so that no program goes on with it by itself
+    /// End a run that is open or waits, so that no program continues it automatically
     ///
     /// Its calls are not undone. In a database, this also ends a run that a worker drives; in a folder,
     /// end its program instead.
