@@ -604,3 +604,21 @@ async fn a_call_of_a_responses_reply_that_was_cut_off_is_not_made() {
         assert!(!is_made(&[read_call(&item).unwrap()]).await, "{status}");
     }
 }
+
+#[test]
+fn the_text_of_a_reply_has_no_thoughts() {
+    for (content, text) in [
+        ("<think>\nMaybe 4?\n</think>\n\n5", Some("5")),
+        ("<think>Maybe", None),
+        ("<think>4?</think>", None),
+        ("[", Some("[")),
+        ("5 <think>", Some("5 <think>")),
+    ] {
+        let reply: CreateChatCompletionResponse = serde_json::from_value(json!({
+            "id": "1", "object": "chat.completion", "created": 1, "model": "m",
+            "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}}],
+        }))
+        .unwrap();
+        assert_eq!(reply.text().as_deref(), text, "{content}");
+    }
+}

@@ -15,6 +15,7 @@
 //! | report an error | `ProviderError` |
 //! | send arguments that are not an object | [`object_of`] |
 //! | send images of a result as a user message | [`parts_of`] |
+//! | send messages in an order that every server accepts | `order` |
 //! | build a reply from streamed pieces, and report them | `ReplyParts`, `Deltas` |
 //! | separate a model's thoughts from its content, and send them back | `ReplyParts::content`, `in_content` |
 //! | make the usage of a server's counts | `Counts` |
@@ -64,6 +65,8 @@ mod kept;
 #[cfg(feature = "provider")]
 pub mod lenient;
 #[cfg(feature = "provider")]
+pub mod order;
+#[cfg(feature = "provider")]
 mod reply_parts;
 #[cfg(feature = "provider")]
 mod retry_info;
@@ -74,12 +77,13 @@ use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 use serde_json::json;
+use toolwright_signature::{has_lost_half, readable_json};
 
 use crate::message::ReplyPart;
 use crate::stable_hash::stable_hash;
 
 #[cfg(feature = "provider")]
-pub use self::connection::{Connection, from_env, read_whole};
+pub use self::connection::{Connection, from_env, mark_lost_halves, read_whole};
 #[cfg(feature = "provider")]
 pub use self::content::in_content;
 #[cfg(feature = "provider")]
@@ -117,13 +121,18 @@ pub fn mark_incomplete(parts: &mut [ReplyPart]) {
 /// assert_eq!(object_of(r#"{"a": 1}"#), None);
 /// assert_eq!(object_of("").as_deref(), Some("{}"));
 /// assert_eq!(object_of("[1").as_deref(), Some(r#"{"invalid_arguments":"[1"}"#));
+/// // Half of a character is not JSON for every server.
+/// assert!(object_of(r#"{"a": "\ud83d"}"#).unwrap().contains("invalid_arguments"));
 /// ```
 #[must_use]
 pub fn object_of(arguments: &str) -> Option<Cow<'static, str>> {
     let text = arguments.trim();
     if text.is_empty() {
         Some(Cow::Borrowed("{}"))
-    } else if text.starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok() {
+    } else if text.starts_with('{')
+        && serde_json::from_str::<IgnoredAny>(text).is_ok()
+        && !(text.contains("\\u") && has_lost_half(&readable_json(text.as_bytes())))
+    {
         None
     } else {
         Some(Cow::Owned(json!({"invalid_arguments": arguments}).to_string()))

@@ -7,12 +7,13 @@ use std::borrow::Cow;
 /// Programs in languages with UTF-16 strings cut texts inside a character, and then write half of
 /// it as an escape, such as `\ud83d`. Such a half, and bytes that are not UTF-8, become U+FFFD. A
 /// control character inside a string becomes its escape. All other text is unchanged, so a text
-/// that is not JSON for another reason stays so.
+/// that is not JSON for another reason stays so. [`has_lost_half`] finds the escapes that stand for
+/// halves.
 ///
 /// ```
 /// use toolwright_signature::readable_json;
 ///
-/// assert_eq!(readable_json(br#"["cut \ud83d"]"#), r#"["cut \ufffd"]"#);
+/// assert_eq!(readable_json(br#"["cut \ud83d"]"#), r#"["cut \uFffd"]"#);
 /// assert_eq!(readable_json(br#"["\ud83d\ude00"]"#), r#"["\ud83d\ude00"]"#);
 /// assert_eq!(readable_json(b"[\"\xff\0\"]"), "[\"\u{fffd}\\u0000\"]");
 /// ```
@@ -31,7 +32,7 @@ pub fn readable_json(json: &[u8]) -> Cow<'_, str> {
             }
             b'\\' => match surrogate(bytes, at) {
                 Some(Half::High) if surrogate(bytes, at + 6) == Some(Half::Low) => (12, None),
-                Some(_) => (6, Some("\\ufffd".to_owned())),
+                Some(_) => (6, Some(LOST_HALF.to_owned())),
                 None => (2, None),
             },
             0..0x20 if in_string => (1, Some(format!("\\u{byte:04x}"))),
@@ -49,6 +50,23 @@ pub fn readable_json(json: &[u8]) -> Cow<'_, str> {
     }
     readable.push_str(text.get(copied..).unwrap_or_default());
     Cow::Owned(readable)
+}
+
+/// U+FFFD in a spelling that no program writes, so that it is not taken for one that was sent.
+const LOST_HALF: &str = "\\uFffd";
+
+/// Returns whether JSON of [`readable_json`] has U+FFFD for half of a character. A value with it is
+/// not the one that was meant.
+///
+/// ```
+/// use toolwright_signature::{has_lost_half, readable_json};
+///
+/// assert!(has_lost_half(&readable_json(br#"["cut \ud83d"]"#)));
+/// assert!(!has_lost_half(&readable_json(br#"["sent \ufffd \ud83d\ude00"]"#)));
+/// ```
+#[must_use]
+pub fn has_lost_half(json: &str) -> bool {
+    json.contains(LOST_HALF)
 }
 
 /// Returns two texts of JSON that follow each other, with a character in one of them that was cut

@@ -192,6 +192,36 @@ impl Readable {
     }
 }
 
+/// Returns whether a text may have U+FFFD, which stands for a character that was lost.
+pub(crate) fn has_lost_character(wire: &str) -> bool {
+    wire.contains(LOST) || wire.contains("\\u") && wire.to_ascii_lowercase().contains("\\ufffd")
+}
+
+const LOST: char = '\u{fffd}';
+
+/// Finds the first string with U+FFFD, and adds the way to it to the path.
+fn find_lost_character(value: &Value, path: &mut String) -> bool {
+    let length = path.len();
+    let mut is_in = |step: String, value: &Value| {
+        path.push_str(&step);
+        let is_in = find_lost_character(value, path);
+        if !is_in {
+            path.truncate(length);
+        }
+        is_in
+    };
+    match value {
+        Value::String(text) => text.contains(LOST),
+        Value::Array(items) => {
+            items.iter().enumerate().any(|(index, item)| is_in(format!("[{index}]"), item))
+        }
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(name, value)| name.contains(LOST) || is_in(format!(".{name}"), value)),
+        _ => false,
+    }
+}
+
 /// The contract's side that a text is read as.
 pub(crate) struct Target<'a> {
     pub(crate) contract: &'a str,
@@ -319,6 +349,28 @@ impl Target<'_> {
                 Err(self.error(wire, vec![Fault::of_serde(path, &error.into_inner())], 0))
             }
         }
+    }
+
+    /// Adds to a reading the first string with a lost character, if there is one.
+    #[cold]
+    pub(crate) fn with_lost_character<T>(
+        &self,
+        mut reading: Reading<T>,
+        wire: &str,
+        policy: Policy,
+    ) -> Result<Reading<T>> {
+        let json = reading.json().unwrap_or(wire);
+        let value: Value = serde_json::from_str(json).unwrap_or_default();
+        let mut path = "$".to_owned();
+        if find_lost_character(&value, &mut path) {
+            let repair =
+                Repair::new(path, "kept U+FFFD, which stands for a character that was lost");
+            if policy == Policy::Exact {
+                return Err(self.error(wire, vec![of_repair(&repair)], 0));
+            }
+            reading.repairs.push(repair);
+        }
+        Ok(reading)
     }
 
     /// Makes the error of a text with its faults.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use toolwright_signature::{Contract, ContractError, Dialect, Signature};
+use toolwright_signature::{Contract, ContractError, Dialect, Policy, Signature};
 
 #[derive(Serialize, Deserialize, JsonSchema, Debug)]
 struct Note {
@@ -146,6 +146,24 @@ fn lone_surrogates_are_refused_and_pairs_are_read() {
         assert!(read(&format!(r#"{{"text": "{lone}"}}"#)).is_err(), "{lone}");
         assert!(read(&format!(r#"{{"text": "", "any": "{lone}"}}"#)).is_err(), "{lone}");
     }
+}
+
+/// A server that cut a character in half left U+FFFD, so the answer is not the one that was meant.
+#[test]
+fn a_lost_character_in_an_answer_is_listed() {
+    let names = json!({"type": "array", "items": {"type": "string"}});
+    let output = json!({"type": "object", "properties": {"names": names}});
+    let input = json!({"type": "object"});
+    let contract = Contract::dynamic("list", "List.", input, Some(output)).unwrap();
+    for lost in ["\u{fffd}", "\\ufffd", "\\uFFFD"] {
+        let text = format!(r#"{{"names": ["Ada", "Bo{lost}"]}}"#);
+        let reading = contract.read_output_with::<Value>(&text, Policy::Strict).unwrap();
+        let listed: Vec<_> = reading.repairs.iter().map(ToString::to_string).collect();
+        assert_eq!(listed, ["$.names[1]: kept U+FFFD, which stands for a character that was lost"]);
+        assert!(contract.read_output_with::<Value>(&text, Policy::Exact).is_err());
+    }
+    let clean = contract.read_output_with::<Value>(r#"{"names": ["\ud83d\ude00"]}"#, Policy::Exact);
+    assert!(clean.unwrap().repairs.is_empty());
 }
 
 #[test]

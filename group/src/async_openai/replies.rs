@@ -12,7 +12,7 @@ use async_openai::types::responses::{
 use toolwright_module::ToolCall;
 use toolwright_module::message::CallKind;
 use toolwright_module::provider::object_of;
-use toolwright_signature::Repair;
+use toolwright_signature::{Repair, Thoughts};
 
 use crate::Outcome;
 use crate::async_openai::IntoToolCall;
@@ -43,7 +43,8 @@ pub trait ReplyExt {
     /// [`read_call`](crate::async_openai::read_call).
     fn calls(&self) -> Vec<ToolCall>;
 
-    /// Returns the text for the user, if there is any.
+    /// Returns the text for the user, if there is any. The thoughts of a model that its server left at
+    /// the beginning, as in `<think>…</think>`, are not part of it.
     fn text(&self) -> Option<String>;
 
     /// Returns the whole reply as the next request has to repeat it, unchanged.
@@ -117,7 +118,7 @@ impl ReplyExt for CreateChatCompletionResponse {
     }
 
     fn text(&self) -> Option<String> {
-        message(self)?.content.clone()
+        message(self)?.content.clone().and_then(answer_of)
     }
 
     fn to_input(&self) -> Vec<Self::Input> {
@@ -133,6 +134,19 @@ impl ReplyExt for CreateChatCompletionResponse {
             }
         }
         said.into_iter().map(Into::into).collect()
+    }
+}
+
+/// Returns a content without the thoughts at its beginning, if anything is left.
+fn answer_of(content: String) -> Option<String> {
+    let mut thoughts = Thoughts::trained();
+    thoughts.scan(&content);
+    match thoughts.answer() {
+        // It is too short for a mark, or it has nothing but thoughts.
+        None if thoughts.end() == 0 && !thoughts.is_open() => Some(content),
+        None => None,
+        Some(0) => Some(content),
+        Some(at) => content.get(at..).map(|answer| answer.trim_start().to_owned()),
     }
 }
 
@@ -178,7 +192,7 @@ impl ReplyExt for Response {
     }
 
     fn text(&self) -> Option<String> {
-        self.output_text()
+        self.output_text().and_then(answer_of)
     }
 
     fn to_input(&self) -> Vec<Self::Input> {

@@ -14,10 +14,11 @@ use toolwright_http::{
     Client, Deadline, Endpoint, HttpError, HttpLimits, HttpRequest, HttpResponse, RequestBody,
     RetryPolicy,
 };
-use toolwright_signature::readable_json;
+use toolwright_signature::{has_lost_half, readable_json};
 
 use super::error::{ProviderError, Result};
 use super::streaming::{Decoder, stream_of};
+use crate::message::ReplyPart;
 use crate::model::{Delta, Reply, Usage};
 
 /// Default total time of an answer. It is enough for a long answer of a slow server, and it
@@ -262,7 +263,7 @@ impl Connection {
     /// Converts an error for the caller of a model: without secrets, and with stage and usage.
     #[must_use]
     pub fn public(&self, error: ProviderError) -> crate::Error {
-        error.redacted(self.endpoint()).into_module()
+        error.redacted(self.endpoint()).into_error()
     }
 }
 
@@ -346,5 +347,29 @@ pub fn read_whole<'b, T: Deserialize<'b>>(
         false => serde_json::from_str(text),
     });
     let read = read.map_err(|source| ProviderError::from_json(source, body));
-    read.and_then(reply).map_err(|error| error.or_error_in(body))
+    let mut reply = read.and_then(reply).map_err(|error| error.or_error_in(body))?;
+    mark_lost_halves(&mut reply, body);
+    Ok(reply)
+}
+
+/// Marks the calls of a reply as [`incomplete`](crate::ToolCall::incomplete) that have half of a
+/// character in their arguments, where the body has one. [`read_whole`] and [`Reader`](super::Reader)
+/// do it.
+///
+/// A server that cuts a text inside a character sends half of it, which becomes U+FFFD. In a text,
+/// people see that. A call with it would be made with a value that the model did not mean.
+pub fn mark_lost_halves(reply: &mut Reply, body: &[u8]) {
+    if std::str::from_utf8(body).is_ok_and(has_lost_half) {
+        mark_lost(reply);
+    }
+}
+
+/// Marks the calls with U+FFFD in their arguments.
+pub(super) fn mark_lost(reply: &mut Reply) {
+    for part in &mut reply.parts {
+        if let ReplyPart::Call(call) = part {
+            let arguments = &*call.arguments;
+            call.incomplete |= arguments.contains('\u{fffd}') || has_lost_half(arguments);
+        }
+    }
 }

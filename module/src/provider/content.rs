@@ -11,17 +11,24 @@ use crate::provider::Deltas;
 const FIELD: &str = "content";
 
 /// The beginning of a content, until the answer begins.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Beginning {
     /// The content so far. Empty after the answer has begun.
     text: String,
     /// `None` before the content.
     thoughts: Option<Thoughts>,
     is_over: bool,
-    /// The place of the first part of the thoughts.
-    first: usize,
-    /// The blocks of thoughts so far: what is in the part of each.
-    blocks: Vec<(usize, usize)>,
+    blocks: Vec<Block>,
+}
+
+/// A block of thoughts so far.
+#[derive(Debug, Clone, Copy)]
+struct Block {
+    /// The index of its part in the reply.
+    part: usize,
+    /// The place of the text in that part.
+    start: usize,
+    end: usize,
 }
 
 impl Beginning {
@@ -68,6 +75,11 @@ impl Beginning {
         }
     }
 
+    /// Makes all further content text.
+    pub(super) fn skip(&mut self) {
+        self.is_over = true;
+    }
+
     /// Returns whether all further content is text.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
@@ -91,22 +103,20 @@ impl Beginning {
             let start = block.start + inside.len() - inside.trim_start().len();
             let end = block.start + inside.trim_end().len();
             if index == self.blocks.len() {
-                if index == 0 {
-                    self.first = parts.len();
-                }
-                self.blocks.push((start, start));
-                parts.push(ReplyPart::Reasoning(Reasoning::new(provider, "", Value::Null)));
+                self.blocks.push(Block { part: parts.len(), start, end: start });
+                // The field keeps other reasoning out of the part.
+                let reasoning = Reasoning::new(provider, "", json!({"field": FIELD}));
+                parts.push(ReplyPart::Reasoning(reasoning));
             }
             let Some(known) = self.blocks.get_mut(index) else { continue };
-            if known.0 == known.1 {
-                *known = (start, start);
+            if known.start == known.end {
+                (known.start, known.end) = (start, start);
             }
-            let Some(piece) = self.text.get(known.1..end).filter(|piece| !piece.is_empty()) else {
-                continue;
-            };
-            known.1 = end;
+            let piece = self.text.get(known.end..end).filter(|piece| !piece.is_empty());
+            let Some(piece) = piece else { continue };
+            known.end = end;
             deltas.push(|| Delta::Reasoning(piece.to_owned()));
-            if let Some(ReplyPart::Reasoning(reasoning)) = parts.get_mut(self.first + index) {
+            if let Some(ReplyPart::Reasoning(reasoning)) = parts.get_mut(known.part) {
                 reasoning.text.push_str(piece);
             }
         }
@@ -116,13 +126,14 @@ impl Beginning {
     fn close(&mut self, rest: usize, parts: &mut [ReplyPart]) {
         let text = std::mem::take(&mut self.text);
         let (mut from, last) = (0, self.blocks.len().saturating_sub(1));
-        for (index, (start, end)) in std::mem::take(&mut self.blocks).into_iter().enumerate() {
+        for (index, block) in std::mem::take(&mut self.blocks).into_iter().enumerate() {
+            let Block { part, start, end } = block;
             let after = if index == last { end..text.len() - rest } else { end..end };
             let around = |range: std::ops::Range<usize>| text.get(range).unwrap_or_default();
             let opaque =
                 json!({"field": FIELD, "before": around(from..start), "after": around(after)});
             from = end;
-            if let Some(ReplyPart::Reasoning(reasoning)) = parts.get_mut(self.first + index) {
+            if let Some(ReplyPart::Reasoning(reasoning)) = parts.get_mut(part) {
                 reasoning.opaque = opaque;
             }
         }

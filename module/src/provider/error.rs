@@ -346,8 +346,12 @@ impl ProviderError {
         }
     }
 
-    /// Converts into an error of the module layer, with stage, usage and the received part.
-    pub(super) fn into_module(self) -> crate::Error {
+    /// Converts into the error for the caller of a model, with stage, usage, pause and the received part.
+    ///
+    /// For a provider without a [`Connection`](super::Connection). It removes no secrets;
+    /// [`Connection::public`](super::Connection::public) does.
+    #[must_use]
+    pub fn into_error(self) -> crate::Error {
         let usage = match &self {
             // If the server does not report usage, the caller estimates it.
             // The request was not sent, so the usage is zero.

@@ -13,7 +13,7 @@ use crate::provider::is_empty_object;
 ///
 /// A provider adds the pieces as they arrive. Each piece also becomes a [`Delta`] in the
 /// [`Deltas`] that it is given.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ReplyParts {
     parts: Vec<ReplyPart>,
     content: Beginning,
@@ -56,11 +56,13 @@ impl ReplyParts {
 
     /// Adds a piece of text.
     pub fn text(&mut self, piece: impl AsRef<str> + Into<String>, deltas: &mut Deltas) {
-        deltas.push(|| Delta::Text(piece.as_ref().to_owned()));
         match self.parts.last_mut() {
-            Some(ReplyPart::Text(text)) => text.text.push_str(piece.as_ref()),
-            _ => self.parts.push(ReplyPart::text(piece)),
+            Some(ReplyPart::Text(text)) if text.opaque.is_none() => {
+                text.text.push_str(piece.as_ref());
+            }
+            _ => self.parts.push(ReplyPart::text(piece.as_ref())),
         }
+        deltas.push(|| Delta::Text(piece.into()));
     }
 
     /// Adds a piece of reasoning; see [`Reasoning::provider`].
@@ -70,14 +72,34 @@ impl ReplyParts {
         piece: impl AsRef<str> + Into<String>,
         deltas: &mut Deltas,
     ) {
-        deltas.push(|| Delta::Reasoning(piece.as_ref().to_owned()));
         match self.parts.last_mut() {
-            Some(ReplyPart::Reasoning(reasoning)) => reasoning.text.push_str(piece.as_ref()),
+            Some(ReplyPart::Reasoning(reasoning)) if reasoning.opaque.is_null() => {
+                reasoning.text.push_str(piece.as_ref());
+            }
             _ => {
-                let reasoning = Reasoning::new(provider, piece, Value::Null);
+                let reasoning = Reasoning::new(provider, piece.as_ref(), Value::Null);
                 self.parts.push(ReplyPart::Reasoning(reasoning));
             }
         }
+        deltas.push(|| Delta::Reasoning(piece.into()));
+    }
+
+    /// Adds a whole part, such as a text with a signature, and returns its index in the reply. After a
+    /// text, all further content is text.
+    pub fn push(&mut self, part: ReplyPart, deltas: &mut Deltas) -> usize {
+        self.end_content(deltas);
+        if matches!(&part, ReplyPart::Text(text) if !text.is_empty()) {
+            self.content.end_thoughts(&mut self.parts);
+            self.content.skip();
+        }
+        let index = self.parts.len();
+        if !deltas.is_off
+            && let Some(delta) = delta_of(index, &part)
+        {
+            deltas.push(|| delta);
+        }
+        self.parts.push(part);
+        index
     }
 
     /// Begins a call, and returns its index in the reply.
@@ -156,6 +178,14 @@ impl ReplyParts {
         }
     }
 
+    /// Returns the call at an index, to change it.
+    pub fn call_mut(&mut self, index: usize) -> Option<&mut ToolCall> {
+        match self.parts.get_mut(index) {
+            Some(ReplyPart::Call(call)) => Some(call),
+            _ => None,
+        }
+    }
+
     /// Returns the parts so far.
     #[must_use]
     pub fn parts(&self) -> &[ReplyPart] {
@@ -210,17 +240,24 @@ impl Deltas {
 /// [`Delta::Done`].
 #[must_use]
 pub fn deltas_of(reply: Reply) -> Vec<Delta> {
-    let delta = |(index, part): (usize, &ReplyPart)| match part {
-        ReplyPart::Text(text) => Some(Delta::Text(text.text.clone())),
-        ReplyPart::Reasoning(reasoning) => Some(Delta::Reasoning(reasoning.text.clone())),
+    let parts = reply.parts.iter().enumerate();
+    let mut deltas: Vec<_> = parts.filter_map(|(index, part)| delta_of(index, part)).collect();
+    deltas.push(Delta::Done(Box::new(reply)));
+    deltas
+}
+
+/// Returns the delta of a whole part, or `None` if there is nothing to show.
+fn delta_of(index: usize, part: &ReplyPart) -> Option<Delta> {
+    match part {
+        ReplyPart::Text(text) if !text.is_empty() => Some(Delta::Text(text.text.clone())),
+        ReplyPart::Reasoning(reasoning) if !reasoning.text.is_empty() => {
+            Some(Delta::Reasoning(reasoning.text.clone()))
+        }
         ReplyPart::Call(call) => {
             Some(Delta::Call { index, name: call.name.clone(), arguments: call.arguments.clone() })
         }
-        ReplyPart::Other(_) => None,
-    };
-    let mut deltas: Vec<_> = reply.parts.iter().enumerate().filter_map(delta).collect();
-    deltas.push(Delta::Done(Box::new(reply)));
-    deltas
+        _ => None,
+    }
 }
 
 /// A call in a reply has no name, so nobody can answer it.

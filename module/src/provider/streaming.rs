@@ -12,9 +12,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use toolwright_http::{Event, EventBody, EventReader, Streamed};
-use toolwright_signature::{ends_in_half, joined_halves};
+use toolwright_signature::{ends_in_half, has_lost_half, joined_halves};
 
-use super::connection::{readable, readable_body};
+use super::connection::{mark_lost, readable, readable_body};
 use super::error::{ProviderError, Result};
 use super::{Deltas, deltas_of};
 use crate::model::{Delta, Reply, Usage};
@@ -139,13 +139,20 @@ struct Decoding<D> {
     /// An event that ends with half a character, until the next event, which may have the other
     /// half. With it, whether the event is an error.
     half: Option<(String, bool)>,
+    /// Whether half of a character was without the other half.
+    has_lost_half: bool,
 }
 
 impl<D: Decoder> Reader<D> {
     /// Returns a reader at the beginning of a stream.
     pub fn new(decoder: D) -> Self {
-        let (deltas, is_over, half) = (Deltas::default(), false, None);
-        let decoding = Decoding { decoder, deltas, is_over, half };
+        let decoding = Decoding {
+            decoder,
+            deltas: Deltas::default(),
+            is_over: false,
+            half: None,
+            has_lost_half: false,
+        };
         Self { events: EventReader::default(), decoding }
     }
 
@@ -215,7 +222,12 @@ impl<D: Decoder> Reader<D> {
     ///
     /// The errors of [`Decoder::finish`].
     pub fn finish(self) -> Result<Reply> {
-        self.decoding.decoder.finish()
+        let Decoding { decoder, has_lost_half, .. } = self.decoding;
+        let mut reply = decoder.finish()?;
+        if has_lost_half {
+            mark_lost(&mut reply);
+        }
+        Ok(reply)
     }
 }
 
@@ -275,7 +287,9 @@ impl<D: Decoder> Decoding<D> {
     }
 
     fn take_json(&mut self, data: &str, is_error: bool) -> Result<()> {
-        let data = &*readable(data);
+        let readable = readable(data);
+        self.has_lost_half |= matches!(readable, Cow::Owned(_)) && has_lost_half(&readable);
+        let data = &*readable;
         let broken = |source| ProviderError::Decoding { source, raw: data.to_owned() };
         // For serde, a list is also a struct: its items are the fields, in their order.
         let is_object = data.trim_start().starts_with('{');

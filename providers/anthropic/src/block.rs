@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use toolwright_module::message::{Opaque, Reasoning, ReplyPart, Text};
 use toolwright_module::model::{Delta, Usage};
-use toolwright_module::provider::{Deltas, ProviderError, is_empty_object, object_of};
+use toolwright_module::provider::{Deltas, ProviderError, ReplyParts, is_empty_object, object_of};
 use toolwright_module::{ToolCall, provider::lenient};
 
 use crate::{PROVIDER, Result};
@@ -20,8 +20,11 @@ pub(crate) struct Block {
     /// The server's index, which the pieces name.
     pub(crate) index: u64,
     kind: Kind,
-    /// The text of a text block, or the thinking of a thinking block.
+    /// The text at the start of a text block, or the thinking of a thinking block.
     text: String,
+    /// The text of a text block. Servers that do not separate the thoughts of their model leave them at
+    /// its beginning; no recorded reply of Anthropic's own models has a text that begins so.
+    said: ReplyParts,
     /// The id and the name of a call.
     id: String,
     name: String,
@@ -228,6 +231,17 @@ pub(crate) struct Piece<'e> {
     partial_json: Cow<'e, str>,
 }
 
+/// A piece whose values have another form than the API's.
+#[derive(Deserialize)]
+struct AnyPiece<'e> {
+    #[serde(rename = "type", default)]
+    kind: lenient::Text,
+    #[serde(borrow, default)]
+    text: Option<&'e RawValue>,
+    #[serde(borrow, default)]
+    partial_json: Option<&'e RawValue>,
+}
+
 impl Block {
     /// Returns an empty block for a piece whose block never began.
     pub(crate) fn of_piece(index: u64, piece: &RawValue) -> Self {
@@ -250,13 +264,14 @@ impl Block {
         if let Ok(piece) = serde_json::from_str::<Piece<'_>>(raw.get()) {
             match (&*piece.kind, self.kind) {
                 ("text_delta", Kind::Text) => {
-                    self.text.push_str(&piece.text);
-                    push_text(piece.text, Delta::Text, deltas);
+                    if !piece.text.is_empty() {
+                        self.said.content(PROVIDER, piece.text, deltas);
+                    }
                     return Ok(());
                 }
                 ("thinking_delta", Kind::Thinking) => {
                     self.text.push_str(&piece.thinking);
-                    push_text(piece.thinking, Delta::Reasoning, deltas);
+                    push_reasoning(piece.thinking, deltas);
                     return Ok(());
                 }
                 ("input_json_delta", Kind::Text | Kind::Thinking | Kind::Redacted)
@@ -280,12 +295,27 @@ impl Block {
                 _ => {}
             }
         }
-        match serde_json::from_str(raw.get()) {
-            Ok(Value::Object(piece)) => self.merge(piece),
-            Ok(_) => {}
-            Err(source) => {
-                return Err(ProviderError::Decoding { source, raw: raw.get().to_owned() });
+        let broken = |source| ProviderError::Decoding { source, raw: raw.get().to_owned() };
+        // A server may send the piece as an object where the API has a text. Its content is not lost.
+        if raw.get().starts_with('{') {
+            let piece: AnyPiece<'_> = serde_json::from_str(raw.get()).map_err(broken)?;
+            match (&*piece.kind, self.kind, piece.text, piece.partial_json) {
+                ("text_delta", Kind::Text, Some(text), _) => {
+                    let text = lenient::Words::deserialize(text).map_err(broken)?;
+                    self.said.content(PROVIDER, text.0, deltas);
+                    return Ok(());
+                }
+                ("input_json_delta", Kind::Call, _, Some(json)) => {
+                    let json = lenient::Arguments::deserialize(json).map_err(broken)?;
+                    self.pieces.push_str(&json.0);
+                    self.push_call(place, json.0, deltas);
+                    return Ok(());
+                }
+                _ => {}
             }
+        }
+        if let Value::Object(piece) = serde_json::from_str(raw.get()).map_err(broken)? {
+            self.merge(piece);
         }
         Ok(())
     }
@@ -313,12 +343,20 @@ impl Block {
     }
 
     /// Adds what is known at the block's start to the deltas.
-    pub(crate) fn begun(&self, place: usize, deltas: &mut Deltas) {
+    pub(crate) fn begun(&mut self, place: usize, deltas: &mut Deltas) {
         match self.kind {
-            Kind::Text => push_text(Cow::Borrowed(&self.text), Delta::Text, deltas),
-            Kind::Thinking => push_text(Cow::Borrowed(&self.text), Delta::Reasoning, deltas),
+            Kind::Text => self.say(deltas),
+            Kind::Thinking => push_reasoning(Cow::Borrowed(&self.text), deltas),
             Kind::Call => self.push_call(place, String::new(), deltas),
             _ => {}
+        }
+    }
+
+    /// Adds the text at the start of a text block.
+    fn say(&mut self, deltas: &mut Deltas) {
+        let text = std::mem::take(&mut self.text);
+        if !text.is_empty() {
+            self.said.content(PROVIDER, text, deltas);
         }
     }
 
@@ -348,7 +386,8 @@ impl Block {
     }
 
     /// Adds what no piece had to the deltas, at the block's end.
-    pub(crate) fn ended(&self, place: usize, deltas: &mut Deltas) {
+    pub(crate) fn ended(&mut self, place: usize, deltas: &mut Deltas) {
+        self.said.end_content(deltas);
         let is_whole = self.pieces.trim().is_empty() && !self.input.is_empty();
         if self.kind == Kind::Call && is_whole && !is_empty_object(&self.input) {
             self.push_call(place, self.input.clone(), deltas);
@@ -359,26 +398,45 @@ impl Block {
         deltas.push(|| Delta::Call { index: place, name: self.name.clone(), arguments });
     }
 
-    /// Converts the block to a part of a reply. An empty text is not a part.
-    pub(crate) fn into_part(mut self) -> Option<ReplyPart> {
-        match self.kind {
-            Kind::Text => {
-                self.fields.retain(|_, value| !value.is_null());
-                let text = Text::new(self.text);
-                if self.fields.is_empty() {
-                    return (!text.is_empty()).then_some(ReplyPart::Text(text));
-                }
-                let opaque = Opaque::new(PROVIDER, Value::Object(self.fields));
-                Some(ReplyPart::Text(text.with_opaque(opaque)))
+    /// Converts the block to parts of a reply. An empty text is not a part.
+    pub(crate) fn into_parts(self) -> Vec<ReplyPart> {
+        if self.kind == Kind::Text { self.into_texts() } else { vec![self.into_part()] }
+    }
+
+    /// Converts a text block: the thoughts in it, and the text.
+    fn into_texts(mut self) -> Vec<ReplyPart> {
+        let deltas = &mut Deltas::discarded();
+        self.say(deltas);
+        self.said.end_content(deltas);
+        let mut parts = self.said.take();
+        self.fields.retain(|_, value| !value.is_null());
+        if self.fields.is_empty() {
+            return parts;
+        }
+        // Citations belong to the text.
+        let opaque = Opaque::new(PROVIDER, Value::Object(self.fields));
+        let text = match parts.pop() {
+            Some(ReplyPart::Text(text)) => text,
+            other => {
+                parts.extend(other);
+                Text::new("")
             }
+        };
+        parts.push(ReplyPart::Text(text.with_opaque(opaque)));
+        parts
+    }
+
+    /// Converts a block that is not a text.
+    fn into_part(mut self) -> ReplyPart {
+        match self.kind {
             Kind::Thinking => {
                 self.fields.insert("thinking".to_owned(), Value::from(self.text.as_str()));
                 let block = Value::Object(self.fields);
-                Some(ReplyPart::Reasoning(Reasoning::new(PROVIDER, self.text, block)))
+                ReplyPart::Reasoning(Reasoning::new(PROVIDER, self.text, block))
             }
             Kind::Redacted => {
                 let block = Value::Object(self.fields);
-                Some(ReplyPart::Reasoning(Reasoning::new(PROVIDER, "", block)))
+                ReplyPart::Reasoning(Reasoning::new(PROVIDER, "", block))
             }
             Kind::Call => {
                 let (id, name) = (std::mem::take(&mut self.id), std::mem::take(&mut self.name));
@@ -391,16 +449,16 @@ impl Block {
                     let opaque = Opaque::new(PROVIDER, Value::Object(fields));
                     call.opaque = Some(Box::new(opaque));
                 }
-                Some(ReplyPart::Call(call))
+                ReplyPart::Call(call)
             }
-            Kind::Other => {
+            Kind::Text | Kind::Other => {
                 if !self.pieces.trim().is_empty() {
                     // Only a reply that was cut off has an input that is not an object.
                     let text = object_of(&self.pieces).unwrap_or(Cow::Borrowed(&self.pieces));
                     let input = serde_json::from_str(&text).unwrap_or_default();
                     self.fields.insert("input".to_owned(), input);
                 }
-                Some(ReplyPart::Other(Opaque::new(PROVIDER, Value::Object(self.fields))))
+                ReplyPart::Other(Opaque::new(PROVIDER, Value::Object(self.fields)))
             }
         }
     }
@@ -414,8 +472,8 @@ fn is_opaque(name: &str, value: &Value) -> bool {
     }
 }
 
-fn push_text(text: Cow<'_, str>, delta: fn(String) -> Delta, deltas: &mut Deltas) {
+fn push_reasoning(text: Cow<'_, str>, deltas: &mut Deltas) {
     if !text.is_empty() {
-        deltas.push(|| delta(text.into_owned()));
+        deltas.push(|| Delta::Reasoning(text.into_owned()));
     }
 }

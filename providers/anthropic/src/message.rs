@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use toolwright_module::message::{
     CallKind, Document, Image, Part, Reasoning, ReplyPart, Source, Text, ToolResult,
 };
-use toolwright_module::provider::{JsonBody, object_of, parts_of, portable_id, portable_name};
+use toolwright_module::provider::{
+    JsonBody, in_content, object_of, parts_of, portable_id, portable_name,
+};
 use toolwright_module::{Message, ToolCall};
 
 use crate::PROVIDER;
@@ -77,9 +79,26 @@ impl Written {
             }
             Message::Assistant { parts } => {
                 written.role = Role::Assistant;
+                // The thoughts that were in a text go back with it.
+                let mut thoughts = String::new();
                 for (index, part) in parts.iter().enumerate() {
                     let before = written.blocks.len();
                     match part {
+                        ReplyPart::Reasoning(reasoning)
+                            if let Some(texts) = in_content(reasoning, PROVIDER) =>
+                        {
+                            thoughts.extend(texts);
+                            let next = parts.get(index + 1);
+                            if !next.is_some_and(|part| goes_on(part)) {
+                                written.text(thoughts.trim_end())?;
+                                thoughts.clear();
+                            }
+                        }
+                        ReplyPart::Text(text) if !thoughts.is_empty() => {
+                            thoughts.push_str(text);
+                            written.text(&thoughts)?;
+                            thoughts.clear();
+                        }
                         ReplyPart::Reasoning(reasoning) => {
                             if may_go_back(reasoning, &parts[index + 1..], must_sign) {
                                 written.push(&reasoning.opaque)?;
@@ -238,6 +257,15 @@ fn push(blocks: &mut Vec<u8>, block: &impl Serialize) -> serde_json::Result<()> 
 
 fn is_blank(part: &Part) -> bool {
     matches!(part, Part::Text(text) if text.trim().is_empty())
+}
+
+/// Whether a part is more of the text that began with thoughts.
+fn goes_on(part: &ReplyPart) -> bool {
+    match part {
+        ReplyPart::Text(text) => text.opaque.is_none(),
+        ReplyPart::Reasoning(reasoning) => in_content(reasoning, PROVIDER).is_some(),
+        _ => false,
+    }
 }
 
 /// Whether reasoning is of this provider and complete. `rest` are the parts after it.

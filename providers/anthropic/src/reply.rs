@@ -234,7 +234,7 @@ impl Received {
     }
 
     fn into_parts(self) -> Vec<ReplyPart> {
-        self.blocks.into_iter().filter_map(Block::into_part).collect()
+        self.blocks.into_iter().flat_map(Block::into_parts).collect()
     }
 
     /// Converts to a reply. `turn` is the number of messages before it.

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use toolwright_http::RequestBody;
 use toolwright_module::message::Part;
 use toolwright_module::model::{Effort, SettingSet, Settings, ToolChoice};
+use toolwright_module::provider::order::OPENING;
 use toolwright_module::provider::{JsonBody, Kept, KeptTools, ProviderError};
 use toolwright_module::{Message, Request};
 use toolwright_signature::{Dialect, LoweredRequest};
@@ -372,6 +373,11 @@ fn write_turns(json: &mut Vec<u8>, turns: &[Turn<'_>], mark: Option<&[u8]>) {
     let users = turns.iter().enumerate().filter(|(_, turn)| turn.role == Role::User);
     let first_marked = users.rev().take(2).last().map_or(usize::MAX, |(at, _)| at);
     json.push(b'[');
+    if turns.first().is_some_and(|turn| turn.role == Role::Assistant) {
+        // The API refuses a conversation that the model begins.
+        let opening = json!({"role": "user", "content": [{"type": "text", "text": OPENING}]});
+        json.extend_from_slice(format!("{opening},").as_bytes());
+    }
     for (at, turn) in turns.iter().enumerate() {
         json.extend_from_slice(if at == 0 { br#"{"role":""# } else { br#",{"role":""# });
         json.extend_from_slice(turn.role.name().as_bytes());

@@ -66,7 +66,7 @@ impl Pieces {
         }
     }
 
-    fn begin(&mut self, block: Block, deltas: &mut Deltas) {
+    fn begin(&mut self, mut block: Block, deltas: &mut Deltas) {
         let place = self.received.blocks.len();
         block.begun(place, deltas);
         self.received.blocks.push(block);

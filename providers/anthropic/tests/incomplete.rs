@@ -219,3 +219,24 @@ async fn a_later_zero_does_not_replace_a_count() {
         assert_eq!((usage.input_tokens, usage.output_tokens), expected, "{later}");
     }
 }
+
+/// A server that cuts a text inside a character sends half of it. The API's texts have U+FFFD for it.
+#[tokio::test]
+async fn a_call_with_half_a_character_in_its_input_is_incomplete() {
+    let half = |json: String| json.replace("HALF", "\\ud83d");
+    let sent = "\u{fffd}";
+    for (path, is_complete) in [("HALF", false), (sent, true), ("\u{1f600}", true)] {
+        let input = json!({"path": path});
+        let whole = Answer::json(half(body(&json!("tool_use"), &input).to_string()));
+        let pieces = [r#"{"path": ""#, path, r#""}"#];
+        let stream = Answer::events(&half(events(&json!("tool_use"), &pieces)), 64);
+        let server = Server::answering([whole, stream]).await;
+        let model = server.model("claude-test");
+        let replies =
+            [model.generate(&hi()).await.unwrap(), streamed(&model, hi()).await.1.unwrap()];
+        for reply in replies {
+            let call = reply.tool_calls().next().unwrap();
+            assert_eq!(!call.incomplete, is_complete, "{call:?}");
+        }
+    }
+}

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolwright_anthropic::Anthropic;
 use toolwright_module::message::ToolResult;
-use toolwright_module::{LanguageModel, Message, Request};
+use toolwright_module::model::Delta;
+use toolwright_module::{LanguageModel, Message, Reply, Request};
 
 use crate::common::{Answer, Server, events, hi, ok, streamed};
 
@@ -189,4 +190,119 @@ async fn thinking_without_a_signature_goes_back_to_servers_that_do_not_sign() {
             assert_eq!(sent.contains(r#""thinking":"Hm.""#), goes_back, "{base_url}: {sent}");
         }
     }
+}
+
+/// Returns the deltas of a reply with this text, which arrives `size` characters at a time, and the reply.
+async fn read_text(text: &str, size: usize) -> (Vec<Delta>, Reply) {
+    let mut data = vec![
+        json!({"type": "message_start", "message": {"content": [], "usage": {"input_tokens": 3}}}),
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+    ];
+    let letters: Vec<char> = text.chars().collect();
+    data.extend(letters.chunks(size).map(|piece| {
+        let delta = json!({"type": "text_delta", "text": piece.iter().collect::<String>()});
+        json!({"type": "content_block_delta", "index": 0, "delta": delta})
+    }));
+    data.extend([
+        json!({"type": "content_block_stop", "index": 0}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}}),
+        json!({"type": "message_stop"}),
+    ]);
+    let data: Vec<String> = data.iter().map(Value::to_string).collect();
+    let data: Vec<&str> = data.iter().map(|event| &**event).collect();
+    let server = Server::answering([Answer::events(&events(&data), 64)]).await;
+    let (deltas, reply) = streamed(&server.model("MiniMax-M2"), hi()).await;
+    (deltas, reply.unwrap())
+}
+
+#[tokio::test]
+async fn thoughts_in_a_text_are_reasoning_and_go_back_in_the_text() {
+    for (text, thoughts, answer) in [
+        ("<think>\nMaybe 4?\n</think>\n\n5", "Maybe 4?", "5"),
+        ("<think>a</think>\n<think>b</think>5", "ab", "5"),
+        ("<think>Maybe 4?</think>", "Maybe 4?", ""),
+        ("<think>Maybe", "Maybe", ""),
+        ("<thinking>4?</thinking>5", "", "<thinking>4?</thinking>5"),
+        ("5 <think>", "", "5 <think>"),
+        ("<thi", "", "<thi"),
+    ] {
+        let body = json!({"type": "message", "content": [{"type": "text", "text": text}], "stop_reason": "end_turn"});
+        let server = Server::answering([Answer::json(body.to_string())]).await;
+        let whole = server.model("MiniMax-M2").generate(&hi()).await.unwrap();
+        for size in [1, 3, 100] {
+            let (deltas, reply) = read_text(text, size).await;
+            assert_eq!(reply.parts, whole.parts, "{text}");
+            let (mut thought, mut said) = (String::new(), String::new());
+            for delta in deltas {
+                match delta {
+                    Delta::Reasoning(piece) => thought += &piece,
+                    Delta::Text(piece) => said += &piece,
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert_eq!((&*thought, &*said), (thoughts, answer), "{text}");
+            assert_eq!(reply.to_text(), answer);
+        }
+        let server = Server::answering([ok()]).await;
+        let mut messages = hi().messages;
+        messages
+            .extend([Arc::new(Message::Assistant { parts: whole.parts }), Message::user("And?")]);
+        server.model("MiniMax-M2").generate(&Request::new(messages)).await.unwrap();
+        assert_eq!(
+            server.seen()[0].body["messages"][1]["content"],
+            json!([{"type": "text", "text": text}])
+        );
+    }
+}
+
+#[tokio::test]
+async fn thoughts_stay_before_the_block_that_they_led_to() {
+    let call = json!({"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}});
+    let text = json!({"type": "text", "text": "<think>a</think>\n"});
+    let content = json!([text, call, {"type": "text", "text": "<think>b</think>5"}]);
+    let body = json!({"type": "message", "content": content, "stop_reason": "tool_use"});
+    let server = Server::answering([Answer::json(body.to_string()), ok()]).await;
+    let model = server.model("MiniMax-M2");
+    let reply = model.generate(&hi()).await.unwrap();
+    assert_eq!(reply.to_text(), "5");
+    let mut messages = hi().messages;
+    let result = ToolResult::new(reply.tool_calls().next().unwrap(), "ok");
+    messages
+        .extend([Message::Assistant { parts: reply.parts }, Message::Tool(result)].map(Arc::new));
+    model.generate(&Request::new(messages)).await.unwrap();
+    let texts = json!(["<think>a</think>", "<think>b</think>5"]);
+    let sent = &server.seen()[1].body["messages"][1]["content"];
+    assert_eq!(json!([sent[0]["text"], sent[2]["text"]]), texts);
+    assert_eq!(sent[1]["type"], "tool_use");
+}
+
+/// Some servers send an object where the API has a piece of text.
+#[tokio::test]
+async fn the_pieces_of_blocks_may_be_objects() {
+    let data = [
+        json!({"type": "message_start", "message": {"content": [], "usage": {"input_tokens": 3}}}),
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": {"value": "two"}}}),
+        json!({"type": "content_block_stop", "index": 0}),
+        json!({"type": "content_block_start", "index": 1, "content_block": {"type": "tool_use", "id": "t", "name": "purge", "input": {}}}),
+        json!({"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": {"prefix": "t"}}}),
+        json!({"type": "content_block_stop", "index": 1}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 1}}),
+        json!({"type": "message_stop"}),
+    ]
+    .map(|event| event.to_string());
+    let stream = events(&data.each_ref().map(|event| &**event));
+    let server = Server::answering([Answer::events(&stream, 64)]).await;
+    let reply = streamed(&server.model("m"), hi()).await.1.unwrap();
+    assert_eq!(reply.to_text(), "two");
+    assert_eq!(reply.tool_calls().next().unwrap().arguments, r#"{"prefix":"t"}"#);
+}
+
+#[tokio::test]
+async fn a_conversation_that_the_model_begins_has_a_message_of_the_user_before_it() {
+    let server = Server::answering([ok()]).await;
+    let request = Request::new([Message::assistant("Welcome."), Message::user("Hi!")]);
+    server.model("m").generate(&request).await.unwrap();
+    let messages = &server.seen()[0].body["messages"];
+    assert_eq!((&messages[0]["role"], &messages[1]["role"]), (&json!("user"), &json!("assistant")));
 }

@@ -13,7 +13,9 @@ use toolwright_http::reqwest::header::HeaderName;
 use toolwright_http::reqwest::{self, Url};
 use toolwright_http::{Endpoint, RequestBody};
 use toolwright_module::model::{Capabilities, Delta, Setting, SettingSet, Settings};
-use toolwright_module::provider::{Connection, ProviderError, from_env, read_whole};
+use toolwright_module::provider::{
+    Connection, ProviderError, from_env, mark_lost_halves, read_whole,
+};
 use toolwright_module::{LanguageModel, Reply, Request};
 use toolwright_signature::Dialect;
 
@@ -573,7 +575,9 @@ fn read(body: &[u8], request: &Request) -> Result<Reply> {
     if body.trim_ascii_start().starts_with(b"[") {
         let chunks: Vec<Chunk> = serde_json::from_slice(body)
             .map_err(|source| ProviderError::from_json(source, body))?;
-        return Chunks::whole(request, chunks);
+        let mut reply = Chunks::whole(request, chunks)?;
+        mark_lost_halves(&mut reply, body);
+        return Ok(reply);
     }
     read_whole(body, |chunk: Chunk| Chunks::whole(request, [chunk]))
 }

@@ -9,7 +9,7 @@ use toolwright_module::message::{Opaque, Reasoning, ReplyPart, Text, ToolCall};
 use toolwright_module::model::{Delta, Finish, Usage};
 use toolwright_module::provider::lenient::{self, Arguments, Count, is_set};
 use toolwright_module::provider::{
-    Counts, Decoder, Deltas, ProviderError, complete_calls, is_empty_object,
+    Counts, Decoder, Deltas, ProviderError, ReplyParts, complete_calls, is_empty_object,
 };
 use toolwright_module::{Reply, Request};
 
@@ -249,7 +249,7 @@ fn first<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Candidate>
 
 /// The chunks of a reply so far.
 pub(crate) struct Chunks {
-    parts: Vec<ReplyPart>,
+    parts: ReplyParts,
     /// A call whose arguments are streamed.
     open: Option<OpenCall>,
     finish: Option<String>,
@@ -272,7 +272,7 @@ struct OpenCall {
 impl Chunks {
     pub(crate) fn new(request: &Request) -> Self {
         Self {
-            parts: Vec::new(),
+            parts: ReplyParts::default(),
             open: None,
             finish: None,
             is_blocked: false,
@@ -293,7 +293,8 @@ impl Chunks {
         for chunk in chunks {
             all.take(chunk, &mut deltas)?;
         }
-        if all.finish.is_none() && !all.is_blocked && !all.parts.is_empty() {
+        all.parts.end_content(&mut deltas);
+        if all.finish.is_none() && !all.is_blocked && !all.parts.parts().is_empty() {
             // The API leaves out a value that is zero, and this is the name of zero.
             all.finish = Some("FINISH_REASON_UNSPECIFIED".to_owned());
         }
@@ -359,7 +360,7 @@ impl Chunks {
                     rest.insert("thought".to_owned(), true.into());
                 }
                 let opaque = Opaque::new(PROVIDER, Value::Object(rest));
-                self.parts.push(ReplyPart::Other(opaque));
+                self.parts.push(ReplyPart::Other(opaque), deltas);
             }
         }
         Ok(())
@@ -367,44 +368,25 @@ impl Chunks {
 
     /// Adds a piece of text. A piece with a signature stays a part of its own, because it goes back
     /// as it came.
+    ///
+    /// The API separates the thoughts of Gemini models. Other models, and gateways with this API, leave
+    /// them at the beginning of the text; no recorded text of a Gemini model begins so.
     fn add_text(&mut self, piece: String, rest: Map<String, Value>, deltas: &mut Deltas) {
-        if rest.is_empty() {
-            match self.parts.last_mut() {
-                _ if piece.is_empty() => return,
-                Some(ReplyPart::Text(text)) if text.opaque.is_none() => {
-                    text.text.push_str(&piece);
-                    return deltas.push(|| Delta::Text(piece));
-                }
-                _ => self.parts.push(ReplyPart::text(&*piece)),
-            }
-        } else {
+        if !rest.is_empty() {
             let opaque = Opaque::new(PROVIDER, Value::Object(rest));
-            self.parts.push(ReplyPart::Text(Text::new(&*piece).with_opaque(opaque)));
-        }
-        if !piece.is_empty() {
-            deltas.push(|| Delta::Text(piece));
+            let text = Text::new(piece).with_opaque(opaque);
+            self.parts.push(ReplyPart::Text(text), deltas);
+        } else if !piece.is_empty() {
+            self.parts.content(PROVIDER, piece, deltas);
         }
     }
 
     fn add_thought(&mut self, piece: String, rest: Map<String, Value>, deltas: &mut Deltas) {
-        if rest.is_empty() {
-            match self.parts.last_mut() {
-                _ if piece.is_empty() => return,
-                Some(ReplyPart::Reasoning(thought)) if thought.opaque.is_null() => {
-                    thought.text.push_str(&piece);
-                    return deltas.push(|| Delta::Reasoning(piece));
-                }
-                _ => {
-                    let thought = Reasoning::new(PROVIDER, &*piece, Value::Null);
-                    self.parts.push(ReplyPart::Reasoning(thought));
-                }
-            }
-        } else {
-            let thought = Reasoning::new(PROVIDER, &*piece, Value::Object(rest));
-            self.parts.push(ReplyPart::Reasoning(thought));
-        }
-        if !piece.is_empty() {
-            deltas.push(|| Delta::Reasoning(piece));
+        if !rest.is_empty() {
+            let thought = Reasoning::new(PROVIDER, piece, Value::Object(rest));
+            self.parts.push(ReplyPart::Reasoning(thought), deltas);
+        } else if !piece.is_empty() {
+            self.parts.reasoning(PROVIDER, piece, deltas);
         }
     }
 
@@ -429,19 +411,16 @@ impl Chunks {
         }
         // The call before has no end, so more of its arguments may be missing.
         self.close(true, deltas);
-        let index = self.parts.len();
         let mut call = ToolCall::new(id.0, name.0, "");
         if !rest.is_empty() {
             call.opaque = Some(Box::new(Opaque::new(PROVIDER, Value::Object(rest))));
         }
         if !will_continue && partial_args.is_empty() {
-            deltas.push(|| Delta::Call { index, name: call.name.clone(), arguments: args.clone() });
             call.arguments = args;
-            self.parts.push(ReplyPart::Call(call));
+            self.parts.push(ReplyPart::Call(call), deltas);
             return Ok(());
         }
-        deltas.push(|| Delta::Call { index, name: call.name.clone(), arguments: String::new() });
-        self.parts.push(ReplyPart::Call(call));
+        let index = self.parts.push(ReplyPart::Call(call), deltas);
         let arguments = PartialArguments::beginning_with(&args);
         let arguments = arguments.map_err(|fault| self.unclear(fault))?;
         self.open = Some(OpenCall { index, arguments });
@@ -458,7 +437,7 @@ impl Chunks {
     ) -> Result<()> {
         let Some(open) = &mut self.open else { return Ok(()) };
         let index = open.index;
-        let Some(ReplyPart::Call(call)) = self.parts.get_mut(index) else { return Ok(()) };
+        let Some(call) = self.parts.call_mut(index) else { return Ok(()) };
         if !rest.is_empty() {
             let mut opaque = call.opaque.take().map(|opaque| opaque.value);
             if let Some(Value::Object(fields)) = &mut opaque {
@@ -488,7 +467,7 @@ impl Chunks {
         let Some(OpenCall { index, arguments }) = self.open.take() else { return };
         let is_cut_off = is_cut_off || arguments.is_open();
         let (whole, rest) = arguments.end(is_cut_off);
-        if let Some(ReplyPart::Call(call)) = self.parts.get_mut(index) {
+        if let Some(call) = self.parts.call_mut(index) {
             call.arguments = whole;
             call.incomplete = is_cut_off;
             if !rest.is_empty() {
@@ -528,6 +507,7 @@ impl Decoder for Chunks {
         }
         // More may follow the first reason: a tool of the server, and then the answer.
         if let Some(reason) = candidate.finish_reason.filled() {
+            self.parts.end_content(deltas);
             // A later `STOP` does not replace a reason that means an incomplete reply.
             if reason != "STOP" || self.finish.is_none() {
                 self.finish = Some(reason);
@@ -540,12 +520,12 @@ impl Decoder for Chunks {
         // After the call of a tool of the server, the reason may be followed by its result and the
         // answer, which take any time.
         let is_server_tool = |part: &ReplyPart| matches!(part, ReplyPart::Other(_));
-        (self.finish.is_some() || self.is_blocked) && !self.parts.iter().any(is_server_tool)
+        (self.finish.is_some() || self.is_blocked) && !self.parts.parts().iter().any(is_server_tool)
     }
 
     fn finish(mut self) -> Result<Reply> {
         if self.finish.is_none() && !self.is_blocked {
-            if self.has_begun && self.parts.is_empty() {
+            if self.has_begun && self.parts.parts().is_empty() {
                 return Err(ProviderError::Empty { usage: self.counts.usage() });
             }
             return Err(ProviderError::Truncated { raw: self.so_far(), source: None });
@@ -556,7 +536,8 @@ impl Decoder for Chunks {
         let details = self.details(reason, &finish);
         self.close(true, &mut Deltas::discarded());
         let usage = self.counts.usage();
-        let mut parts = complete_calls(self.parts, self.turn, &finish)
+        self.parts.end_content(&mut Deltas::discarded());
+        let mut parts = complete_calls(self.parts.take(), self.turn, &finish)
             .map_err(ProviderError::nameless(usage))?;
         parts.extend(details);
         let mut reply = Reply::new(parts).with_finish(finish).with_usage(usage);
@@ -566,10 +547,7 @@ impl Decoder for Chunks {
     }
 
     fn so_far(&self) -> String {
-        if self.parts.is_empty() {
-            return String::new();
-        }
-        serde_json::to_string(&self.parts).unwrap_or_default()
+        self.parts.to_json()
     }
 
     fn usage(&self) -> Usage {

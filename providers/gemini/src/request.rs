@@ -11,8 +11,9 @@ use serde_json::{Map, Value, json};
 use toolwright_http::RequestBody;
 use toolwright_module::message::{CallIds, Opaque, Part, ReplyPart, Source, ToolResult};
 use toolwright_module::model::{SettingSet, Settings, ToolChoice};
+use toolwright_module::provider::order::OPENING;
 use toolwright_module::provider::{
-    JsonBody, Kept, KeptTools, ProviderError, object_of, parts_of, portable_id,
+    JsonBody, Kept, KeptTools, ProviderError, in_content, object_of, parts_of, portable_id,
 };
 use toolwright_module::{Message, Request, ToolCall};
 use toolwright_signature::{Dialect, LoweredRequest};
@@ -338,8 +339,14 @@ fn begin(contents: &mut Vec<u8>, open: &mut Option<Turn>, turn: Turn) {
     if *open == Some(turn) {
         return;
     }
-    if open.replace(turn).is_some() {
-        contents.extend_from_slice(b"]},");
+    match open.replace(turn) {
+        Some(_) => contents.extend_from_slice(b"]},"),
+        // The API refuses a conversation that the model begins.
+        None if turn == Turn::Model => {
+            let opening = json!({"role": "user", "parts": [{"text": OPENING}]});
+            contents.extend_from_slice(format!("{opening},").as_bytes());
+        }
+        None => {}
     }
     contents.extend_from_slice(match turn {
         Turn::Model => br#"{"role":"model","parts":["#,
@@ -488,6 +495,10 @@ fn reply(parts: &[ReplyPart], options: &Options<'_>) -> serde_json::Result<Vec<u
                 None if text.is_empty() => continue,
                 fields => text_part(text, fields)?,
             },
+            // The thoughts that were in the text go back there, before the text.
+            ReplyPart::Reasoning(thought) if let Some(texts) = in_content(thought, PROVIDER) => {
+                text_part(&texts.concat(), None)?
+            }
             ReplyPart::Reasoning(thought) if thought.provider == PROVIDER => {
                 let mut part = JsonBody::new(thought.opaque.as_object());
                 part.field("text", &thought.text)?;

@@ -150,3 +150,31 @@ async fn a_piece_of_arguments_with_two_values_is_unclear() {
     let error = server.model().generate(&hi()).await.unwrap_err();
     assert!(error.to_string().contains("two values"), "{error}");
 }
+
+/// A server that cuts a text inside a character sends half of it. The API's texts have U+FFFD for it.
+#[tokio::test]
+async fn a_call_with_half_a_character_in_its_arguments_is_incomplete() {
+    let partial = |path: &str| json!({"name": "purge", "partialArgs": [{"jsonPath": "$.path", "stringValue": path}]});
+    let whole = |path: &str| json!({"name": "purge", "args": {"path": path}});
+    for (path, is_complete) in [("HALF", false), ("\u{fffd}", true), ("\u{1f600}", true)] {
+        for call in [partial(path), whole(path)] {
+            let chunk = chunk(&call, Some("STOP")).to_string().replace("HALF", "\\ud83d");
+            let server = Server::answering([
+                Answer::json(&*chunk),
+                Answer::json(format!("[{chunk}]")),
+                Answer::events(&format!("data: {chunk}\n\n"), 64),
+            ])
+            .await;
+            let model = server.model();
+            let replies = [
+                model.generate(&hi()).await.unwrap(),
+                model.generate(&hi()).await.unwrap(),
+                streamed(&model, hi()).await.1.unwrap(),
+            ];
+            for reply in replies {
+                let call = reply.tool_calls().next().unwrap();
+                assert_eq!(!call.incomplete, is_complete, "{call:?}");
+            }
+        }
+    }
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use toolwright_module::message::{ReplyPart, ToolResult};
+use toolwright_module::model::Delta;
 use toolwright_module::{LanguageModel, Message, Reply, Request};
 
 use crate::common::{Answer, Server, hi, ok, streamed};
@@ -114,4 +115,51 @@ async fn a_stored_reply_goes_back_as_it_came() {
     let stored = serde_json::to_string(&reply.parts).unwrap();
     reply.parts = serde_json::from_str::<Vec<ReplyPart>>(&stored).unwrap();
     assert_eq!(sent_back(&server, reply).await, parts);
+}
+
+#[tokio::test]
+async fn thoughts_in_a_text_are_reasoning_and_go_back_as_text() {
+    for (text, thoughts, answer) in [
+        ("<think>\nMaybe 4?\n</think>\n\n5", "Maybe 4?", "5"),
+        ("<think>a</think>\n<think>b</think>5", "ab", "5"),
+        ("<think>Maybe 4?</think>", "Maybe 4?", ""),
+        ("<thinking>4?</thinking>5", "", "<thinking>4?</thinking>5"),
+        ("5 <think>", "", "5 <think>"),
+        ("<thi", "", "<thi"),
+    ] {
+        let chunk = |text: &str, reason: Option<&str>| {
+            json!({"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": reason}],
+                "usageMetadata": {"promptTokenCount": 1}})
+        };
+        let server = Server::answering([Answer::json(chunk(text, Some("STOP")).to_string())]).await;
+        let whole = server.model_of("gemma-3-27b-it").generate(&hi()).await.unwrap();
+        let pieces = text.chars().map(|piece| chunk(&piece.to_string(), None));
+        let chunks = pieces.chain([chunk("", Some("STOP"))]);
+        let stream: String = chunks.map(|chunk| format!("data: {chunk}\n\n")).collect();
+        let server = Server::answering([Answer::events(&stream, 64)]).await;
+        let (deltas, reply) = streamed(&server.model_of("gemma-3-27b-it"), hi()).await;
+        let reply = reply.unwrap();
+        assert_eq!(reply.parts, whole.parts, "{text}");
+        let (mut thought, mut said) = (String::new(), String::new());
+        for delta in deltas {
+            match delta {
+                Delta::Reasoning(piece) => thought += &piece,
+                Delta::Text(piece) => said += &piece,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!((&*thought, &*said, &*reply.to_text()), (thoughts, answer, answer), "{text}");
+        let back = sent_back(&Server::answering([ok()]).await, reply).await;
+        let back: String = back.iter().map(|part| part["text"].as_str().unwrap()).collect();
+        assert_eq!(back, text);
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_that_the_model_begins_has_a_message_of_the_user_before_it() {
+    let server = Server::answering([ok()]).await;
+    let request = Request::new([Message::assistant("Welcome."), Message::user("Hi!")]);
+    server.model().generate(&request).await.unwrap();
+    let contents = server.seen().pop().unwrap().body["contents"].take();
+    assert_eq!((&contents[0]["role"], &contents[1]["role"]), (&json!("user"), &json!("model")));
 }

@@ -28,10 +28,15 @@ println!("{}", reply.to_text());
 //!   than an `f64` has is changed, a repeated field is lost, and arguments that are not JSON are an
 //!   error of genai.
 //! - Reasoning is shown but not sent back. A service that requires it rejects the next request.
-//! - Blocks that genai does not know, citations and the results of server tools are lost.
+//! - Blocks that genai does not know, a text that is an object instead of a string, citations and the results of server tools are lost.
 //! - A streamed reply arrives in one piece, because genai's streams fail on unknown blocks.
-//! - Results contain no images, and a failed call is sent only as text.
+//! - A failed call is sent only as text. Images of a result follow in a message of the user.
+//! - A request is not repeated. `Error::is_retryable` is true for an error that may pass, also in a reply
+//!   of status 200, so that the hook `Retry` or a `Fallback` can repeat it.
 //! - The size of a reply is not limited. Errors contain no request id.
+//!
+//! Messages have the order that every service accepts (`toolwright_module::provider::order`), because
+//! genai does not say which order a service accepts.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

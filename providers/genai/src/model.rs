@@ -4,7 +4,6 @@ use std::fmt;
 
 use genai::chat::{ChatResponse, ContentPart, StopReason};
 use serde_json::Value;
-use toolwright_module::error::Stage;
 use toolwright_module::message::{Reasoning, ReplyPart};
 use toolwright_module::model::{
     BoxFuture, Capabilities, Finish, Setting, SettingSet, Settings, Usage,
@@ -12,7 +11,7 @@ use toolwright_module::model::{
 use toolwright_module::provider::{
     Counts, Deltas, ProviderError, ReplyParts, complete_calls, lenient, mark_incomplete,
 };
-use toolwright_module::{Error, LanguageModel, Reply, Request, Result, ToolCall};
+use toolwright_module::{LanguageModel, Reply, Request, Result, ToolCall};
 use toolwright_signature::Dialect;
 
 use crate::request::{chat_request, options};
@@ -88,9 +87,40 @@ impl GenAi {
         settings.check(SUPPORTED)?;
         let options = options(request, &settings, self.dialect, self.structured_output)?;
         let chat = chat_request(request, self.dialect)?;
-        let response = self.client.exec_chat(&*self.model, chat, Some(&options)).await;
-        reply(response.map_err(error)?, request)
+        match self.client.exec_chat(&*self.model, chat, Some(&options)).await {
+            Ok(mut response) => {
+                let body = response.captured_raw_body.take().unwrap_or_default();
+                match reported(&body) {
+                    Some(error) => Err(error),
+                    None => reply(response, request).map_err(|error| match error {
+                        ProviderError::Empty { usage } => {
+                            ProviderError::bare_error(&body, usage).unwrap_or(error)
+                        }
+                        error => error,
+                    }),
+                }
+            }
+            Err(genai::Error::ChatResponseGeneration { response_body: body, .. })
+                if let Some(reason) = blocked(&body) =>
+            {
+                Ok(Reply::new([]).with_finish(Finish::Refused).with_reason(reason))
+            }
+            Err(failed) => Err(error(failed)),
+        }
     }
+}
+
+/// Returns the error that a service reports in a reply of status 200, whole or in its first choice.
+fn reported(body: &Value) -> Option<ProviderError> {
+    let errors = [body.get("error"), body.pointer("/choices/0/error")];
+    let error = errors.into_iter().flatten().find(|error| lenient::is_set(error))?;
+    Some(ProviderError::reported(error, Usage::unknown()))
+}
+
+/// Returns why Google blocked a prompt. The reply then has no candidate.
+fn blocked(body: &Value) -> Option<String> {
+    let reason = body.pointer("/promptFeedback/blockReason")?.as_str()?;
+    Some(reason.to_owned()).filter(|reason| !reason.is_empty())
 }
 
 fn reply(response: ChatResponse, request: &Request) -> Result<Reply, ProviderError> {
@@ -189,11 +219,15 @@ fn error(error: genai::Error) -> ProviderError {
         genai::Error::RequiresApiKey { .. } | genai::Error::NoAuthData { .. } => {
             ProviderError::Request { source: "genai has no API key for the model's service".into() }
         }
-        genai::Error::ChatResponseGeneration { cause, .. } => ProviderError::Unclear {
-            fault: "genai cannot read it",
-            raw: cause,
-            usage: Usage::unknown(),
-        },
+        genai::Error::ChatResponseGeneration { cause, response_body: body, .. } => reported(&body)
+            .or_else(|| ProviderError::bare_error(&body, Usage::unknown()))
+            .unwrap_or_else(|| unclear(cause)),
+        genai::Error::WebModelCall {
+            webc_error:
+                genai::webc::Error::ResponseFailedInvalidJson { body, .. }
+                | genai::webc::Error::ResponseFailedNotJson { body, .. },
+            ..
+        } => unclear(body),
         genai::Error::WebModelCall { webc_error: genai::webc::Error::Reqwest(error), .. } => {
             let source = Box::new(error.without_url());
             match source.is_connect() {
@@ -203,6 +237,10 @@ fn error(error: genai::Error) -> ProviderError {
         }
         error => ProviderError::Request { source: error.to_string().into() },
     }
+}
+
+fn unclear(raw: String) -> ProviderError {
+    ProviderError::Unclear { fault: "genai cannot read it", raw, usage: Usage::unknown() }
 }
 
 impl LanguageModel for GenAi {
@@ -228,19 +266,8 @@ impl LanguageModel for GenAi {
     }
 
     fn generate<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply>> {
-        Box::pin(async move { self.ask(request).await.map_err(public) })
+        Box::pin(async move { self.ask(request).await.map_err(ProviderError::into_error) })
     }
-}
-
-fn public(error: ProviderError) -> Error {
-    let retryable = error.is_retryable();
-    let stage = match error {
-        ProviderError::Connect { .. } | ProviderError::Transport { .. } => Stage::Transport,
-        ProviderError::Status { .. } => Stage::Provider,
-        ProviderError::Empty { .. } | ProviderError::Unclear { .. } => Stage::Decoding,
-        _ => Stage::Setup,
-    };
-    Error::other(error).at(stage).retryable(retryable)
 }
 
 /// Shows the settings, and not the client, which may hold a key.

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use toolwright_genai::{GenAi, genai};
-use toolwright_module::model::{Effort, Settings};
-use toolwright_module::{LanguageModel, Message, Request};
+use toolwright_module::message::{Image, Part, Reasoning, ReplyPart, ToolResult};
+use toolwright_module::model::{Effort, Finish, Settings};
+use toolwright_module::{LanguageModel, Message, Request, ToolCall};
 
 /// Answers one request with this reply, and returns the request's body.
 async fn answer(listener: TcpListener, status: u16, reply: Value) -> Value {
@@ -23,8 +24,9 @@ async fn answer(listener: TcpListener, status: u16, reply: Value) -> Value {
             continue;
         }
         let reply = reply.to_string();
+        let pause = if status == 429 { "retry-after: 7\r\n" } else { "" };
         let response = format!(
-            "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{reply}",
+            "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\n{pause}content-length: {}\r\nconnection: close\r\n\r\n{reply}",
             reply.len()
         );
         socket.write_all(response.as_bytes()).await.unwrap();
@@ -126,5 +128,93 @@ async fn thoughts_in_the_content_are_reasoning_and_go_back() {
     request.messages.push(std::sync::Arc::new(Message::Assistant { parts: read.parts }));
     let (listener, model) = listen(AdapterKind::OpenAI).await;
     let (body, _) = tokio::join!(answer(listener, 200, reply), model.generate(&request));
-    assert!(body["messages"][1].to_string().contains("Maybe 4?"), "{body}");
+    assert_eq!(body["messages"][1]["content"], content);
+}
+
+/// Mistral and the chat templates of many models refuse a user message after another or after a
+/// result, a later system message, and an empty message of the model.
+#[tokio::test]
+async fn messages_have_an_order_that_every_service_accepts() {
+    let call = ToolCall::new("c1", "look", "{}");
+    let image = Part::Image(Image::bytes("image/png", *b"png"));
+    let result = ToolResult::new(&call, "ok").with_parts([image]);
+    let thoughts = Reasoning::new("other", "Hm.", Value::Null);
+    let request = Request::new([
+        Message::assistant("Welcome."),
+        Message::user("Hi!"),
+        Message::user("Hi?"),
+        Message::Assistant { parts: vec![ReplyPart::Call(call)] }.into(),
+        Message::Tool(result).into(),
+        Message::Assistant { parts: vec![ReplyPart::Reasoning(thoughts)] }.into(),
+        Message::user("Your answer was empty."),
+        Message::system("Be brief."),
+    ]);
+    let reply = json!({"choices": [{"message": {"content": "Well."}, "finish_reason": "stop"}]});
+    let (listener, model) = listen(AdapterKind::OpenAI).await;
+    let (body, _) = tokio::join!(answer(listener, 200, reply), model.generate(&request));
+    let messages = body["messages"].as_array().unwrap();
+    let roles: Vec<_> = messages.iter().map(|it| it["role"].as_str().unwrap()).collect();
+    assert_eq!(
+        roles,
+        ["system", "user", "assistant", "user", "assistant", "tool", "assistant", "user"],
+    );
+    assert_eq!(messages[3]["content"], "Hi!\n\nHi?");
+    let shown = &messages[7]["content"];
+    assert_eq!(shown[1]["type"], "image_url", "{shown}");
+    assert_eq!(shown[2]["text"], "Your answer was empty.");
+}
+
+#[tokio::test]
+async fn an_error_in_a_reply_of_status_200_says_whether_it_may_pass() {
+    let overloaded = json!({"type": "overloaded_error", "message": "Overloaded"});
+    let google = json!({"code": 503, "message": "Busy", "status": "UNAVAILABLE"});
+    for (kind, reply, text, is_retryable) in [
+        (
+            AdapterKind::OpenAI,
+            json!({"error": {"code": 502, "message": "Bad gateway"}}),
+            "Bad gateway",
+            true,
+        ),
+        (AdapterKind::OpenAI, json!({"error": {"code": "invalid", "message": "No"}}), "No", false),
+        (
+            AdapterKind::OpenAI,
+            json!({"choices": [{"error": {"code": 502, "message": "Gone"}, "message": {"content": "a"}}]}),
+            "Gone",
+            true,
+        ),
+        (AdapterKind::OpenAI, json!({"object": "error", "message": "Too long"}), "Too long", false),
+        (AdapterKind::Anthropic, json!({"type": "error", "error": overloaded}), "Overloaded", true),
+        (AdapterKind::Gemini, json!({"error": google}), "Busy", true),
+        (AdapterKind::Cohere, json!({"message": "invalid request"}), "invalid request", false),
+        (AdapterKind::Ollama, json!({"error": "model not found"}), "model not found", false),
+    ] {
+        let (listener, model) = listen(kind).await;
+        let request = Request::new([Message::user("A secret.")]);
+        let (_, reply) = tokio::join!(answer(listener, 200, reply), model.generate(&request));
+        let error = reply.unwrap_err();
+        assert_eq!(error.is_retryable(), is_retryable, "{error:?}");
+        assert!(error.to_string().ends_with(text), "{error}");
+        assert!(!format!("{error:?}").contains("A secret"), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_blocked_prompt_is_a_refusal_with_its_reason() {
+    let (listener, model) = listen(AdapterKind::Gemini).await;
+    let request = Request::new([Message::user("Hi!")]);
+    let reply = json!({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}});
+    let (_, reply) = tokio::join!(answer(listener, 200, reply), model.generate(&request));
+    let reply = reply.unwrap();
+    assert_eq!(reply.finish, Finish::Refused);
+    assert_eq!(reply.reason.as_deref(), Some("PROHIBITED_CONTENT"));
+}
+
+#[tokio::test]
+async fn the_pause_that_a_service_asks_for_is_kept() {
+    let (listener, model) = listen(AdapterKind::OpenAI).await;
+    let request = Request::new([Message::user("Hi!")]);
+    let refusal = json!({"error": {"message": "slow down"}});
+    let (_, reply) = tokio::join!(answer(listener, 429, refusal), model.generate(&request));
+    let error = reply.unwrap_err();
+    assert_eq!((error.is_retryable(), error.retry_after().map(|it| it.as_secs())), (true, Some(7)));
 }

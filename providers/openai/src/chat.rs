@@ -1,6 +1,5 @@
 //! Chat Completions: the body of a request, and the reader of replies and streams.
 
-mod order;
 mod pieces;
 mod reasoning;
 mod reply;

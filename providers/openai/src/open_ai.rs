@@ -136,8 +136,8 @@ impl OpenAi {
     /// - The roles alternate, as the chat templates of many models require. Neighbours of one role
     ///   are one message, and system messages are the first one. The text "I have read the results."
     ///   of the model stands between results and a message of the user, and "Begin." of the user
-    ///   before a conversation that the model begins. A message of the model without text and calls
-    ///   is left out.
+    ///   before a conversation that the model begins. A message of the model that only thought has the
+    ///   text "I have not answered yet.", and an empty one is left out.
     ///
     /// # Errors
     ///

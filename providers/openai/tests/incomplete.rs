@@ -38,8 +38,10 @@ async fn read(api: Api, whole: &Value, stream: &[Value]) -> [Reply; 2] {
     if api == Api::Chat {
         events.push_str("data: [DONE]\n\n");
     }
-    let server =
-        Server::answering([Answer::json(whole.to_string()), Answer::events(&events, 64)]).await;
+    // Half of a character, which no JSON value of a test can have.
+    let half = |json: &str| json.replace("HALF", "\\ud83d");
+    let whole = Answer::json(half(&whole.to_string()));
+    let server = Server::answering([whole, Answer::events(&half(&events), 64)]).await;
     let model = server.model(api);
     [model.generate(&request()).await.unwrap(), streamed(&model, request()).await.1.unwrap()]
 }
@@ -350,5 +352,49 @@ async fn a_later_usage_of_zeros_does_not_replace_the_counts() {
         let stream = [text.clone(), usage(first.0, first.1), usage(second.0, second.1)];
         let [_, reply] = read(Api::Chat, &whole, &stream).await;
         assert_eq!((reply.usage.input_tokens, reply.usage.output_tokens), (40, 3), "{first:?}");
+    }
+}
+
+/// A server that cuts a text inside a character sends half of it. Texts have U+FFFD for it.
+#[tokio::test]
+async fn a_call_with_half_a_character_in_its_arguments_is_incomplete() {
+    for (prefix, is_complete) in [("HALF", false), ("\u{fffd}", true), ("\u{1f600}", true)] {
+        let object = json!({"prefix": prefix});
+        for arguments in [object.clone(), json!(object.to_string())] {
+            for reply in chat(&json!("tool_calls"), &arguments).await {
+                assert_eq!(!incomplete(&reply), is_complete, "{arguments}");
+            }
+            let item = json!({"type": "function_call", "id": "fc_1", "call_id": "1", "name": "purge", "arguments": arguments});
+            let response =
+                json!({"status": "completed", "output": [item], "incomplete_details": null});
+            let events = [
+                json!({"type": "response.output_item.added", "output_index": 0, "item": {"type": "function_call", "id": "fc_1", "call_id": "1", "name": "purge", "arguments": ""}}),
+                json!({"type": "response.function_call_arguments.delta", "item_id": "fc_1", "output_index": 0, "delta": object.to_string()}),
+                json!({"type": "response.completed", "response": {"status": "completed", "output": [], "incomplete_details": null}}),
+            ];
+            for reply in read(Api::Responses, &response, &events).await {
+                assert_eq!(!incomplete(&reply), is_complete, "{arguments}");
+            }
+        }
+        let custom = json!({"type": "custom_tool_call", "id": "c_1", "call_id": "1", "name": "purge", "input": prefix});
+        let response =
+            json!({"status": "completed", "output": [custom], "incomplete_details": null});
+        let events = [json!({"type": "response.completed", "response": response})];
+        for reply in read(Api::Responses, &response, &events).await {
+            assert_eq!(!incomplete(&reply), is_complete, "{prefix}");
+        }
+    }
+}
+
+/// A text with half a character is shown, and does not stop the calls beside it.
+#[tokio::test]
+async fn half_a_character_in_the_text_does_not_stop_a_call() {
+    let call = json!({"index": 0, "id": "1", "type": "function", "function": {"name": "purge", "arguments": "{}"}});
+    let message = json!({"content": "HALF", "tool_calls": [call]});
+    let whole =
+        json!({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]});
+    let event = json!({"choices": [{"index": 0, "delta": message, "finish_reason": "tool_calls"}]});
+    for reply in read(Api::Chat, &whole, &[event]).await {
+        assert_eq!((&*reply.to_text(), incomplete(&reply)), ("\u{fffd}", false));
     }
 }

@@ -4,8 +4,8 @@ use serde::de::DeserializeOwned;
 
 use super::{Contract, Output};
 use crate::error::{Result, Side};
-use crate::reading::Target;
 use crate::reading::policy::{Policy, Reading};
+use crate::reading::{Target, has_lost_character};
 use crate::schema;
 
 impl Contract {
@@ -80,6 +80,9 @@ impl Contract {
 
     /// Deserializes an output with the repairs that `policy` allows, and lists them.
     ///
+    /// A string with U+FFFD is listed too: a character was lost on the way, such as one that a server
+    /// cut in half. [`Policy::Exact`] does not allow it.
+    ///
     /// # Errors
     ///
     /// [`ContractError::Reading`](crate::ContractError::Reading) lists every fault.
@@ -89,9 +92,14 @@ impl Contract {
         wire: &str,
         policy: Policy,
     ) -> Result<Reading<T>> {
-        match self.output.as_ref().and_then(|output| output.to_read.read_plain(wire)) {
-            Some(value) => Ok(Reading::clean(value)),
-            None => self.output_target().read_closely(wire, policy),
+        let reading = match self.output.as_ref().and_then(|output| output.to_read.read_plain(wire))
+        {
+            Some(value) => Reading::clean(value),
+            None => self.output_target().read_closely(wire, policy)?,
+        };
+        match has_lost_character(wire) {
+            true => self.output_target().with_lost_character(reading, wire, policy),
+            false => Ok(reading),
         }
     }
 

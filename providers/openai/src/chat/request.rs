@@ -10,10 +10,10 @@ use toolwright_http::RequestBody;
 use toolwright_module::message::{
     Audio, CallKind, Document, Image, Opaque, Part, ReplyPart, Source,
 };
+use toolwright_module::provider::order::{Content, Role, Turn, turns};
 use toolwright_module::provider::{JsonBody, file_name, in_content, parts_of};
 use toolwright_module::{Message, Request, ToolCall};
 
-use super::order::{Content, Role, Turn, turns};
 use super::reasoning::{Field, details_of};
 use crate::Result;
 use crate::request::{
@@ -102,12 +102,16 @@ fn messages(request: &Request, options: &Options<'_>) -> Result<Vec<Arc<[u8]>>> 
     let rules = options.rules;
     let written = options.written.messages(request, |message, _| match message {
         // Nothing is left of it for this server.
-        Message::Assistant { parts } if !parts.is_empty() && Said::of(parts, rules).is_empty() => {
+        Message::Assistant { parts }
+            if (rules.has_strict_order || !parts.is_empty())
+                && Said::of(parts, rules).is_empty() =>
+        {
             Ok(Vec::new())
         }
         message => serde_json::to_vec(&Entry { message, rules }),
     })?;
-    let turns = turns(request, &written, rules.has_strict_order).into_iter();
+    let is_sent = |at: usize| written.get(at).is_some_and(|json| !json.is_empty());
+    let turns = turns(&request.messages, is_sent, rules.has_strict_order).into_iter();
     let json = turns.map(|turn| match turn.of[..] {
         [Content::Message(at)] => Ok(Arc::clone(&written[at])),
         _ => {
@@ -174,6 +178,10 @@ impl<'a> Several<'a> {
 
 /// An empty line between two messages that are sent as one.
 const BETWEEN: &str = "\n\n";
+
+/// The text of a message of the model that only thought. A server with a strict order refuses an empty
+/// one, and without the message the thoughts would be lost.
+const SILENT: &str = "I have not answered yet.";
 
 impl Serialize for Several<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -271,6 +279,8 @@ struct Said<'a> {
     details: Vec<&'a Value>,
     /// Google's data of the message.
     extra_content: Option<&'a Value>,
+    /// Whether the server refuses a message without text and calls.
+    must_speak: bool,
 }
 
 impl<'a> Said<'a> {
@@ -307,16 +317,24 @@ impl<'a> Said<'a> {
             }
         }
         let is_silent = !has_calls && texts.iter().next().is_none();
+        let must_speak = rules.has_strict_order;
         let reasoning = if !content.is_empty() || rules.needs_reasoning && !is_silent {
             Some(("reasoning_content", content))
         } else {
             (!plain.is_empty()).then_some(("reasoning", plain))
         };
-        Self { texts, calls, reasoning, thinking, details, extra_content }
+        Self { texts, calls, reasoning, thinking, details, extra_content, must_speak }
+    }
+
+    /// Returns whether the message has neither text nor calls. A strict server does not take blank text
+    /// either.
+    fn is_silent(&self) -> bool {
+        let is_text = |text: &str| !self.must_speak || !text.trim().is_empty();
+        !self.texts.iter().any(is_text) && self.calls.iter().next().is_none()
     }
 
     fn is_empty(&self) -> bool {
-        let is_silent = self.texts.iter().next().is_none() && self.calls.iter().next().is_none();
+        let is_silent = self.is_silent();
         let has_reasoning = self.reasoning.is_some() || !self.thinking.is_empty();
         is_silent && !has_reasoning && self.details.is_empty() && self.extra_content.is_none()
     }
@@ -325,7 +343,16 @@ impl<'a> Said<'a> {
         entry.serialize_entry("role", "assistant")?;
         let has_calls = self.calls.iter().next().is_some();
         let has_text = self.texts.iter().next().is_some();
-        if self.thinking.is_empty() {
+        if self.must_speak && self.is_silent() {
+            match self.thinking.is_empty() {
+                true => entry.serialize_entry("content", SILENT)?,
+                false => {
+                    let thinking = vec![Piece::Text { text: &self.thinking }];
+                    let text = Piece::Text { text: SILENT };
+                    entry.serialize_entry("content", &[Piece::Thinking { thinking }, text])?;
+                }
+            }
+        } else if self.thinking.is_empty() {
             // Servers reject a message without text and calls, but accept an empty text.
             entry.serialize_entry("content", &(has_text || !has_calls).then_some(&self.texts))?;
         } else {

@@ -1,9 +1,9 @@
-//! The order of a request's messages.
+//! The order of a request's messages, for APIs and models that refuse some orders of roles.
 //!
-//! OpenAI takes any order of roles. Mistral's API and the chat templates of many models do not: they
-//! refuse a user message after a tool's result or after another user message, a system message that
-//! is not the first, an empty message of the model, and a conversation that the model begins. The
-//! server then refuses the whole request. [`turns`] returns an order that all of them accept:
+//! OpenAI takes any order. Mistral's API and the chat templates of many models do not: they refuse a
+//! user message after a tool's result or after another user message, a system message that is not the
+//! first, an empty message of the model, and a conversation that the model begins. The server then
+//! refuses the whole request. [`turns`] returns an order that all of them accept:
 //!
 //! ```text
 //! system, user, user              → system, user (both texts)
@@ -16,26 +16,39 @@
 //!
 //! No text is left out. The two texts that are added stand at the same place in each later request,
 //! so a provider's prompt cache stays valid.
+//!
+//! ```
+//! use toolwright_module::Message;
+//! use toolwright_module::provider::order::{Content, Role, turns};
+//!
+//! let messages = [Message::user("Rate it."), Message::user("Be brief.")];
+//! let turns = turns(&messages, |_| true, true);
+//! assert_eq!((turns.len(), turns[0].role), (1, Role::User));
+//! assert_eq!(turns[0].of, [Content::Message(0), Content::Message(1)]);
+//! ```
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use toolwright_module::message::ReplyPart;
-use toolwright_module::{Message, Request};
+use crate::message::{Message, ReplyPart};
 
 /// The model's text between results and a message of the user. The servers that require it also
 /// refuse an empty one.
-pub(super) const BRIDGE: &str = "I have read the results.";
+pub const BRIDGE: &str = "I have read the results.";
 
 /// The user's text before a conversation that begins with a message of the model.
-pub(super) const OPENING: &str = "Begin.";
+pub const OPENING: &str = "Begin.";
 
 /// Role of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub enum Role {
+    /// Instructions.
     System,
+    /// The user.
     User,
+    /// The model.
     Assistant,
+    /// The result of a call.
     Tool,
 }
 
@@ -53,7 +66,7 @@ impl Role {
 
 /// Source of a message's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Content {
+pub enum Content {
     /// The message at this index of the request.
     Message(usize),
     /// The images and files of the results at these indexes. A tool's message cannot contain them.
@@ -64,22 +77,29 @@ pub(super) enum Content {
 
 /// One message of the API.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Turn {
-    pub(super) role: Role,
-    pub(super) of: Vec<Content>,
+pub struct Turn {
+    /// The role of the message.
+    pub role: Role,
+    /// The content, which may come from several messages of the request.
+    pub of: Vec<Content>,
 }
 
-/// Returns the messages to send. `written` has the messages of the request as they were written; an
-/// empty one is not sent. Without `is_strict`, the order is that of the request.
-pub(super) fn turns(request: &Request, written: &[Arc<[u8]>], is_strict: bool) -> Vec<Turn> {
-    let mut turns = Turns { is_strict, turns: Vec::with_capacity(written.len() + 1), calls: false };
-    let messages = &request.messages;
+/// Returns the messages to send. `is_sent` returns whether anything of the message at an index is sent:
+/// a strict server refuses an empty one. Without `is_strict`, the order is that of the request.
+#[must_use]
+pub fn turns(
+    messages: &[Arc<Message>],
+    is_sent: impl Fn(usize) -> bool,
+    is_strict: bool,
+) -> Vec<Turn> {
+    let capacity = messages.len() + 1;
+    let mut turns = Turns { is_strict, turns: Vec::with_capacity(capacity), calls: false };
     let result_at = |at: usize| match messages.get(at).map(Arc::as_ref) {
         Some(Message::Tool(result)) => Some(result),
         _ => None,
     };
-    for (at, (message, json)) in messages.iter().zip(written).enumerate() {
-        if json.is_empty() || is_strict && is_blank(message) {
+    for (at, message) in messages.iter().enumerate() {
+        if !is_sent(at) {
             continue;
         }
         turns.push(Role::of(message), Content::Message(at));
@@ -142,14 +162,4 @@ impl Turns {
 fn has_calls(message: &Message) -> bool {
     let Message::Assistant { parts } = message else { return false };
     parts.iter().any(|part| matches!(part, ReplyPart::Call(_)))
-}
-
-/// Returns whether a message of the model has neither text nor calls, so that its content would be
-/// empty. Its reasoning led to nothing that a later message could refer to.
-fn is_blank(message: &Message) -> bool {
-    let Message::Assistant { parts } = message else { return false };
-    parts.iter().all(|part| match part {
-        ReplyPart::Text(text) => text.trim().is_empty(),
-        part => !matches!(part, ReplyPart::Call(_)),
-    })
 }
