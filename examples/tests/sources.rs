@@ -36,7 +36,7 @@ const WRITTEN_SCHEMAS: &[(&str, &str)] = &[
     ("toolsets/mcp/src/mcp_client/listing.rs", "the tools of a server"),
 ];
 
-/// Whoever makes a schema of a type goes through one function, so a type has one schema.
+/// One function makes the schemas of all types, so a type has one schema.
 #[test]
 fn nothing_but_the_signature_crate_makes_schemas() {
     let generators = ["schema_for", "SchemaSettings", "SchemaGenerator::", "into_generator"];
