@@ -394,7 +394,11 @@ impl Context {
         names.push_str(&call.name);
         names.push_str(&call.id);
         let path = CallPath { names, tool: call.name.len(), above: self.path.clone() };
-        Self { inner: self.inner.clone(), path: Some(Arc::new(path)) }
+        let cx = Self { inner: self.inner.clone(), path: Some(Arc::new(path)) };
+        match self.ledger().and_then(Ledger::in_call) {
+            Some(ledger) => cx.with_ledger(ledger),
+            None => cx,
+        }
     }
 
     /// Returns the tool calls around this context, outermost first.
@@ -526,7 +530,8 @@ impl Context {
     /// call that would not fit even if all others released their reservations is refused at once.
     /// So is a call beyond the number of calls, because a number is never released. A reservation of
     /// the program ([`Ledger::reserve`]) and one of a stream that is not read may never be
-    /// released; a call waits for these only about a minute.
+    /// released; a call waits for these only about a minute. A call is refused at once if it needs
+    /// the reservation of a tool call around it.
     ///
     /// # Errors
     ///

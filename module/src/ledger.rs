@@ -52,7 +52,11 @@ use crate::usage::Usage;
 ///
 /// A default ledger counts and has no limits. Clones share one ledger.
 #[derive(Clone, Default)]
-pub struct Ledger(Arc<Account>);
+pub struct Ledger {
+    account: Arc<Account>,
+    /// The number of the tool call that has this handle. See [`Holder::in_call`].
+    call: Option<u64>,
+}
 
 #[derive(Default)]
 struct Account {
@@ -92,10 +96,14 @@ impl Default for Id {
 }
 
 impl Ledger {
+    fn of(account: Account) -> Self {
+        Self { account: Arc::new(account), call: None }
+    }
+
     /// Returns a ledger that enforces a budget.
     #[must_use]
     pub fn new(budget: Budget) -> Self {
-        Self(Arc::new(Account { budget, ..Account::default() }))
+        Self::of(Account { budget, ..Account::default() })
     }
 
     /// Returns an unused copy of this ledger with the prices of models. The keys are values of
@@ -113,21 +121,21 @@ impl Ledger {
         self,
         prices: impl IntoIterator<Item = (N, Price)>,
     ) -> Self {
-        Self(Arc::new(Account {
+        Self::of(Account {
             id: Id::default(),
-            owner: self.0.owner.clone(),
-            budget: self.0.budget,
+            owner: self.account.owner.clone(),
+            budget: self.account.budget,
             prices: prices.into_iter().map(|(name, price)| (name.into(), price)).collect(),
-            above: self.0.above.clone(),
+            above: self.account.above.clone(),
             book: Mutex::default(),
             queue: Mutex::default(),
-        }))
+        })
     }
 
     /// Returns a new ledger whose entries also count in this one.
     #[must_use]
     pub fn child(&self) -> Self {
-        Self(Arc::new(Account { above: Some(self.clone()), ..Account::default() }))
+        Self::of(Account { above: Some(self.clone()), ..Account::default() })
     }
 
     /// Returns the ledger of a run, with its own budget, below another ledger if there is one. It
@@ -135,27 +143,40 @@ impl Ledger {
     /// again. Errors name the owner.
     #[must_use]
     pub(crate) fn of_run(above: Option<&Self>, owner: &str, budget: Budget, spent: Spent) -> Self {
-        Self(Arc::new(Account {
+        Self::of(Account {
             owner: Some(owner.into()),
             budget,
             above: above.cloned(),
             book: Mutex::new(Book { spent, ..Book::default() }),
             ..Account::default()
-        }))
+        })
     }
 
     /// Reserves the largest possible cost of a call, here and in every ledger above.
     ///
     /// It does not wait, and passes the calls that wait. Model calls wait for this reservation, but
     /// only for a minute: its holder may itself wait for such a call. So settle it before you call
-    /// a model or an agent under the same ledger.
+    /// a model or an agent under the same ledger. In a tool call, the calls below that need a
+    /// reservation of this tool call are refused at once.
     ///
     /// # Errors
     ///
     /// One of the ledgers has too little left. Nothing is reserved then.
     pub fn reserve(&self, most: Spent) -> Result<Reservation, Exhausted> {
-        self.hold(most, Holder::PROGRAM, &Ahead::default())?;
-        Ok(Reservation { ledger: self.clone(), most: Some(most), holder: Holder::PROGRAM })
+        // Nobody waits for numbers of calls, so their holder does not matter.
+        let calls = || self.chain().find_map(|ledger| ledger.call);
+        let call = if most.costs() == Spent::default() { None } else { calls() };
+        let holder = call.map_or(Holder::PROGRAM, Holder::numbered);
+        self.hold(most, holder, &Ahead::default())?;
+        Ok(Reservation { ledger: self.clone(), most: Some(most), holder })
+    }
+
+    /// Returns this ledger as a tool call gets it, or `None` if nobody can wait for its reservations.
+    /// What is reserved with it belongs to the tool call. Calls below it do not wait for that, because
+    /// the tool call cannot release it before they end.
+    pub(crate) fn in_call(&self) -> Option<Self> {
+        let is_limited = self.chain().any(|ledger| ledger.account.budget.counts_tokens());
+        is_limited.then(|| Self { call: Some(Holder::new_number()), ..self.clone() })
     }
 
     /// Reserves in this ledger and those above, beside the amounts of the calls that wait `ahead`.
@@ -163,11 +184,11 @@ impl Ledger {
     /// reservation that is about to be undone. Locks are always taken from the bottom up.
     fn hold(&self, most: Spent, holder: Holder, ahead: &Ahead) -> Result<(), Exhausted> {
         let mut book = self.book();
-        if self.0.budget != Budget::default() {
-            let taken = book.spent + book.kept + book.held + ahead.of(self.0.id);
+        if self.account.budget != Budget::default() {
+            let taken = book.spent + book.kept + book.held + ahead.of(self.account.id);
             self.check(book.with_last_calls(taken), most)?;
         }
-        if let Some(above) = &self.0.above {
+        if let Some(above) = &self.account.above {
             above.hold(most, holder, ahead)?;
         }
         book.hold(most, holder);
@@ -183,8 +204,10 @@ impl Ledger {
 
     /// Checks that the budget allows `most` after what is taken.
     fn check(&self, taken: Spent, most: Spent) -> Result<(), Exhausted> {
-        let Some((limit, allowed)) = self.0.budget.refuses(taken, most) else { return Ok(()) };
-        let owner = self.0.owner.as_ref();
+        let Some((limit, allowed)) = self.account.budget.refuses(taken, most) else {
+            return Ok(());
+        };
+        let owner = self.account.owner.as_ref();
         let owner =
             owner.map_or_else(|| "the context's ledger".to_owned(), |owner| format!("`{owner}`"));
         Err(Exhausted {
@@ -194,7 +217,7 @@ impl Ledger {
             asked: limit.of(most),
             owner,
             by: String::new(),
-            account: self.0.id,
+            account: self.account.id,
         })
     }
 
@@ -208,7 +231,7 @@ impl Ledger {
     /// Adds a cost of an earlier process, in this ledger and those above up to the outermost run's.
     /// A ledger above the runs is not charged for that again.
     pub(crate) fn record_again(&self, spent: Spent) {
-        let runs = self.chain().enumerate().filter(|(_, ledger)| ledger.0.owner.is_some());
+        let runs = self.chain().enumerate().filter(|(_, ledger)| ledger.account.owner.is_some());
         let outermost = runs.last().map_or(0, |(place, _)| place);
         for ledger in self.chain().take(outermost + 1) {
             ledger.book().spent += spent;
@@ -232,19 +255,19 @@ impl Ledger {
     /// Returns the ledger's own budget.
     #[must_use]
     pub fn budget(&self) -> Budget {
-        self.0.budget
+        self.account.budget
     }
 
     /// Returns the price of a model, from this ledger or the nearest one above that has it.
     #[must_use]
     pub fn price(&self, model: &str) -> Option<Price> {
-        self.chain().find_map(|ledger| ledger.0.prices.get(model).copied())
+        self.chain().find_map(|ledger| ledger.account.prices.get(model).copied())
     }
 
     /// Returns whether this ledger refused the reservation, and not one above or below it.
     #[must_use]
     pub(crate) fn is_exhausted_by(&self, exhausted: &Exhausted) -> bool {
-        exhausted.account == self.0.id
+        exhausted.account == self.account.id
     }
 
     /// Returns the largest possible cost of a request, in the units that some budget limits.
@@ -253,7 +276,7 @@ impl Ledger {
         model: &dyn LanguageModel,
         request: &Request,
     ) -> Result<Spent, NoPrice> {
-        let budgets = || self.chain().map(|ledger| ledger.0.budget);
+        let budgets = || self.chain().map(|ledger| ledger.account.budget);
         let money = budgets().any(|budget| budget.money.is_some());
         let tokens = money || budgets().any(|budget| budget.counts_tokens());
         if !tokens {
@@ -281,12 +304,12 @@ impl Ledger {
     }
 
     fn chain(&self) -> impl Iterator<Item = &Self> {
-        std::iter::successors(Some(self), |ledger| ledger.0.above.as_ref())
+        std::iter::successors(Some(self), |ledger| ledger.account.above.as_ref())
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
         // A panic between two additions leaves valid numbers, so the poison can be ignored.
-        self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
+        self.account.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -334,7 +357,7 @@ impl fmt::Debug for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ledger")
             .field("spent", &self.spent())
-            .field("budget", &self.0.budget)
+            .field("budget", &self.account.budget)
             .finish_non_exhaustive()
     }
 }

@@ -4,15 +4,18 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
-use toolwright_module::budget::{Budget, Ledger, LimitKind, Money, Price};
+use tokio::time::Instant;
+use toolwright_module::budget::{Budget, Exhausted, Ledger, LimitKind, Money, Price, Spent};
 use toolwright_module::event::Ending;
 use toolwright_module::model::{BoxFuture, Capabilities, Settings, Usage};
 use toolwright_module::{
-    Context, Dialect, Effect, LanguageModel, Message, Reply, Request, Result, Tool, ToolCall,
+    Context, Dialect, Effect, Error, LanguageModel, Message, Reply, Request, Result, Tool,
+    ToolCall, from_fn_with,
 };
+use toolwright_orchestrator::perform::{Replay, with_performer};
 use toolwright_orchestrator::{Limits, Progress, ToolOrchestrator};
 
-use crate::support::{look, ten_tokens, within};
+use crate::support::{Look, look, ten_tokens, within};
 
 /// A model that calls all its tools in its first reply, and answers in its second.
 struct Manager;
@@ -155,4 +158,30 @@ async fn the_last_call_is_kept_for_an_agent_below_too() {
     let finished = outer.run("Go.", &Context::default()).await.unwrap();
     let Message::Tool(result) = &*finished.history[2] else { panic!("no result") };
     assert!(result.text.starts_with("Known."), "{}", result.text);
+}
+
+/// The tool could release its reservation only after the agent, which would wait for it.
+#[tokio::test(start_paused = true)]
+async fn an_agent_does_not_wait_for_the_tool_call_around_it() {
+    for is_performed in [false, true] {
+        let work = async |_: Look, cx: Context| {
+            let most = Spent::model_call(Usage::new(0, 1_000));
+            let _held = cx.ledger().unwrap().reserve(most).map_err(Error::stop)?;
+            let finished = agent([], Limits::default(), 1_000).run("Go.", &cx).await?;
+            Ok(finished.answer)
+        };
+        let tool =
+            Tool::new(from_fn_with(work).with_effect(Effect::Read)).unwrap().named("look").unwrap();
+        let ledger = Ledger::new(Budget::default().with_output_tokens(1_500));
+        let mut cx = Context::default().with_ledger(ledger);
+        if is_performed {
+            cx = with_performer(&cx, Replay::in_memory([]));
+        }
+        let began = Instant::now();
+        let error = agent([tool], Limits::default(), 1_000).run("Go.", &cx).await.unwrap_err();
+        let exhausted = error.downcast_ref::<Exhausted>().unwrap();
+        assert_eq!((exhausted.limit, exhausted.left), (LimitKind::OutputTokens, 495));
+        // The manager's first reply takes one second.
+        assert_eq!(began.elapsed(), Duration::from_secs(1));
+    }
 }

@@ -21,9 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The kind of a reservation's holder, which decides how long others wait for it.
 ///
-/// A call of a model ends by itself, so others wait for it without a limit. Two kinds of holders may
-/// need others to end first: a program with a reservation of its own, and a stream that the program
-/// reads, which goes on only while it is read. They have a number.
+/// A call of a model ends by itself, so others wait for it without a limit. Three kinds of holders may
+/// need others to end first: a program with a reservation of its own, a tool call with one, and a
+/// stream that the program reads, which goes on only while it is read. They have a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Holder(Option<u64>);
 
@@ -34,6 +34,11 @@ impl Holder {
     /// A model call inside of these streams, the outermost one first.
     pub(crate) fn in_streams(streams: &[u64]) -> Self {
         Self(streams.last().copied())
+    }
+
+    /// A tool call or a stream with this number.
+    pub(super) fn numbered(number: u64) -> Self {
+        Self(Some(number))
     }
 
     /// Returns a number that no other holder has.
@@ -66,9 +71,9 @@ impl Ahead {
     }
 
     fn add(&mut self, waits: &Waits) {
-        let limited = |ledger: &&Ledger| ledger.0.budget != Budget::default();
+        let limited = |ledger: &&Ledger| ledger.account.budget != Budget::default();
         for ledger in waits.ledger.chain().filter(limited) {
-            *self.0.entry(ledger.0.id.0).or_default() += waits.most;
+            *self.0.entry(ledger.account.id.0).or_default() += waits.most;
         }
     }
 }
@@ -149,10 +154,11 @@ impl Ledger {
     /// no other reservation meanwhile. A tool call holds only its number, for which nobody waits. An
     /// agent therefore never waits for the calls around it, at any depth. Two holders may need the
     /// waiting call to end first: a program with a reservation of its own
-    /// ([`reserve`](Self::reserve)), for example in a tool that calls an agent, and a stream that
-    /// nobody reads meanwhile. If a call needs the reservation of such a holder, it waits at most
-    /// a minute or two, and not at all without tokio's timer. Calls inside of one stream wait for each other
-    /// without a limit.
+    /// ([`reserve`](Self::reserve)), and a stream that nobody reads meanwhile. If a call needs the
+    /// reservation of such a holder, it waits at most a minute or two, and not at all without tokio's
+    /// timer. Calls inside of one stream wait for each other without a limit. A tool call with a
+    /// reservation of its own releases it only after the calls below it. If one of these needs that
+    /// reservation, it is refused at once.
     ///
     /// **Cancellation.** The future may be dropped at any time. It leaves the queue, and gives back
     /// what it was given.
@@ -266,7 +272,7 @@ impl Ledger {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.account.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -295,18 +301,21 @@ impl Waits {
 
     /// Returns the ledger that cannot allow the call even if others release their reservations.
     /// `of_all` is whether these are all others, or only those that end by themselves.
+    /// The reservations of the tool calls around the call are never among them.
     fn hopeless(&self, of_all: bool) -> Option<Exhausted> {
-        self.ledger.chain().filter(|ledger| ledger.0.budget != Budget::default()).find_map(
+        let around: Vec<u64> = self.ledger.chain().filter_map(|ledger| ledger.call).collect();
+        self.ledger.chain().filter(|ledger| ledger.account.budget != Budget::default()).find_map(
             |ledger| {
                 let book = ledger.book();
                 // Calls that are in progress count in any case.
                 let mut least = book.spent + book.kept + book.held.calls();
-                if !of_all {
-                    let strange = book.numbered.iter().filter(|(number, _)| !self.is_in(*number));
-                    strange.for_each(|(_, held)| least += held.costs());
+                for (number, held) in &book.numbered {
+                    if around.contains(number) || !(of_all || self.is_in(*number)) {
+                        least += held.costs();
+                    }
                 }
                 let least = book.with_last_calls(least);
-                ledger.0.budget.refuses(least, self.most)?;
+                ledger.account.budget.refuses(least, self.most)?;
                 let taken = book.with_last_calls(book.spent + book.kept + book.held);
                 ledger.check(taken, self.most).err()
             },

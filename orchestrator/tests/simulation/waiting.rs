@@ -1,7 +1,8 @@
 //! Many calls at once under small ledgers, which wait for each other.
 //!
 //! Callers are cancelled, late and dropped while they wait. Ledgers are nested, some costs stay
-//! unknown, some callers are in streams, and the program holds reservations of its own.
+//! unknown, some callers are in streams, and the program and its tool calls hold reservations of
+//! their own.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -13,7 +14,7 @@ use toolwright_module::driver;
 use toolwright_module::error::Stage;
 use toolwright_module::model::{BoxFuture, Capabilities, Settings, Usage};
 use toolwright_module::{
-    Cancellation, Context, Dialect, Error, LanguageModel, Message, Reply, Request, Result,
+    Cancellation, Context, Dialect, Error, LanguageModel, Message, Reply, Request, Result, ToolCall,
 };
 
 use super::chance::Chance;
@@ -89,6 +90,11 @@ struct Caller {
     /// The ledgers around it, the innermost one first, and the number of that one.
     chain: Vec<Ledger>,
     ledger: usize,
+    /// The reservations of the tool calls around it: how many ledgers of the chain are below that of
+    /// the tool call, and the tokens.
+    around: Vec<(usize, u64)>,
+    /// Whether the tool calls of this run hold reservations.
+    tools_hold: bool,
     seen: Arc<Mutex<Seen>>,
 }
 
@@ -110,7 +116,16 @@ impl Caller {
 
     /// Runs agents below, with a ledger of their own.
     async fn below(&self, chance: &mut Chance, deep: usize) {
-        let above = &self.chain[0];
+        let call = ToolCall::new("call_1", "below", "{}");
+        let cx = driver::in_call(&self.cx, &call);
+        let above = cx.ledger().unwrap();
+        let mut around = self.around.clone();
+        let most = 1 + chance.below(150);
+        let held = (self.tools_hold && chance.percent(50))
+            .then(|| above.reserve(Spent::model_call(Usage::new(0, most))).ok())
+            .flatten();
+        around.extend(held.as_ref().map(|_| (0, most)));
+        around.iter_mut().for_each(|(below, _)| *below += 1);
         let own = driver::ledger(Some(above), "below", small(chance), Spent::default());
         let _last = driver::keep_last_call(above);
         let ledger = {
@@ -125,12 +140,28 @@ impl Caller {
             cx: self.cx.clone().with_ledger(own.clone()),
             chain: chain.clone(),
             ledger,
+            around: around.clone(),
+            tools_hold: self.tools_hold,
             seen: Arc::clone(&self.seen),
         });
         let tasks: Vec<_> = callers.map(|caller| tokio::spawn(caller.run(deep + 1))).collect();
         for task in tasks {
             task.await.unwrap();
         }
+        if let Some(held) = held {
+            held.settle(Spent::default());
+        }
+    }
+
+    /// Returns whether a call needs the reservation of a tool call around it, which is released only
+    /// after the call has ended.
+    fn needs_what_is_around(&self, need: u64) -> bool {
+        self.chain.iter().enumerate().any(|(place, ledger)| {
+            let held = self.around.iter().filter(|(below, _)| *below <= place);
+            let held: u64 = held.map(|(_, most)| most).sum();
+            let most = ledger.budget().output_tokens.unwrap_or(u64::MAX);
+            held > 0 && ledger.spent().usage.output_tokens + held + need > most
+        })
     }
 
     /// Asks once. Returns whether the caller goes on.
@@ -152,6 +183,7 @@ impl Caller {
             group.push(None);
             group.len() - 1
         };
+        let is_hopeless = self.needs_what_is_around(need);
         let (seed, seen) = (chance.number(), Arc::clone(&self.seen));
         let worker = Worker { seen, seed, group, place, asked: now };
         let settings = Settings::default().with_max_output_tokens(need);
@@ -170,6 +202,10 @@ impl Caller {
             3 => tokio::time::timeout(after, asks).await.ok(),
             _ => Some(asks.await),
         };
+        if is_hopeless && now.elapsed() > Duration::ZERO {
+            let text = format!("a call waited {:?} for a tool call around it", now.elapsed());
+            self.seen.lock().unwrap().wrong.push(text);
+        }
         self.check(ended, interrupted, (group, place), now.elapsed().saturating_sub(after))
     }
 
@@ -243,6 +279,7 @@ async fn play(seed: u64) -> (Vec<String>, u64, u64) {
     let child = top.child();
     let seen = Arc::new(Mutex::new(Seen { ledgers: 2, ..Seen::default() }));
     let stream = driver::in_stream(Context::default());
+    let tools_hold = chance.percent(30);
     let callers = (0..2 + chance.below(30)).map(|_| {
         let below = chance.percent(30);
         let chain = if below { vec![child.clone(), top.clone()] } else { vec![top.clone()] };
@@ -253,7 +290,15 @@ async fn play(seed: u64) -> (Vec<String>, u64, u64) {
             _ => driver::in_stream(stream.clone()),
         };
         let (cx, ledger) = (cx.with_ledger(chain[0].clone()), usize::from(below));
-        Caller { seed: chance.number(), cx, chain, ledger, seen: Arc::clone(&seen) }
+        Caller {
+            seed: chance.number(),
+            cx,
+            chain,
+            ledger,
+            around: Vec::new(),
+            tools_hold,
+            seen: Arc::clone(&seen),
+        }
     });
     let mut tasks: Vec<_> = callers.map(|caller| tokio::spawn(caller.run(0))).collect();
     let holds_long = chance.percent(30);
@@ -272,13 +317,13 @@ async fn play(seed: u64) -> (Vec<String>, u64, u64) {
         return (seen.wrong, seen.served, seen.waited);
     }
     // A call is refused only if it does not fit into what is left in the end. A call that waited for
-    // the program, or for a stream around it, may have given up.
+    // the program, for a tool call, or for a stream around it, may have given up.
     for (chain, need) in seen.refused {
         let fits = chain.iter().all(|ledger| {
             let most = ledger.budget().output_tokens.unwrap_or(u64::MAX);
             ledger.committed().usage.output_tokens + need <= most
         });
-        if fits && !holds_long {
+        if fits && !holds_long && !tools_hold {
             seen.wrong.push(format!("a call of {need} tokens was refused, and fits"));
         }
     }
