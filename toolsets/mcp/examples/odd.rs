@@ -223,8 +223,11 @@ impl Server {
                     "nested",
                     "slow",
                     "never",
+                    "pretty",
                     "process",
                     "refuse",
+                    "two_at_once",
+                    "wide",
                     "unknown",
                 ];
                 let others = others.map(|name| tool(name, &optional));
@@ -333,6 +336,18 @@ impl Server {
             }
             "garble" => println!("{{\"jsonrpc\": \"2.0\", oops"),
             "long" => answer(id, &said(&"a".repeat(text.parse().unwrap_or(1_000_000)))),
+            "pretty" => {
+                let message = json!({"jsonrpc": "2.0", "id": id, "result": said("pretty")});
+                println!("{}", serde_json::to_string_pretty(&message).unwrap());
+            }
+            "two_at_once" => {
+                let message = json!({"jsonrpc": "2.0", "id": id, "result": said("second")});
+                let note = json!({"jsonrpc": "2.0", "method": "notifications/x", "params": {}});
+                println!("{note}{message}");
+            }
+            "wide" => println!(
+                r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[],"structuredContent":{{"wei":123456789012345678901234567890}}}}}}"#
+            ),
             "process" => answer(id, &said(&std::process::id().to_string())),
             "refuse" => say(&json!({
                 "jsonrpc": "2.0",

@@ -1,16 +1,26 @@
 //! [`Lines`], the messages of a stream, one a line, and [`MessageScanner`], which finds the id of a
 //! message that cannot be read.
 
+use std::collections::VecDeque;
 use std::io;
 use std::mem;
+use std::time::Duration;
 
+use memchr::memmem;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::time::{Instant, timeout_at};
 
 /// Maximum number of bytes of an id or a key that the scanner keeps.
 const MAX_TOKEN_BYTES: usize = 300;
 
+/// Time to wait for the next line of a message that was begun on an earlier one.
+const NEXT_LINE_TIME: Duration = Duration::from_secs(2);
+
 /// The lines of a stream. A line of more than `max_bytes` bytes is not held in memory.
+///
+/// The protocol requires one message a line. Programs that print JSON with line breaks, or that
+/// forget the break between two messages, are read too.
 pub(crate) struct Lines<R> {
     read: BufReader<R>,
     max_bytes: usize,
@@ -18,9 +28,21 @@ pub(crate) struct Lines<R> {
     line: Vec<u8>,
     /// The state of a line that is too long.
     oversized: Option<MessageScanner>,
+    /// A message whose first lines were read.
+    begun: Option<Begun>,
+    /// What is returned next.
+    ready: VecDeque<Line>,
 }
 
-/// A line without its end.
+/// The first lines of a message.
+struct Begun {
+    text: Vec<u8>,
+    scan: MessageScanner,
+    /// When the message counts as broken.
+    until: Instant,
+}
+
+/// A line without its end, or a message of several lines.
 pub(crate) enum Line {
     Whole(Vec<u8>),
     /// A line that is too long, with what is known of its message.
@@ -29,13 +51,77 @@ pub(crate) enum Line {
 
 impl<R: AsyncRead + Unpin> Lines<R> {
     pub(crate) fn new(read: R, max_bytes: usize) -> Self {
-        Self { read: BufReader::new(read), max_bytes, line: Vec::new(), oversized: None }
+        Self {
+            read: BufReader::new(read),
+            max_bytes,
+            line: Vec::new(),
+            oversized: None,
+            begun: None,
+            ready: VecDeque::new(),
+        }
     }
 
     /// Returns the next line, or `None` at the end. A last line without its end is not a message.
     ///
     /// Cancel safe: the part that was read is kept for the next call.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Line>> {
+        loop {
+            if let Some(line) = self.ready.pop_front() {
+                return Ok(Some(line));
+            }
+            let until = self.begun.as_ref().map(|begun| begun.until);
+            let line = match until {
+                None => self.next_line().await?,
+                Some(until) => match timeout_at(until, self.next_line()).await {
+                    Ok(line) => line?,
+                    Err(_) => {
+                        let broken = self.begun.take().map(|begun| Line::Whole(begun.text));
+                        self.ready.extend(broken);
+                        continue;
+                    }
+                },
+            };
+            let Some(line) = line else { return Ok(None) };
+            self.take(line);
+        }
+    }
+
+    /// Adds a line to the message that was begun, or takes it for itself.
+    fn take(&mut self, line: Line) {
+        let Line::Whole(line) = line else {
+            let broken = self.begun.take().map(|begun| Line::Whole(begun.text));
+            self.ready.extend(broken.into_iter().chain([line]));
+            return;
+        };
+        match self.begun.take() {
+            Some(mut begun)
+                if begun.text.len() + line.len() < self.max_bytes && !is_message(&line) =>
+            {
+                begun.add(&line);
+                match begun.scan.is_complete() {
+                    true => self.ready.push_back(Line::Whole(begun.text)),
+                    false => self.begun = Some(begun),
+                }
+                return;
+            }
+            // The rest of that message is lost.
+            Some(begun) => self.ready.push_back(Line::Whole(begun.text)),
+            None => {}
+        }
+        if begins_message(&line) {
+            self.begun = Some(Begun::new(&line));
+            return;
+        }
+        match &messages(&line)[..] {
+            [] | [_] => self.ready.push_back(Line::Whole(line)),
+            several => {
+                let several = several.iter().map(|message| Line::Whole(message.to_vec()));
+                self.ready.extend(several);
+            }
+        }
+    }
+
+    async fn next_line(&mut self) -> io::Result<Option<Line>> {
         loop {
             let read = self.read.fill_buf().await?;
             if read.is_empty() {
@@ -61,6 +147,77 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 }));
             }
         }
+    }
+}
+
+impl Begun {
+    fn new(line: &[u8]) -> Self {
+        let mut begun =
+            Self { text: Vec::new(), scan: MessageScanner::default(), until: Instant::now() };
+        begun.add(line);
+        begun
+    }
+
+    fn add(&mut self, line: &[u8]) {
+        self.until = Instant::now() + NEXT_LINE_TIME;
+        for part in [line, b"\n"] {
+            self.scan.read(part);
+            self.text.extend_from_slice(part);
+        }
+    }
+}
+
+/// Returns whether a line is the beginning of a message that has more lines. If the line has the id,
+/// it is not: the error of that request does not have to wait.
+fn begins_message(line: &[u8]) -> bool {
+    let line = trimmed(line);
+    if line == b"{" || line == b"[" {
+        return true;
+    }
+    if !line.starts_with(b"{") || line.ends_with(b"}") || !has_version(line) {
+        return false;
+    }
+    let scan = MessageScanner::of(line);
+    !scan.is_complete() && scan.id().is_none()
+}
+
+/// Returns whether a line is a whole message.
+fn is_message(line: &[u8]) -> bool {
+    let line = trimmed(line);
+    line.starts_with(b"{")
+        && line.ends_with(b"}")
+        && has_version(line)
+        && MessageScanner::of(line).is_complete()
+}
+
+fn has_version(line: &[u8]) -> bool {
+    memmem::find(line, b"\"jsonrpc\"").is_some()
+}
+
+/// Returns the messages of a text: itself, unless it has several JSON values, which all are messages.
+pub(crate) fn messages(text: &[u8]) -> Vec<&[u8]> {
+    let whole = trimmed(text);
+    // Between two values of one JSON text there is a comma.
+    let is_between = |at: usize| {
+        let rest = whole.get(at + 1..).unwrap_or_default();
+        rest.trim_ascii_start().starts_with(b"{")
+    };
+    if !whole.starts_with(b"{") || !memchr::memchr_iter(b'}', whole).any(is_between) {
+        return vec![whole];
+    }
+    let (mut messages, mut start) = (Vec::new(), 0);
+    let mut scan = MessageScanner::default();
+    for (at, byte) in whole.iter().enumerate() {
+        scan.read(&[*byte]);
+        if scan.is_complete() && matches!(byte, b'}' | b']') {
+            messages.push(whole.get(start..=at).unwrap_or_default().trim_ascii());
+            (scan, start) = (MessageScanner::default(), at + 1);
+        }
+    }
+    let is_end = whole.get(start..).unwrap_or_default().trim_ascii().is_empty();
+    match is_end && messages.iter().all(|message| has_version(message)) {
+        true => messages,
+        false => vec![whole],
     }
 }
 
@@ -146,6 +303,11 @@ impl MessageScanner {
         scan
     }
 
+    /// Returns whether the brackets of the message are closed.
+    fn is_complete(&self) -> bool {
+        self.depth == 0 && !self.in_string
+    }
+
     /// Returns the id of the message, if it is valid. It may end with the message.
     pub(crate) fn id(&self) -> Option<Value> {
         let is_last = self.in_value && self.key == b"\"id\"";
@@ -166,6 +328,8 @@ impl MessageScanner {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     async fn output(input: &str, max_bytes: usize) -> Vec<String> {
@@ -187,6 +351,59 @@ mod tests {
     async fn lines_up_to_the_limit_are_unchanged() {
         let input = "\n{}\na\r\n\nb\n01234567\nno end";
         assert_eq!(output(input, 8).await, ["", "{}", "a\r", "", "b", "01234567"]);
+    }
+
+    #[tokio::test]
+    async fn a_message_may_have_several_lines() {
+        let message = json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"a": "}{\"["}]}});
+        let pretty = serde_json::to_string_pretty(&message).unwrap();
+        let first = pretty.replacen("{\n  ", "{", 1);
+        let log = "{\n  \"level\": \"info\"\n}";
+        let input = format!("a\n{pretty}\n{log}\n{first}\n{}\nb\n", pretty.replace('\n', "\r\n"));
+        let found = output(&input, 1_000).await;
+        assert_eq!((&*found[0], &*found[5], found.len()), ("a", "b", 6));
+        for at in [1, 3, 4] {
+            assert_eq!(serde_json::from_str::<Value>(&found[at]).unwrap(), message);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_message_that_does_not_end_takes_no_other_with_it() {
+        let message = r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#;
+        let begin = "{\"jsonrpc\": \"2.0\",";
+        for rest in ["", " \"params\": {", "{starting}\nready\n"] {
+            let found = output(&format!("{begin}\n{rest}\n{message}\nb\n"), 1_000).await;
+            assert_eq!(found[found.len() - 2..], [message, "b"], "{found:?}");
+            assert!(found[0].starts_with(begin), "{found:?}");
+        }
+        // Text that only looks like the beginning of a message.
+        let found = output(&format!("{{starting\n{message}\n"), 1_000).await;
+        assert_eq!(found, ["{starting", message]);
+        // More lines than the limit allows.
+        let long = format!("{begin}\n\"{}\"\n{message}\n", "x".repeat(60));
+        assert_eq!(output(&long, 70).await.last().unwrap(), message);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_that_does_not_end_is_returned_in_time() {
+        let (read, mut write) = tokio::io::duplex(1_000);
+        let mut lines = Lines::new(read, 1_000);
+        tokio::io::AsyncWriteExt::write_all(&mut write, b"{\n\"jsonrpc\": \"2.0\",\n")
+            .await
+            .unwrap();
+        let Some(Line::Whole(line)) = lines.next().await.unwrap() else { panic!("not a line") };
+        assert_eq!(line, b"{\n\"jsonrpc\": \"2.0\",\n");
+    }
+
+    #[tokio::test]
+    async fn a_line_may_have_several_messages() {
+        let one = r#"{"jsonrpc":"2.0","id":1,"result":{"a":"}{ } {"}}"#;
+        let two = r#"{"jsonrpc":"2.0","method":"m","params":{"a":{}}}"#;
+        let found = output(&format!("{one}{two}\n{two} \t{one} {two}\n"), 1_000).await;
+        assert_eq!(found, [one, two, two, one, two]);
+        for line in [format!("{one}{{\"level\":1}}"), format!("{one}{two}x"), format!("{one}{{")] {
+            assert_eq!(output(&format!("{line}\n"), 1_000).await, [line]);
+        }
     }
 
     #[tokio::test]

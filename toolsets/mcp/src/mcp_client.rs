@@ -40,6 +40,7 @@ use self::http::HttpAddress;
 use crate::error::{McpError, Result, Source};
 use crate::mcp_client::call_result::CallResult;
 use crate::mcp_client::connection::Connection;
+use crate::mcp_client::incoming::has_rounded_integers;
 use crate::mcp_client::listing::{Listed, Listing, short_name, valid_name};
 use crate::mcp_client::lock::Lock;
 use crate::mcp_client::session::{CallFailure, Session};
@@ -353,8 +354,8 @@ impl<S: Signature> Module for McpModule<S> {
             None => arguments,
         };
         let result = self.tool.call(&arguments, cx).await?;
-        let json = match result.value {
-            Some(value) => value.to_string(),
+        let json = match result.json() {
+            Some(json) => json,
             // The server should have sent a structured value; the text may be its JSON.
             None if self.tool.listed.contract.output_to_read().is_some() => result.text,
             // Without an output schema, the text is the output.
@@ -416,17 +417,25 @@ struct RemoteTool {
 }
 
 impl RemoteTool {
-    async fn call(&self, arguments: &str, cx: &Context) -> ModuleResult<CallResult> {
-        let read = self.listed.contract.read::<Value>(arguments);
+    async fn call(&self, arguments_text: &str, cx: &Context) -> ModuleResult<CallResult> {
+        let read = self.listed.contract.read::<Value>(arguments_text);
         let arguments = match read {
             Ok(Value::Object(arguments)) => arguments,
             Ok(_) => serde_json::Map::new(),
             Err(error) => {
                 let text = error.to_string();
                 let error = module::Error::retry(text).with_source(error);
-                return Err(error.at(Stage::Arguments).with_raw(arguments));
+                return Err(error.at(Stage::Arguments).with_raw(arguments_text));
             }
         };
+        if has_rounded_integers(arguments_text.as_bytes()) {
+            let text = format!(
+                "`{}` was not called, because an integer of the arguments has more than 64 bits and \
+                 would be rounded. Give it as text, or give a smaller one.",
+                self.name()
+            );
+            return Err(module::Error::retry(text).at(Stage::Arguments).with_raw(arguments_text));
+        }
         let (using, used) = watch::channel(None);
         let mut work = pin!(cx.until_cancelled(self.send(arguments, &using)));
         let time = self.connection.client.tool_time;

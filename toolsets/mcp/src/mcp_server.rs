@@ -9,6 +9,7 @@ mod handler;
 #[cfg(feature = "http-server")]
 mod http;
 mod progress;
+mod request;
 mod served_tool;
 #[cfg(feature = "http-server")]
 mod sessions;

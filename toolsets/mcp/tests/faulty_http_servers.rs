@@ -496,6 +496,39 @@ async fn a_message_that_cannot_be_read_over_http_is_one_calls_error() {
 }
 
 #[tokio::test]
+async fn messages_in_another_form_over_http_are_read_or_an_error_at_once() {
+    const SAID: &str = r#"[{"type":"text","text":"said"}]"#;
+    const NOTE: &str = r#"{"jsonrpc":"2.0","method":"notifications/x","params":{}}"#;
+    let address = answering(vec![
+        |asked| respond(200, "text/plain", result(asked, SAID)),
+        |asked| respond(200, "application/vnd.server+json", result(asked, SAID)),
+        |asked| respond(200, "application/json", format!("{NOTE}\n{}", result(asked, SAID))),
+        |asked| respond(200, "application/json", format!("[{}, {NOTE}]", result(asked, SAID))),
+        |asked| {
+            let pretty: Value = serde_json::from_str(&result(asked, SAID)).unwrap();
+            let pretty = serde_json::to_string_pretty(&pretty).unwrap();
+            event(&pretty.replace('\n', "\ndata: "))
+        },
+        |asked| event(&format!("{NOTE}{}", result(asked, SAID))),
+        |asked| event(&format!("[{NOTE}, {}]", result(asked, SAID))),
+        |_| respond(200, "text/html", "<html>Sign in</html>"),
+    ])
+    .await;
+    let remote = client(address).connect().await.unwrap();
+    for _ in 0..7 {
+        assert_eq!(call(&remote, "count").await.unwrap().text(), "said");
+    }
+    let began = std::time::Instant::now();
+    let error = call(&remote, "count").await.unwrap_err();
+    let text = format!("{error:#}");
+    assert!(
+        text.contains("the response has the type text/html") && text.contains("Sign in"),
+        "{text}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
 async fn a_ping_event_before_the_response_is_ignored() {
     let legacy = Legacy::default();
     let address = serve(move |asked| {

@@ -568,6 +568,28 @@ async fn a_message_that_cannot_be_read_is_one_calls_error() {
 }
 
 #[tokio::test]
+async fn a_message_on_several_lines_and_the_second_on_a_line_are_read() {
+    let odd = Odd::new("");
+    let remote = odd.remote().await;
+    assert_eq!(call(&remote, "pretty", "{}").await.unwrap().text(), "pretty");
+    assert_eq!(call(&remote, "two_at_once", "{}").await.unwrap().text(), "second");
+    assert_eq!(odd.times("started"), 1);
+}
+
+#[tokio::test]
+async fn integers_with_more_than_64_bits_are_not_rounded() {
+    let odd = Odd::new("");
+    let remote = odd.remote().await;
+    let output = call(&remote, "wide", "{}").await.unwrap();
+    assert_eq!(output.text(), r#"{"wei":123456789012345678901234567890}"#);
+    assert_eq!(output.value().unwrap(), None);
+    let text = r#"{"text": "a", "wei": 123456789012345678901234567890}"#;
+    let error = call(&remote, "echo", text).await.unwrap_err();
+    assert_eq!(error.stage(), Stage::Arguments);
+    assert!(error.for_model().contains("more than 64 bits"), "{error:#}");
+}
+
+#[tokio::test]
 async fn servers_that_other_clients_accept_are_accepted() {
     let odd = Odd::new("nameless");
     let nameless = odd.remote().await;

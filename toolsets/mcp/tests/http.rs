@@ -243,6 +243,7 @@ async fn every_http_request_with_an_id_gets_a_response() {
         (r#"{"name":"hello","arguments":{"x":"\ud83d"}}"#, 200),
         (&*format!(r#"{{"name":"hello","arguments":{{"x":{deep}}}}}"#), 400),
         ("{oops}", 400),
+        (r#"{"name":"hello","name":"store_note","arguments":{"title":"a"}}"#, 400),
     ] {
         let body =
             format!(r#"{{"jsonrpc":"2.0","id":101,"method":"tools/call","params":{params}}}"#);
@@ -254,6 +255,64 @@ async fn every_http_request_with_an_id_gets_a_response() {
         let text = answer.text().await.unwrap();
         assert!(text.contains(r#""id":101"#), "{params}: {text}");
     }
+}
+
+#[tokio::test]
+async fn arguments_over_http_that_cannot_be_read_exactly_are_refused() {
+    let http = Http::new(server(&seen())).await;
+    let session = http.session().await;
+    let post = |params: &[u8], modern: bool| {
+        let head =
+            br#"{"jsonrpc":"2.0","id":101,"method":"tools/call","params":{"name":"store_note","#;
+        let meta = match modern {
+            true => {
+                r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}},"#
+            }
+            false => "",
+        };
+        let body = [head, meta.as_bytes(), params, b"}}"].concat();
+        let request = http.client.post(&http.url).header("accept", ACCEPT);
+        let request = request.header("content-type", "application/json").body(body);
+        match modern {
+            true => request
+                .header("mcp-protocol-version", "2026-07-28")
+                .header("mcp-method", "tools/call")
+                .header("mcp-name", "store_note"),
+            false => request.header("mcp-session-id", &session),
+        }
+    };
+    for modern in [false, true] {
+        let twice = post(br#""arguments":{"title":"a","title":"b"}"#, modern).send().await.unwrap();
+        let answer = &messages(twice).await[0];
+        assert_eq!(answer["result"]["isError"], true, "{answer}");
+        assert!(texts(&answer["result"])[0].contains("`title` is given twice"), "{answer}");
+        let bytes = post(b"\"arguments\":{\"title\":\"M\xfcller\"}", modern).send().await.unwrap();
+        assert_eq!(bytes.status(), StatusCode::BAD_REQUEST);
+        let answer = &messages(bytes).await[0];
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(101), &json!(-32602)));
+        let note = post(br#""arguments":{"title":"a"}"#, modern).send().await.unwrap();
+        assert_eq!(messages(note).await[0]["result"]["structuredContent"]["title"], "a");
+    }
+    let old = http.legacy(Some(&session), &json!({"jsonrpc": "1.0", "id": 3, "method": "ping"}));
+    let answer = &messages(old.send().await.unwrap()).await[0];
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(3), &json!(-32600)));
+}
+
+#[tokio::test]
+async fn an_id_that_is_open_in_a_session_is_refused() {
+    let seen = seen();
+    let http = Http::new(server(&seen)).await;
+    let session = http.session().await;
+    let waits = http.legacy(Some(&session), &call(5, "wait")).send().await.unwrap();
+    seen.started.notified().await;
+    let again = http.legacy(Some(&session), &call(5, "hello")).send().await.unwrap();
+    assert_eq!(again.status(), StatusCode::BAD_REQUEST);
+    let answer = &messages(again).await[0];
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(5), &json!(-32600)));
+    let other = http.legacy(Some(&session), &call(6, "hello")).send().await.unwrap();
+    assert_eq!(texts(&messages(other).await[0]["result"]), ["Hello!"]);
+    drop(waits);
+    http.shutdown.cancel();
 }
 
 #[tokio::test]

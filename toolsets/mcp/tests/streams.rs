@@ -178,7 +178,8 @@ async fn every_request_with_an_id_gets_a_response() {
     let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
     for (line, ok) in [
         (&br#"{"jsonrpc":"2.0","id":101,"method":"tools/call","params":{"name":"hello","arguments":{"x":"\ud83d"}}}"#[..], true),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":101,\"method\":\"tools/call\",\"params\":{\"name\":\"hello\",\"arguments\":{\"x\":\"\xff\0\"}}}", true),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":101,\"method\":\"tools/call\",\"params\":{\"name\":\"hello\",\"arguments\":{\"x\":\"\0\"}}}", true),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":101,\"method\":\"tools/call\",\"params\":{\"name\":\"hello\",\"arguments\":{},\"_meta\":{\"x\":\"\xff\"}}}", true),
         (format!(r#"{{"jsonrpc":"2.0","id":101,"method":"tools/call","params":{{"name":"hello","arguments":{{"x":{deep}}}}}}}"#).as_bytes(), false),
         (br#"{"jsonrpc":"2.0","id":101,"method":"tools/call","params":{oops}}"#, false),
         (br#"{"jsonrpc":"2.0","method":"tools/call","params":{"name":"hello"},"id":101"#, false),
@@ -192,6 +193,120 @@ async fn every_request_with_an_id_gets_a_response() {
         assert_eq!(answer["result"].is_object(), ok, "{shown}: {answer}");
     }
     assert_eq!(texts(&lines.call("hello", json!({})).await), ["Hello!"]);
+    lines.end().await;
+}
+
+/// Each would be another call than the one that was meant.
+#[tokio::test]
+async fn arguments_that_cannot_be_read_exactly_are_refused() {
+    let mut lines = Lines::begun(server(&seen())).await;
+    for (name, arguments, fault) in [
+        ("store_note", r#"{"title": "a", "title": "b"}"#, "field `title` is given twice"),
+        ("store_note", r#"{"title": "a", "\u0074itle": "a"}"#, "field `title` is given twice"),
+        ("promise", r#"{"text": "a", "x": {"y": 1, "y": 1}}"#, "field `y` is given twice"),
+        ("add", r#"{"a": 18446744073709551617}"#, "18446744073709551617"),
+    ] {
+        let params = format!(r#"{{"name": "{name}", "arguments": {arguments}}}"#);
+        lines
+            .line(&format!(
+                r#"{{"jsonrpc":"2.0","id":101,"method":"tools/call","params":{params}}}"#
+            ))
+            .await;
+        let answer = lines.receive().await.unwrap();
+        assert_eq!((&answer["id"], &answer["result"]["isError"]), (&json!(101), &json!(true)));
+        assert!(texts(&answer["result"])[0].contains(fault), "{answer}");
+    }
+    let mut refusals = Vec::new();
+    for params in [
+        &br#"{"name":"store_note","arguments":{"title":"a"},"arguments":{"title":"b"}}"#[..],
+        br#"{"name":"hello","name":"store_note","arguments":{"title":"b"}}"#,
+        b"{\"name\":\"store_note\",\"arguments\":{\"title\":\"M\xfcller\"}}",
+        b"{\"name\":\"store_note\",\"arguments\":{\"title\":\"a\",\"M\xfcller\":1}}",
+    ] {
+        let head = br#"{"jsonrpc":"2.0","id":101,"method":"tools/call","params":"#;
+        lines.write_bytes(&[head, params, b"}\n"].concat()).await;
+        let answer = lines.receive().await.unwrap();
+        assert_eq!(answer["id"], 101, "{answer}");
+        refusals.push(answer["error"].to_string());
+    }
+    insta::assert_snapshot!(refusals.join("\n"), @r#"
+    {"code":-32600,"message":"the request has a duplicate field `arguments`; give it once"}
+    {"code":-32600,"message":"the request has a duplicate field `name`; give it once"}
+    {"code":-32602,"message":"the arguments have bytes that are not UTF-8; send the request as UTF-8"}
+    {"code":-32602,"message":"the arguments have bytes that are not UTF-8; send the request as UTF-8"}
+    "#);
+    // Where nothing was replaced, the arguments may have this character.
+    let note = lines.call("store_note", json!({"title": "\u{fffd}"})).await;
+    assert_eq!(note["structuredContent"]["title"], "\u{fffd}");
+    lines.end().await;
+}
+
+#[tokio::test]
+async fn requests_that_are_not_json_rpc_2_get_the_error_that_it_names() {
+    let mut lines = Lines::begun(server(&seen())).await;
+    for (line, id, fault) in [
+        (r#"{"jsonrpc":"1.0","id":101,"method":"ping"}"#, json!(101), "`jsonrpc`"),
+        (r#"{"id":"a","method":"ping"}"#, json!("a"), "`jsonrpc`"),
+        (r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, Value::Null, "`id`"),
+        (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, Value::Null, "`id`"),
+        (r#"{"jsonrpc":"2.0","id":18446744073709551615,"method":"ping"}"#, Value::Null, "`id`"),
+        (r#"{"jsonrpc":"2.0","id":101,"method":["ping"]}"#, json!(101), "`method`"),
+        (r#"{"jsonrpc":"2.0"}"#, Value::Null, "`method`"),
+        (r#"[{"jsonrpc":"2.0","id":101,"method":"ping"}]"#, Value::Null, "an object"),
+    ] {
+        lines.line(line).await;
+        let answer = lines.receive().await.unwrap();
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&id, &json!(-32600)), "{line}");
+        let text = answer["error"]["message"].as_str().unwrap();
+        assert!(text.contains(fault), "{line}: {text}");
+    }
+    lines.line(r#"{"jsonrpc":"1.0","method":"notifications/x"}"#).await;
+    assert!(lines.end().await.is_empty());
+}
+
+#[tokio::test]
+async fn an_id_that_is_open_is_refused_and_may_be_used_again_later() {
+    for modern in [false, true] {
+        let seen = seen();
+        let mut lines = match modern {
+            false => Lines::begun(server(&seen)).await,
+            true => Lines::modern(server(&seen)),
+        };
+        let params = json!({"name": "wait", "arguments": {}});
+        let id = lines.send("tools/call", params).await;
+        seen.started.notified().await;
+        let again = json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
+        lines.line(&again.to_string()).await;
+        let answer = lines.receive().await.unwrap();
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(id), &json!(-32600)));
+        lines.notify("notifications/cancelled", json!({"requestId": id})).await;
+        seen.ended.notified().await;
+        for name in ["hello", "hello"] {
+            let meta = json!({
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientInfo": {"name": "client", "version": "1"},
+                "io.modelcontextprotocol/clientCapabilities": {},
+            });
+            let params =
+                if modern { json!({"name": name, "_meta": meta}) } else { json!({"name": name}) };
+            let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
+            lines.line(&call.to_string()).await;
+            assert_eq!(texts(&lines.receive().await.unwrap()["result"]), ["Hello!"]);
+        }
+        assert!(lines.end().await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_request_may_have_several_lines_and_a_line_several_requests() {
+    let mut lines = Lines::begun(server(&seen())).await;
+    let call = |id: u64| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "hello"}});
+    lines.line(&serde_json::to_string_pretty(&call(101)).unwrap()).await;
+    assert_eq!(texts(&lines.receive().await.unwrap()["result"]), ["Hello!"]);
+    lines.line(&format!("{}{}", call(102), call(103))).await;
+    for _ in 0..2 {
+        assert_eq!(texts(&lines.receive().await.unwrap()["result"]), ["Hello!"]);
+    }
     lines.end().await;
 }
 

@@ -7,6 +7,8 @@ use toolwright_module::message::{Audio, Document, Image, Part, Source};
 use toolwright_module::{Contract, Error, Result, ToolOutput};
 use toolwright_signature::Policy;
 
+use crate::mcp_client::incoming::EXACT_VALUE;
+
 /// The result of a call: text, images and files, and the structured value if the server sent one.
 pub(crate) struct CallResult {
     pub(crate) text: String,
@@ -14,6 +16,8 @@ pub(crate) struct CallResult {
     data: Option<String>,
     pub(crate) parts: Vec<Part>,
     pub(crate) value: Option<Value>,
+    /// The JSON of the structured value, if `value` has rounded integers.
+    exact: Option<String>,
 }
 
 impl CallResult {
@@ -21,7 +25,7 @@ impl CallResult {
     ///
     /// Fails if its texts and its value have more than `max_bytes`, or if the server marked it as an
     /// error. Images and files that have no room beside them are left out, and the text says so.
-    pub(crate) fn new(result: CallToolResult, max_bytes: usize) -> Result<Self> {
+    pub(crate) fn new(mut result: CallToolResult, max_bytes: usize) -> Result<Self> {
         let mut texts = Vec::new();
         let mut parts = Vec::new();
         for block in result.content {
@@ -32,7 +36,12 @@ impl CallResult {
         }
         let mut text = texts.join("\n");
         let value = result.structured_content.as_ref().filter(|value| !value.is_null());
-        let data = value.filter(|value| !has_value(&texts, value)).map(Value::to_string);
+        let exact = result.meta.as_mut().and_then(|meta| meta.remove(EXACT_VALUE));
+        let exact = exact.and_then(|exact| exact.as_str().map(str::to_owned));
+        let data = match &exact {
+            Some(exact) => (!text.contains(exact)).then(|| exact.clone()),
+            None => value.filter(|value| !has_value(&texts, value)).map(Value::to_string),
+        };
         let bytes = text.len()
             + result.structured_content.as_ref().map_or(0, |value| value.to_string().len());
         if bytes > max_bytes {
@@ -60,16 +69,22 @@ impl CallResult {
                  {max_bytes} bytes. Request smaller ones.]"
             ));
         }
-        Ok(Self { text, data, parts, value: result.structured_content })
+        Ok(Self { text, data, parts, value: result.structured_content, exact })
     }
 
-    /// Validates the value against the output schema of the tool's contract.
+    /// Returns the JSON of the structured value, if there is one.
+    pub(crate) fn json(&self) -> Option<String> {
+        self.exact.clone().or_else(|| Some(self.value.as_ref()?.to_string()))
+    }
+
+    /// Validates the value against the output schema of the tool's contract. A value with integers that
+    /// [`Value`] rounds is in the text only.
     pub(crate) fn checked(mut self, contract: &Contract, tool: &str) -> Result<ToolOutput> {
         if contract.output_to_read().is_some() {
-            let read = match &self.value {
-                Some(value) => contract
-                    .read_output_with(&value.to_string(), Policy::Strict)
-                    .map(|reading| reading.value),
+            let read = match self.json() {
+                Some(json) => {
+                    contract.read_output_with(&json, Policy::Strict).map(|reading| reading.value)
+                }
                 // The server should have sent a structured value; the text may be its JSON.
                 None => contract.read_output(&self.text),
             };
@@ -77,7 +92,7 @@ impl CallResult {
         }
         let text = with_data(self.text, self.data);
         let output = ToolOutput::text_only(text).with_parts(self.parts);
-        Ok(match self.value {
+        Ok(match self.value.filter(|_| self.exact.is_none()) {
             Some(value) => output.with_value(value),
             None => output,
         })

@@ -1,7 +1,7 @@
 //! A server that runs as a child process: [`Command`] starts it, [`ChildProcess`] is the transport
 //! over its standard input and output, [`Stderr`] keeps the end of its standard error.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
@@ -105,6 +105,7 @@ impl Command {
         Ok(ChildProcess {
             input: Arc::new(AsyncMutex::new(Some(input))),
             lines: Lines::new(output, max_message_bytes),
+            incoming: VecDeque::new(),
             pending: HashSet::new(),
             discovery,
             process: Process::new(child),
@@ -136,6 +137,8 @@ async fn read_stderr(mut stderr: ChildStderr, kept: Arc<Mutex<String>>) {
 pub(crate) struct ChildProcess {
     input: Arc<AsyncMutex<Option<ChildStdin>>>,
     lines: Lines<ChildStdout>,
+    /// The rest of the messages of a line.
+    incoming: VecDeque<Incoming>,
     /// The requests without a response.
     pending: HashSet<RequestId>,
     discovery: Discovery,
@@ -268,24 +271,32 @@ impl Transport<RoleClient> for ChildProcess {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            let line = match self.discovery.time_left() {
-                None => self.next().await,
-                Some(left) => match tokio::time::timeout(left, self.next()).await {
-                    Ok(line) => line,
-                    // Without a request to give up, the handshake has no response.
-                    Err(_) => return self.discovery.give_up(),
-                },
-            };
-            let incoming = match line {
-                Ok(Some(Line::Whole(line))) => Incoming::read(&line),
-                Ok(Some(Line::Oversized(scan))) => {
-                    tracing::warn!("an MCP server sent a message that is too large");
-                    Incoming::unreadable(&scan)
-                }
-                Ok(None) => return None,
-                Err(error) => {
-                    tracing::warn!(%error, "the output of an MCP server cannot be read");
-                    return None;
+            let incoming = match self.incoming.pop_front() {
+                Some(incoming) => incoming,
+                None => {
+                    let line = match self.discovery.time_left() {
+                        None => self.next().await,
+                        Some(left) => match tokio::time::timeout(left, self.next()).await {
+                            Ok(line) => line,
+                            // Without a request to give up, the handshake has no response.
+                            Err(_) => return self.discovery.give_up(),
+                        },
+                    };
+                    match line {
+                        Ok(Some(Line::Whole(line))) => {
+                            self.incoming.extend(Incoming::read_all(&line));
+                            continue;
+                        }
+                        Ok(Some(Line::Oversized(scan))) => {
+                            tracing::warn!("an MCP server sent a message that is too large");
+                            Incoming::unreadable(&scan)
+                        }
+                        Ok(None) => return None,
+                        Err(error) => {
+                            tracing::warn!(%error, "the output of an MCP server cannot be read");
+                            return None;
+                        }
+                    }
                 }
             };
             let mut message = match incoming {

@@ -20,9 +20,10 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::{Error as SseError, Sse, SseStream};
 use tokio::sync::Semaphore;
 
+use crate::lines::trimmed;
 use crate::mcp_client::MAX_PENDING_RESPONSES;
-use crate::mcp_client::discovery::{Discovery, is_discovery};
-use crate::mcp_client::incoming::{Incoming, malformed};
+use crate::mcp_client::discovery::{Discovery, is_discovery, same_id};
+use crate::mcp_client::incoming::{Incoming, malformed, responds_to};
 
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 const JSON: &str = "application/json";
@@ -110,7 +111,7 @@ impl HttpClient {
         }
         let kind = kind_of(response.headers());
         if !status.is_success() {
-            return self.refused(response, message, session.is_some(), &kind).await;
+            return self.refused(response, message, session.is_some()).await;
         }
         let id = response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok());
         let id = id.map(str::to_owned);
@@ -126,18 +127,28 @@ impl HttpClient {
             // Only requests have a response. Some servers send something all the same.
             return Ok(StreamableHttpPostResponse::Accepted);
         };
-        if !kind.starts_with(JSON) {
-            let kind = (!kind.is_empty()).then_some(kind);
-            return Err(StreamableHttpError::UnexpectedContentType(kind));
-        }
-        let message = match body_of(response, self.max_bytes).await {
-            Ok(body) => match Incoming::read(&body) {
-                Incoming::Message(message) => *message,
-                _ if memchr::memmem::find(&body, b"\"jsonrpc\"").is_some() => {
+        // Some servers send JSON with another type. An endless stream is not waited for.
+        let is_json = kind.starts_with(JSON);
+        let body = match is_json {
+            true => body_of(response, self.max_bytes).await,
+            false => json_of(response, self.max_bytes).await,
+        };
+        let message = match body {
+            Ok(body) => match response_of(&body, request) {
+                Some(message) => message,
+                None if memchr::memmem::find(&body, b"\"jsonrpc\"").is_some() => {
                     malformed(request.clone())
                 }
-                _ => {
+                None if is_json => {
                     let text = format!("the response is not JSON-RPC: {}", shown(&body));
+                    return Err(StreamableHttpError::UnexpectedServerResponse(text.into()));
+                }
+                None => {
+                    let kind = if kind.is_empty() { "none" } else { &*kind };
+                    let text = format!(
+                        "the response has the type {kind}, and not {JSON} or {EVENT_STREAM}{}",
+                        said(&body)
+                    );
                     return Err(StreamableHttpError::UnexpectedServerResponse(text.into()));
                 }
             },
@@ -153,7 +164,6 @@ impl HttpClient {
         response: Response,
         message: &ClientJsonRpcMessage,
         in_session: bool,
-        kind: &str,
     ) -> Posted {
         let status = response.status();
         let retry_after = response.headers().get(http::header::RETRY_AFTER);
@@ -201,7 +211,7 @@ impl HttpClient {
             }
         }
         let is_auth = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-        if let Some(error) = error.filter(|_| !is_auth && kind.starts_with(JSON)) {
+        if let Some(error) = error.filter(|_| !is_auth) {
             return Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), None));
         }
         if status.is_server_error() {
@@ -409,6 +419,36 @@ async fn body_of(mut response: Response, max_bytes: usize) -> Result<Vec<u8>, Er
     Ok(body)
 }
 
+/// Returns the body of a response that is not of the type JSON. If it does not begin like JSON, only
+/// its first part.
+async fn json_of(mut response: Response, max_bytes: usize) -> Result<Vec<u8>, Error> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(client_error)? {
+        body.extend_from_slice(&chunk);
+        if !matches!(trimmed(&body).first(), None | Some(b'{' | b'[')) {
+            break;
+        }
+        if body.len() > max_bytes {
+            return Err(StreamableHttpError::ResponseBodyTooLarge { max_size: max_bytes });
+        }
+    }
+    Ok(body)
+}
+
+/// Returns the response to a request in a body, or another message if there is none.
+fn response_of(body: &[u8], request: &RequestId) -> Option<ServerJsonRpcMessage> {
+    let messages = Incoming::read_all(body).into_iter().filter_map(|incoming| match incoming {
+        Incoming::Message(message) => Some(*message),
+        Incoming::Ignored | Incoming::Nameless => None,
+    });
+    let mut messages: Vec<ServerJsonRpcMessage> = messages.collect();
+    let answers = |message: &ServerJsonRpcMessage| {
+        responds_to(message).is_some_and(|id| same_id(request, id))
+    };
+    let place = messages.iter().position(answers).unwrap_or_default();
+    (!messages.is_empty()).then(|| messages.swap_remove(place))
+}
+
 /// Returns the beginning of a body for an error, or nothing.
 fn said(body: &[u8]) -> String {
     match &*shown(body) {
@@ -433,20 +473,27 @@ fn events(response: Response, max_bytes: usize) -> Events {
         limit.add(&chunk)?;
         Ok::<_, std::io::Error>(std::io::Cursor::new(text.add(&chunk)))
     });
-    SseStream::from_bytes_stream(bytes).map(|event| event.map(readable)).boxed()
+    let readable = |event: Result<Sse, SseError>| match event {
+        Ok(event) => readable(event).into_iter().map(Ok).collect(),
+        Err(error) => vec![Err(error)],
+    };
+    SseStream::from_bytes_stream(bytes).map(readable).flat_map(stream::iter).boxed()
 }
 
-/// Returns an event with a message that rmcp reads, or without data.
-fn readable(mut event: Sse) -> Sse {
+/// Returns an event with a message that rmcp reads, or without data. If it has several messages, each
+/// gets an event.
+fn readable(mut event: Sse) -> Vec<Sse> {
     let (least, most) = RETRY_DELAYS;
     event.retry = event.retry.map(|retry| retry.clamp(least, most));
     let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
-    event.data =
-        event.data.filter(|_| is_message).and_then(|data| match Incoming::read(data.as_bytes()) {
-            Incoming::Message(message) => serde_json::to_string(&message).ok(),
-            Incoming::Ignored | Incoming::Nameless => None,
-        });
-    event
+    let data = event.data.take().filter(|_| is_message).unwrap_or_default();
+    let messages = Incoming::read_all(data.as_bytes()).into_iter().filter_map(|incoming| {
+        let Incoming::Message(message) = incoming else { return None };
+        let data = serde_json::to_string(&message).ok();
+        Some(Sse { data, ..event.clone() })
+    });
+    let events: Vec<Sse> = messages.collect();
+    if events.is_empty() { vec![event] } else { events }
 }
 
 /// The size of the current event of a stream.

@@ -1,13 +1,14 @@
 //! [`Incoming`], a server's message as far as it can be read.
 
 use rmcp::RoleClient;
-use rmcp::model::{ContentBlock, ErrorCode, JsonRpcMessage, RequestId, ServerResult};
+use rmcp::model::{ContentBlock, ErrorCode, JsonRpcMessage, MetaObject, RequestId, ServerResult};
 use rmcp::service::RxJsonRpcMessage;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use toolwright_signature::readable_json;
 
-use crate::lines::{MessageScanner, trimmed};
+use crate::lines::{MessageScanner, messages, trimmed};
 use crate::mcp_client::session::malformed_response;
 
 /// A message of a server.
@@ -20,6 +21,16 @@ pub(crate) enum Incoming {
 }
 
 impl Incoming {
+    /// Reads the messages of a line or a body. There is more than one if a server forgets the line
+    /// break between them, and in a batch, which one older revision allows.
+    pub(crate) fn read_all(text: &[u8]) -> Vec<Self> {
+        let read = |text: &[u8]| match batch(text) {
+            Some(messages) => messages.iter().map(|one| Self::read(one.get().as_bytes())).collect(),
+            None => vec![Self::read(text)],
+        };
+        messages(text).into_iter().flat_map(read).collect()
+    }
+
     /// Reads a message.
     ///
     /// Text that is not Unicode is replaced. A response that cannot be read otherwise becomes the
@@ -29,7 +40,7 @@ impl Incoming {
         if let Ok(message) = serde_json::from_slice(text)
             && !is_unknown(&message)
         {
-            return Self::Message(Box::new(message));
+            return Self::Message(Box::new(with_exact_value(message, text)));
         }
         let readable = readable_json(text);
         let Ok(mut value) = serde_json::from_str::<Value>(&readable) else {
@@ -42,19 +53,10 @@ impl Incoming {
                 incoming => incoming,
             };
         };
-        // A batch, which one older revision allows.
-        if let Value::Array(messages) = &mut value {
-            let is_batch = messages.iter().any(|message| message.get("jsonrpc").is_some());
-            match (messages.pop(), messages.is_empty()) {
-                (Some(only), true) => value = only,
-                _ if is_batch => return Self::Nameless,
-                _ => return Self::Ignored,
-            }
-        }
         complete(&mut value);
         let id = value.get("id").filter(|_| value.get("method").is_none()).cloned();
         match serde_json::from_value(value) {
-            Ok(message) => Self::Message(Box::new(message)),
+            Ok(message) => Self::Message(Box::new(with_exact_value(message, readable.as_bytes()))),
             Err(_) => Self::error(id),
         }
     }
@@ -84,6 +86,83 @@ pub(crate) fn responds_to(message: &RxJsonRpcMessage<RoleClient>) -> Option<&Req
         JsonRpcMessage::Error(error) => error.id.as_ref(),
         _ => None,
     }
+}
+
+/// Returns the messages of a batch, if the text is one.
+fn batch(text: &[u8]) -> Option<Vec<Box<RawValue>>> {
+    if !trimmed(text).starts_with(b"[") {
+        return None;
+    }
+    let messages: Vec<Box<RawValue>> = serde_json::from_str(&readable_json(trimmed(text))).ok()?;
+    messages.iter().any(|message| message.get().contains("\"jsonrpc\"")).then_some(messages)
+}
+
+/// The key in the metadata of a call result for the JSON of its structured value, if that has integers
+/// that rmcp rounds. The metadata passes through rmcp.
+pub(crate) const EXACT_VALUE: &str = "toolwright/exactValue";
+
+/// Adds the structured value of a call result as its JSON, if it has integers that rmcp rounds.
+fn with_exact_value(
+    mut message: RxJsonRpcMessage<RoleClient>,
+    text: &[u8],
+) -> RxJsonRpcMessage<RoleClient> {
+    #[derive(Deserialize)]
+    struct Response<'a> {
+        #[serde(borrow)]
+        result: &'a RawValue,
+    }
+    #[derive(Deserialize)]
+    struct Result<'a> {
+        #[serde(borrow, rename = "structuredContent")]
+        structured_content: &'a RawValue,
+    }
+    if let JsonRpcMessage::Response(response) = &mut message
+        && let ServerResult::CallToolResult(result) = &mut response.result
+        && result.structured_content.is_some()
+        && has_rounded_integers(text)
+        && let Ok(response) = serde_json::from_slice::<Response<'_>>(text)
+        && let Ok(raw) = serde_json::from_str::<Result<'_>>(response.result.get())
+        && has_rounded_integers(raw.structured_content.get().as_bytes())
+    {
+        let exact = json!({ EXACT_VALUE: raw.structured_content.get() });
+        if let Ok(exact) = serde_json::from_value::<MetaObject>(exact) {
+            result.meta.get_or_insert_default().extend(exact);
+        }
+    }
+    message
+}
+
+/// Returns whether JSON has integers that become other numbers as 64-bit floats, outside of strings.
+pub(crate) fn has_rounded_integers(json: &[u8]) -> bool {
+    let mut rest = json;
+    while let Some(at) = memchr::memchr(b'"', rest) {
+        let (before, string) = rest.split_at(at);
+        if has_rounded(before) {
+            return true;
+        }
+        let mut end = 1;
+        while let Some(byte) = string.get(end).filter(|byte| **byte != b'"') {
+            end += if *byte == b'\\' { 2 } else { 1 };
+        }
+        rest = string.get(end + 1..).unwrap_or_default();
+    }
+    has_rounded(rest)
+}
+
+fn has_rounded(json: &[u8]) -> bool {
+    let is_end = |byte: &u8| !matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
+    json.split(is_end).filter(|number| number.len() >= 19).any(|number| {
+        let Ok(number) = str::from_utf8(number) else { return false };
+        if number.contains(['.', 'e', 'E'])
+            || number.parse::<i64>().is_ok()
+            || number.parse::<u64>().is_ok()
+        {
+            return false;
+        }
+        // Programs whose numbers are all floats write the shortest digits that give the same float.
+        let float = number.parse::<f64>();
+        !float.is_ok_and(|float| format!("{float:.0}") == number || format!("{float}") == number)
+    })
 }
 
 /// Returns whether rmcp does not know the result, which may lack a required field.
@@ -268,9 +347,46 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_of_one_message_is_read() {
+    fn a_line_or_a_body_may_have_several_messages() {
         let message = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#;
-        assert!(read(format!("[{message}]").as_bytes()).contains(r#""id":1"#));
-        assert_eq!(read(format!("[{message},{message}]").as_bytes()), "nameless");
+        let note = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#;
+        for (text, count) in [
+            (format!("[{message}]"), 1),
+            (format!("[{note}, {message}]"), 2),
+            (format!("{note}{message}"), 2),
+            (format!("{message}\n{note}\n"), 2),
+            (format!("[\n{message},\n{note}\n]"), 2),
+        ] {
+            let read = Incoming::read_all(text.as_bytes());
+            let messages = read.iter().filter(|read| matches!(read, Incoming::Message(_)));
+            assert_eq!((messages.count(), read.len()), (count, count), "{text}");
+        }
+        assert!(matches!(Incoming::read_all(b"[1, 2]")[..], [Incoming::Ignored]));
+    }
+
+    #[test]
+    fn integers_that_would_be_rounded_are_kept_as_text() {
+        for (number, is_rounded) in [
+            ("18446744073709551615", false),
+            ("-9223372036854775808", false),
+            ("18446744073709551616", false),
+            ("18446744073709551617", true),
+            ("-9223372036854775809", true),
+            ("123456789012345678901234567890", true),
+            // As JavaScript writes the floats 2^65 and 1e20.
+            ("36893488147419103232", false),
+            ("36893488147419103000", false),
+            ("100000000000000000000", false),
+            ("0.1234567890123456789012", false),
+            ("\"123456789012345678901234567890\"", false),
+            ("\"\\\"123456789012345678901234567890\"", false),
+        ] {
+            let value = format!(r#"{{"wei": {number}}}"#);
+            let text = format!(
+                r#"{{"jsonrpc":"2.0","id":1,"result":{{"content":[],"structuredContent":{value}}}}}"#
+            );
+            let kept = read(text.as_bytes()).contains(EXACT_VALUE);
+            assert_eq!(kept, is_rounded, "{number}");
+        }
     }
 }

@@ -8,9 +8,9 @@ use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod,
     CompleteRequestParams, CompleteResult, ConstString, CustomRequest, CustomResult, ErrorCode,
-    ErrorData, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
-    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ServerConfig,
+    ErrorData, Extensions, ListPromptsRequestMethod, ListPromptsResult,
+    ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, model};
@@ -20,6 +20,7 @@ use toolwright_module::{Context, Error, Result, ToolCall};
 
 use crate::mcp_server::calls::Calls;
 use crate::mcp_server::progress;
+use crate::mcp_server::request::RawArguments;
 use crate::mcp_server::served_tool::{self, ServedTool};
 
 /// The methods whose malformed parameters are an error of their own. `initialize` is not one of
@@ -84,6 +85,15 @@ impl Handler {
 }
 
 /// Logs the error for the operator of the server. The client gets only the part for models.
+/// Returns the arguments as the client wrote them. The transport has put them there.
+fn raw_arguments(extensions: &Extensions) -> Option<&RawArguments> {
+    #[cfg(feature = "http-server")]
+    if let Some(parts) = extensions.get::<http::request::Parts>() {
+        return parts.extensions.get();
+    }
+    extensions.get()
+}
+
 fn log(tool: &str, error: &Error) {
     let stage = error.stage();
     match error.audience() {
@@ -130,7 +140,13 @@ impl ServerHandler for Handler {
             let name: String = request.name.chars().take(MAX_NAME_CHARS).collect();
             return Err(ErrorData::invalid_params(format!("Unknown tool: {name}"), None));
         };
-        let arguments = Value::Object(request.arguments.unwrap_or_default()).to_string();
+        let arguments = match raw_arguments(&context.extensions) {
+            Some(raw) => match raw.check(served.tool.name()) {
+                Ok(()) => raw.0.get().to_owned(),
+                Err(error) => return Ok(served_tool::failure(&error).into()),
+            },
+            None => Value::Object(request.arguments.unwrap_or_default()).to_string(),
+        };
         let call = ToolCall::new(context.id.to_string(), served.tool.name(), arguments);
         // The future is boxed, because rmcp moves an enum of all methods' futures.
         let outcome = Box::pin(self.call(served, call, context)).await;

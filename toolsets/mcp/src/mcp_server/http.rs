@@ -25,15 +25,15 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use toolwright_module::Cancellation;
-use toolwright_signature::readable_json;
 
 use crate::error::Result;
+use crate::lines::{MessageScanner, trimmed};
 use crate::mcp_server::GRACE;
 use crate::mcp_server::connections::{ConnectionPermit, Connections};
 use crate::mcp_server::guarded_body::GuardedBody;
 use crate::mcp_server::handler::Handler;
-use crate::mcp_server::sessions::Sessions;
-use crate::mcp_server::stream_transport::unreadable;
+use crate::mcp_server::request::{Request as Message, unreadable};
+use crate::mcp_server::sessions::{OpenRequests, Sessions};
 
 /// The path of the MCP endpoint.
 const PATH: &str = "/mcp";
@@ -65,6 +65,18 @@ const ALLOWED_METHODS: &str = "GET, POST, DELETE, OPTIONS";
 const ALLOWED_HEADERS: &str = "accept, authorization, content-type, last-event-id, mcp-method, \
     mcp-name, mcp-protocol-version, mcp-session-id";
 
+/// The headers that a request has once.
+const SINGLE_HEADERS: [&str; 8] = [
+    "host",
+    "origin",
+    "content-type",
+    "last-event-id",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
+];
+
 /// Timeout for closing the connections at shutdown.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -86,6 +98,7 @@ struct HttpService {
     protocol: StreamableHttpService<Handler, LocalSessionManager>,
     sessions: Arc<LocalSessionManager>,
     session_use: Arc<Sessions>,
+    open: Arc<OpenRequests>,
     token: Option<SecretString>,
     max_message_bytes: usize,
     max_sessions: usize,
@@ -121,6 +134,7 @@ pub(crate) async fn serve(
         protocol,
         sessions,
         session_use: Arc::default(),
+        open: Arc::default(),
         token,
         max_message_bytes,
         max_sessions,
@@ -195,7 +209,7 @@ impl HttpService {
         request: Request<Incoming>,
         permit: &Arc<ConnectionPermit>,
     ) -> HttpResponse {
-        if let Some(response) = two_hosts(&request) {
+        if let Some(response) = two_values(&request) {
             return response;
         }
         let origin = match self.allowed_origin(&request).await {
@@ -257,10 +271,10 @@ impl HttpService {
         }
         let starts_session = starts_session(&request);
         let session_id = session_id(request.headers()).map(str::to_owned);
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         let body = Limited::new(body, self.max_message_bytes).collect();
         let body = match tokio::time::timeout(BODY_TIMEOUT, body).await {
-            Ok(Ok(body)) => readable(body.to_bytes()),
+            Ok(Ok(body)) => body.to_bytes(),
             Ok(Err(error)) if error.is::<LengthLimitError>() => {
                 return rejected(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large");
             }
@@ -274,10 +288,42 @@ impl HttpService {
         // Only calls keep a connection open. A stream of notifications may be closed at any time,
         // because its client opens another one.
         let is_call = head.method == Method::POST;
-        let in_session = session_id.and_then(|id| self.session_use.request(&id, is_call));
-        let guards = (is_call.then(|| permit.call()), in_session);
-        let message = is_call.then(|| body.clone());
         let is_json = is_json(&head.headers);
+        let mut body = body;
+        if is_call && is_json {
+            let Message { text, arguments } = match Message::read(trimmed(&body)) {
+                Ok(message) => message,
+                Err((error, id)) => return invalid_message(&error, id),
+            };
+            if let Some(arguments) = arguments {
+                head.extensions.insert(arguments);
+            }
+            if let Cow::Owned(text) = text {
+                body = text.into();
+            }
+        }
+        let open = match (&session_id, is_call) {
+            (Some(session), true) => {
+                let scan = MessageScanner::of(&body);
+                match scan.id().filter(|_| scan.has_method()) {
+                    Some(id) => match self.open.begin(session, &id) {
+                        Some(open) => Some(open),
+                        None => {
+                            let text = "the field `id` is that of a request without a response yet";
+                            return invalid_message(
+                                &ErrorData::invalid_request(text, None),
+                                Some(id),
+                            );
+                        }
+                    },
+                    None => None,
+                }
+            }
+            _ => None,
+        };
+        let in_session = session_id.and_then(|id| self.session_use.request(&id, is_call));
+        let guards = (is_call.then(|| permit.call()), in_session, open);
+        let message = is_call.then(|| body.clone());
         let ends_session = head.method == Method::DELETE;
         let mut response = self.protocol.handle(Request::from_parts(head, Full::new(body))).await;
         if starts_session && let Some(id) = self::session_id(response.headers()) {
@@ -290,7 +336,9 @@ impl HttpService {
         // rmcp's response to a message that it cannot read has no id.
         if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE
             && is_json
-            && let Some((error, id)) = message.as_deref().and_then(unreadable)
+            && let Some(message) =
+                message.as_deref().and_then(|message| str::from_utf8(message).ok())
+            && let Some((error, id)) = unreadable(message)
         {
             return invalid_message(&error, id);
         }
@@ -339,17 +387,14 @@ async fn close_idle_sessions(service: Weak<HttpService>, time: Duration) {
     }
 }
 
-/// Returns the refusal of a request that names two hosts or origins, of which a proxy may check
-/// another one.
-fn two_hosts(request: &Request<Incoming>) -> Option<HttpResponse> {
+/// Returns the refusal of a request that gives one header two values. A proxy may check another one
+/// than this server reads.
+fn two_values(request: &Request<Incoming>) -> Option<HttpResponse> {
     let headers = request.headers();
-    for name in [header::HOST, header::ORIGIN] {
-        if headers.get_all(&name).iter().nth(1).is_some() {
-            return Some(rejected(
-                StatusCode::BAD_REQUEST,
-                "the request has two headers of the same name: Host or Origin",
-            ));
-        }
+    let is_there_twice = |name: &&&str| headers.get_all(**name).iter().nth(1).is_some();
+    if let Some(name) = SINGLE_HEADERS.iter().find(is_there_twice) {
+        let text = format!("the request has the header {name} twice; send it once");
+        return Some(rejected(StatusCode::BAD_REQUEST, text));
     }
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
     match (request.uri().authority(), host) {
@@ -376,14 +421,6 @@ fn preflight() -> HttpResponse {
 fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("application/json"))
-}
-
-/// Replaces text in a body that is not Unicode.
-fn readable(body: Bytes) -> Bytes {
-    match readable_json(&body) {
-        Cow::Owned(body) => body.into(),
-        Cow::Borrowed(_) => body,
-    }
 }
 
 /// Returns the response to a message that cannot be read: an error with its id, if there is one.
@@ -415,8 +452,8 @@ fn is_client_error(error: &std::io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
 }
 
-fn rejected(status: StatusCode, text: &'static str) -> HttpResponse {
-    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed());
+fn rejected(status: StatusCode, text: impl Into<Bytes>) -> HttpResponse {
+    let mut response = Response::new(Full::new(text.into()).boxed());
     *response.status_mut() = status;
     response
 }
@@ -572,7 +609,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn two_hosts_or_origins_are_rejected() {
+    async fn two_headers_of_the_same_name_are_rejected() {
         let address = limited_server(100, 100).await;
         for (lines, status) in [
             ("GET /mcp HTTP/1.1\nhost: localhost", "401"),
@@ -584,6 +621,16 @@ mod tests {
                 "GET /mcp HTTP/1.1\nhost: localhost\norigin: http://localhost\norigin: http://localhost",
                 "400",
             ),
+            (
+                "POST /mcp HTTP/1.1\nhost: localhost\ncontent-type: application/json\ncontent-type: application/json",
+                "400",
+            ),
+            (
+                "GET /mcp HTTP/1.1\nhost: localhost\nmcp-protocol-version: 2025-06-18\nMCP-Protocol-Version: 2025-11-25",
+                "400",
+            ),
+            ("GET /mcp HTTP/1.1\nhost: localhost\nmcp-session-id: a\nmcp-session-id: b", "400"),
+            ("POST /mcp HTTP/1.1\nhost: localhost\nmcp-name: a\nmcp-name: b", "400"),
             ("GET /mcp HTTP/1.1\nhost: localhost\norigin: https://evil.example", "403"),
         ] {
             let answer = head_of(address, lines).await;

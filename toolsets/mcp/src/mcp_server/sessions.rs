@@ -1,8 +1,11 @@
-//! [`Sessions`], the use of HTTP sessions: which are idle, and since when.
+//! [`Sessions`], the use of HTTP sessions: which are idle, and since when. [`OpenRequests`], the ids
+//! of their requests without a response.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use serde_json::Value;
 
 /// The use of each session.
 #[derive(Default)]
@@ -69,5 +72,35 @@ impl Drop for SessionGuard {
             let count = if self.is_call { &mut used.calls } else { &mut used.streams };
             *count = count.saturating_sub(1);
         }
+    }
+}
+
+/// The requests of sessions that have no response yet, by session and id.
+#[derive(Default)]
+pub(crate) struct OpenRequests(Mutex<HashSet<(String, String)>>);
+
+impl OpenRequests {
+    /// Notes that a request is open until the guard is dropped. Returns `None` if its id is that of
+    /// another open one.
+    pub(crate) fn begin(self: &Arc<Self>, session: &str, id: &Value) -> Option<OpenRequest> {
+        let key = (session.to_owned(), id.to_string());
+        let is_new = self.all().insert(key.clone());
+        is_new.then(|| OpenRequest { requests: Arc::clone(self), key })
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashSet<(String, String)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request without a response.
+pub(crate) struct OpenRequest {
+    requests: Arc<OpenRequests>,
+    key: (String, String),
+}
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        self.requests.all().remove(&self.key);
     }
 }

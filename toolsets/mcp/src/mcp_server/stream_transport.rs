@@ -1,18 +1,21 @@
 //! [`StreamTransport`], the messages of a client over two streams.
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::pin::Pin;
 
 use rmcp::RoleServer;
-use rmcp::model::{ClientRequest, ErrorCode, ErrorData, GetMeta, JsonRpcMessage};
+use rmcp::model::{
+    ClientNotification, ClientRequest, ErrorData, GetExtensions, GetMeta, JsonRpcMessage, RequestId,
+};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, Empty};
-use toolwright_signature::readable_json;
 
-use crate::lines::{Line, Lines, MessageScanner, trimmed};
+use crate::lines::{Line, Lines, trimmed};
+use crate::mcp_server::request::{Request, unreadable};
 
 /// A transport that reads lines itself, and writes with rmcp's transport.
 ///
@@ -26,6 +29,8 @@ pub(crate) struct StreamTransport<R, W: AsyncWrite> {
     write: AsyncRwTransport<RoleServer, Empty, W>,
     max_bytes: usize,
     started: bool,
+    /// The requests without a response.
+    open: HashSet<RequestId>,
     /// A response that is being sent. It is kept here because `receive` may be dropped.
     sending: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
@@ -39,7 +44,7 @@ where
     pub(crate) fn new(read: R, write: W, max_bytes: usize) -> Self {
         let write = AsyncRwTransport::new_server(tokio::io::empty(), write);
         let lines = Lines::new(read, max_bytes);
-        Self { lines, write, max_bytes, started: false, sending: None }
+        Self { lines, write, max_bytes, started: false, open: HashSet::new(), sending: None }
     }
 
     fn reject(&mut self, error: ErrorData, id: Option<Value>) {
@@ -49,6 +54,32 @@ where
             // A lost connection is noticed when the next message is received.
             let _ = sending.await;
         }));
+    }
+
+    /// Notes that a request is open, or that it was cancelled. Returns `false` for a request whose id
+    /// is that of an open one: of two responses with one id, the client could not know whose they are.
+    fn opens(&mut self, message: &RxJsonRpcMessage<RoleServer>) -> bool {
+        match message {
+            JsonRpcMessage::Request(request) => {
+                if self.open.insert(request.id.clone()) {
+                    return true;
+                }
+                let text = "the field `id` is that of a request without a response yet";
+                let id = serde_json::to_value(&request.id).ok();
+                self.reject(ErrorData::invalid_request(text, None), id);
+                false
+            }
+            JsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) =
+                    &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.open.remove(id);
+                }
+                true
+            }
+            _ => true,
+        }
     }
 
     /// Returns the message of a line. If it is not a message, starts to send the error, unless the
@@ -72,32 +103,29 @@ where
         if line.is_empty() {
             return None;
         }
-        match serde_json::from_slice(line) {
-            Ok(message) => return Some(message),
+        let Request { text, arguments } = match Request::read(line) {
+            Ok(request) => request,
+            Err((error, id)) => {
+                self.reject(error, id);
+                return None;
+            }
+        };
+        match serde_json::from_str::<RxJsonRpcMessage<RoleServer>>(&text) {
+            Ok(mut message) => {
+                if let (JsonRpcMessage::Request(request), Some(arguments)) =
+                    (&mut message, arguments)
+                {
+                    request.request.extensions_mut().insert(arguments);
+                }
+                return Some(message);
+            }
             Err(error) => tracing::debug!(%error, "a message of a client cannot be read"),
         }
-        let readable = readable_json(line);
-        if let Ok(message) = serde_json::from_str(&readable) {
-            return Some(message);
-        }
-        if let Some((error, id)) = unreadable(line) {
+        if let Some((error, id)) = unreadable(&text) {
             self.reject(error, id);
         }
         None
     }
-}
-
-/// Returns the error for a message that cannot be read, and its id, unless it gets no response.
-pub(crate) fn unreadable(message: &[u8]) -> Option<(ErrorData, Option<Value>)> {
-    let scan = MessageScanner::of(message);
-    if let Some(id) = scan.id().filter(|_| scan.has_method()) {
-        let text = "the request is not valid JSON, or has more than 127 levels";
-        return Some((ErrorData::new(ErrorCode::PARSE_ERROR, text, None), Some(id)));
-    }
-    // Text that is not JSON may be anything. A response to it may cause the next such text.
-    let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(message).is_ok();
-    let is_answerable = is_json && !scan.is_notification() && scan.id().is_none();
-    is_answerable.then(|| (ErrorData::invalid_request("Invalid request", None), None))
 }
 
 impl<R, W> Transport<RoleServer> for StreamTransport<R, W>
@@ -111,6 +139,14 @@ where
         &mut self,
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let id = match &item {
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            _ => None,
+        };
+        if let Some(id) = id {
+            self.open.remove(id);
+        }
         self.write.send(item)
     }
 
@@ -128,6 +164,9 @@ where
                 }
             };
             let Some(message) = self.message(line) else { continue };
+            if !self.opens(&message) {
+                continue;
+            }
             if let JsonRpcMessage::Request(message) = &message {
                 self.started |= starts_session(&message.request);
             } else if !self.started {

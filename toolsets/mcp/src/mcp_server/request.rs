@@ -1,0 +1,239 @@
+//! [`Request`], a client's message as far as it can be read.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
+
+use rmcp::model::{ErrorCode, ErrorData};
+use serde::de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use toolwright_module::Error;
+use toolwright_module::error::Stage;
+use toolwright_signature::readable_json;
+
+use crate::lines::MessageScanner;
+
+/// The arguments of a call as the client wrote them.
+///
+/// rmcp gives them as a map of values, in which the last of two equal keys has won and large integers
+/// are rounded. The tool reads this text instead, and refuses what it cannot read exactly.
+#[derive(Clone)]
+pub(crate) struct RawArguments(pub(crate) Box<RawValue>);
+
+impl RawArguments {
+    /// Checks that no object has a key twice. The tool may read the arguments without a contract.
+    ///
+    /// # Errors
+    ///
+    /// An error for the model, as for a tool that reads its arguments with its contract.
+    pub(crate) fn check(&self, tool: &str) -> Result<(), Error> {
+        serde_json::from_str::<UniqueKeys>(self.0.get()).map(drop).map_err(|error| {
+            let text = format!("input of `{tool}` does not fit: {error}");
+            Error::retry(text).at(Stage::Arguments)
+        })
+    }
+}
+
+/// Any value in which no object has a key twice.
+struct UniqueKeys;
+
+impl<'de> Deserialize<'de> for UniqueKeys {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for UniqueKeys {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
+        let mut keys = HashSet::new();
+        while let Some(key) = map.next_key::<String>()? {
+            if keys.contains(&key) {
+                let key: String = key.chars().take(MAX_KEY_CHARS).collect();
+                return Err(A::Error::custom(format_args!(
+                    "field `{key}` is given twice; give it once"
+                )));
+            }
+            keys.insert(key);
+            map.next_value::<Self>()?;
+        }
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self, A::Error> {
+        while list.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+}
+
+/// Maximum number of characters of a key that an error shows.
+const MAX_KEY_CHARS: usize = 100;
+
+/// A message of a client.
+pub(crate) struct Request<'a> {
+    /// The message as text. Text that is not Unicode is replaced.
+    pub(crate) text: Cow<'a, str>,
+    /// The arguments, if the message has parameters with arguments.
+    pub(crate) arguments: Option<RawArguments>,
+}
+
+/// The error of a request, and the request's id if it is known.
+pub(crate) type Rejected = (ErrorData, Option<Value>);
+
+/// The top level of a message.
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    // Unused fields are read because a second one of the same name is an error.
+    #[serde(rename = "jsonrpc")]
+    _version: Option<IgnoredAny>,
+    #[serde(rename = "id")]
+    _id: Option<IgnoredAny>,
+    #[serde(rename = "method")]
+    _method: Option<IgnoredAny>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+}
+
+/// The parameters of a call.
+#[derive(Deserialize)]
+struct Params<'a> {
+    #[serde(rename = "name")]
+    _name: Option<IgnoredAny>,
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
+}
+
+impl<'a> Request<'a> {
+    /// Reads a message as far as that is possible without its method.
+    ///
+    /// # Errors
+    ///
+    /// A name is there twice, so that it is not known what is meant, or arguments are not UTF-8: with
+    /// other characters in their place, the call would be another one. Halves of characters in UTF-16
+    /// are replaced there too, because a program that cuts a text writes them, and reads them so.
+    pub(crate) fn read(message: &'a [u8]) -> Result<Self, Rejected> {
+        let text = readable_json(message);
+        let rejected = |error| (error, MessageScanner::of(text.as_bytes()).id());
+        let arguments = arguments(&text).map_err(|error| {
+            // The place is that in the parameters, which says nothing to the client.
+            let error = error.to_string();
+            let fault = error.split(" at line").next().unwrap_or_default();
+            let text = format!("the request has a {fault}; give it once");
+            rejected(ErrorData::invalid_request(text, None))
+        })?;
+        if arguments.is_some() && std::str::from_utf8(message).is_err() {
+            // What is replaced may be a part of the arguments, or be elsewhere.
+            let other = with_mark(message, '?');
+            let other = readable_json(other.as_bytes());
+            let other = self::arguments(&other).ok().flatten();
+            if other.map(RawValue::get) != arguments.map(RawValue::get) {
+                let text = "the arguments have bytes that are not UTF-8; send the request as UTF-8";
+                return Err(rejected(ErrorData::invalid_params(text, None)));
+            }
+        }
+        let arguments = arguments.map(|arguments| RawArguments(arguments.to_owned()));
+        Ok(Self { text, arguments })
+    }
+}
+
+/// Returns the arguments in the parameters of a message, as they are written.
+///
+/// # Errors
+///
+/// A field is there twice.
+fn arguments(message: &str) -> serde_json::Result<Option<&RawValue>> {
+    let is_duplicate = |error: &serde_json::Error| error.to_string().starts_with("duplicate field");
+    let read = || {
+        // A list would be read as the fields in their order.
+        let is_object = |text: &str| text.trim_start().starts_with('{');
+        let params = match is_object(message) {
+            true => serde_json::from_str::<Envelope<'_>>(message)?.params,
+            false => None,
+        };
+        match params.filter(|params| is_object(params.get())) {
+            Some(params) => Ok(serde_json::from_str::<Params<'_>>(params.get())?.arguments),
+            None => Ok(None),
+        }
+    };
+    match read() {
+        Err(error) if is_duplicate(&error) => Err(error),
+        // rmcp finds other faults.
+        read => Ok(read.unwrap_or_default()),
+    }
+}
+
+/// Returns the bytes as text, with a mark in place of what is not UTF-8.
+fn with_mark(bytes: &[u8], mark: char) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        if !chunk.invalid().is_empty() {
+            text.push(mark);
+        }
+    }
+    text
+}
+
+/// Returns the error for a message that cannot be read, and its id, unless it gets no response.
+pub(crate) fn unreadable(message: &str) -> Option<Rejected> {
+    let invalid = |text: &'static str| ErrorData::invalid_request(text, None);
+    let fields = match serde_json::from_str::<Value>(message) {
+        Ok(Value::Object(fields)) => fields,
+        Ok(_) => return Some((invalid("a request is an object"), None)),
+        Err(_) => {
+            // Text that is not JSON may be anything. A response to it may cause the next such text.
+            let scan = MessageScanner::of(message.as_bytes());
+            let id = scan.id().filter(|_| scan.has_method())?;
+            let text = "the request is not valid JSON, or has more than 127 levels";
+            return Some((ErrorData::new(ErrorCode::PARSE_ERROR, text, None), Some(id)));
+        }
+    };
+    let id = fields.get("id").filter(|id| id.is_string() || id.is_i64()).cloned();
+    let Some(method) = fields.get("method") else {
+        return id.is_none().then(|| (invalid("the message has no `method`"), None));
+    };
+    if !fields.contains_key("id") {
+        return None;
+    }
+    let text = if fields.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        "the field `jsonrpc` must be \"2.0\""
+    } else if id.is_none() {
+        "the field `id` must be a string or an integer of 64 bits"
+    } else if !method.is_string() {
+        "the field `method` must be a string"
+    } else {
+        "the request is malformed"
+    };
+    Some((invalid(text), id))
+}
