@@ -35,7 +35,7 @@ use crate::show::{
 };
 use crate::signals::Interrupts;
 use crate::task_lock::TaskLock;
-use crate::texts::in_our_words;
+use crate::texts::in_words_of_run;
 
 /// Maximum number of times that a run goes on with other tools.
 const MAX_RENEWALS: u32 = 10;
@@ -567,7 +567,7 @@ impl Assistant {
 fn text_of(error: &ModuleError, replays: bool) -> String {
     // Its own text is for programs.
     let Some(awaits) = error.downcast_ref::<AwaitsApproval>() else {
-        return in_our_words(&format!("{error:#}"), "--mcp-");
+        return in_words_of_run(&format!("{error:#}"));
     };
     let mut names: Vec<String> = Vec::new();
     for call in &awaits.calls {
@@ -595,7 +595,8 @@ fn text_of(error: &ModuleError, replays: bool) -> String {
 /// Returns the last object of a finished run, for `--json`.
 fn result(finished: &Finished, output: Option<&Value>) -> Value {
     let failures = finished.failures.iter();
-    let failures = failures.map(|failure| json!({"call": failure.call, "error": failure.error}));
+    let failures = failures
+        .map(|failure| json!({"call": failure.call, "error": in_words_of_run(&failure.error)}));
     let mut result = json!({"result": {
         "answer": finished.answer,
         "ending": finished.ending,

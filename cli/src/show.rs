@@ -13,6 +13,7 @@ use toolwright_module::event::{Event, EventKind};
 
 use crate::keys::without_keys;
 use crate::lines::{Lines, escaped, is_steering};
+use crate::texts::in_words_of_run;
 
 /// Maximum number of characters of a tool's result that are shown.
 const LONGEST: usize = 400;
@@ -110,6 +111,7 @@ impl Screen {
                 if error.is_some() {
                     lines.own(" ").style(FAULT).own("failed:").style(FAULT.render_reset());
                 }
+                let error = error.as_deref().map(in_words_of_run);
                 lines.own(" ").theirs(&shortened(error.as_ref().unwrap_or(text)));
                 let time = format!("({:.1} ms)", elapsed.as_secs_f64() * 1000.0);
                 lines.own(" ").style(NOTE).own(&time).style(NOTE.render_reset());

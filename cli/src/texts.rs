@@ -103,6 +103,52 @@ const MEANINGS: &[(&str, &str)] = &[
     ("give one with `with_key`, or use `from_env`", "name its variable in --key-env"),
     ("set the key with `with_key`", "name the variable with the key in --key-env"),
     ("or use `Api::Responses`", "or use --api responses"),
+    ("decide `CallAgain`, `Happened` or `Deny`", "decide with --call-again, --happened or --deny"),
+    ("decide `call_again`, `happened` or `deny`", "decide with --call-again, --happened or --deny"),
+    (
+        "record the decision with `decide` of the journal or database that has the run, or with `StepResult::decisions` in a run of your own, or give the context an approver; then drive the run again",
+        "decide with `toolwright runs decide`, then resume the run",
+    ),
+    (
+        "record the decision with `decide` of the journal or database that has the run, or give the context an approver (`Context::with_approver`); then drive the run again",
+        "decide with `toolwright runs decide`, then resume the run",
+    ),
+    (
+        "give the agent a tool with this name and input (`Tool::named`), finish the run with the previous version of the program, or delete it",
+        "resume it with the tools that it was started with, or delete it",
+    ),
+    ("see `RunSummary::waiting`", "see `toolwright runs show`"),
+    ("; add one with `Context::with`", "; the program that started the run has to give it one"),
+    (
+        "its `LanguageModel::stream` must end with `Delta::Done` or an error",
+        "the program of the model has to be fixed",
+    ),
+    (
+        "set it with `Ledger::with_prices`, and pass the ledger with `Context::with_ledger`",
+        "the program that started the run has to set it",
+    ),
+    (
+        "make it with `new(model)`, or call it with `Context::with_model(model)`",
+        "the program that started the run has to give it one",
+    ),
+    (
+        ", or use `at` without `with_key` for a server that needs none",
+        ", or name a server that needs none with --base-url",
+    ),
+    (
+        "use https, or call `with_plain_http` before the key is set if nobody else can read that network",
+        "use https",
+    ),
+    ("send the bytes with `Source::Bytes`", "give the file itself"),
+    (
+        "leave `with_citations` out, or get the answer as the arguments of a call with `with_structured_output(false)`",
+        "the program that started the run has to leave one of them out",
+    ),
+    ("use `Api::Chat`", "use --api chat"),
+    ("or `OpenAi::at`", "or name a server with --base-url"),
+    ("set the token with `with_token`", "set the variable GH_TOKEN"),
+    (", or use `GitHub::new` to read public data", ""),
+    ("with `with_hosts`", "with --host"),
 ];
 
 /// Returns the text of an error with the options of this program in place of a library's functions.
@@ -119,6 +165,11 @@ pub fn in_our_words(text: &str, prefix: &str) -> String {
             text
         }
     })
+}
+
+/// Returns the text of a run's error, with the options of the commands that start and resume runs.
+pub(crate) fn in_words_of_run(text: &str) -> String {
+    in_our_words(text, "--mcp-")
 }
 
 #[cfg(test)]

@@ -22,4 +22,5 @@ mod record;
 mod run;
 #[cfg(unix)]
 mod terminal;
+mod texts;
 mod tools;

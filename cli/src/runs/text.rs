@@ -17,6 +17,7 @@ use super::page::duration;
 use crate::assistant::{OPTIONS, options_of};
 use crate::lines::MARK;
 use crate::show::{cost_of, quoted, shortened, summary, visible};
+use crate::texts::in_words_of_run;
 
 /// Maximum width of the column with the ids. A longer id moves the rest of its line.
 const WIDEST_ID: usize = 40;
@@ -39,9 +40,11 @@ pub fn list(runs: &[RunSummary]) -> String {
     let mut text = String::new();
     for ((run, id), cost) in runs.iter().zip(&ids).zip(&costs) {
         let task = run.metadata.get(TASK).or(run.task.as_ref()).map_or("", String::as_str);
-        let task =
-            if run.status == RunStatus::Unreadable { run.error.as_deref() } else { Some(task) };
-        let task = shortened(&visible(task.unwrap_or_default()));
+        let task = match (run.status, &run.error) {
+            (RunStatus::Unreadable, Some(error)) => &in_words_of_run(error),
+            _ => task,
+        };
+        let task = shortened(&visible(task));
         let (status, age) = (status(run), age(run.changed));
         let _ = write!(text, "{id:longest$}  {status:10}  {age:>8}  ");
         if widest > 0 {
@@ -107,7 +110,7 @@ pub fn show(run: &RunSummary, task: &Task, records: &[Record]) -> String {
         let _ = writeln!(text, "decide  {}", command(&run.id, asked));
     }
     if let Some(error) = &run.error {
-        let _ = writeln!(text, "error   {}", lines(error));
+        let _ = writeln!(text, "error   {}", lines(&in_words_of_run(error)));
     }
     let took = run.changed.duration_since(run.started).unwrap_or_default();
     let models: Vec<String> = models.into_iter().collect();
@@ -157,7 +160,7 @@ fn write_part(text: &mut String, indent: &str, call: &str, outcome: &Outcome) {
         }
         OutcomeKind::Called { result, error } => {
             let (mark, said) = match error {
-                Some(error) => ("failed: ", error),
+                Some(error) => ("failed: ", &in_words_of_run(error)),
                 None => ("", &result.text),
             };
             let (name, said) = (visible(&result.name), shortened(&lines(said)));

@@ -14,6 +14,8 @@ use toolwright_orchestrator::perform::{Outcome, OutcomeKind, PartId, PartIdKind,
 use toolwright_orchestrator::{RepairedCall, RunState, ToolSet};
 use toolwright_signature::Contract;
 
+use crate::texts::in_words_of_run;
+
 /// Maximum number of agents inside each other that a page shows. The page of a deeper run would need
 /// more memory for calls inside each other than a thread has.
 pub(super) const MOST_LEVELS: usize = 16;
@@ -146,7 +148,7 @@ impl Tree {
                 }
                 Entry::Failed(failed) => {
                     let after = tree.root.steps.len();
-                    let (error, is_open) = (failed.error, failed.is_open);
+                    let (error, is_open) = (in_words_of_run(&failed.error), failed.is_open);
                     tree.stops.push(Stop { at, error, is_open, after });
                     if !failed.finished.is_null() {
                         last = failed.finished;
@@ -229,9 +231,14 @@ impl Tree {
                     (asked.decided, asked.by) = (Some((at, decision)), by);
                 }
             }
-            (_, kind) => {
-                let name = match &kind {
-                    OutcomeKind::Called { result, .. } => result.name.clone(),
+            (_, mut kind) => {
+                let name = match &mut kind {
+                    OutcomeKind::Called { result, error } => {
+                        if let Some(error) = error {
+                            *error = in_words_of_run(error);
+                        }
+                        result.name.clone()
+                    }
                     _ => String::new(),
                 };
                 if let Some(call) = self.call_of(&part, &name) {

@@ -18,6 +18,7 @@ use super::words::{self, shown};
 use crate::runs::TASK;
 use crate::runs::decide::command;
 use crate::show::quoted;
+use crate::texts::in_words_of_run;
 
 /// Number of problems and of decisions that are shown at once.
 const LISTED: usize = 8;
@@ -163,7 +164,8 @@ impl<'a> View<'a> {
 
     /// The error of a failed run: its first sentence, and the evidence that says more on demand.
     fn why(&self, error: &str) -> Markup {
-        let (first, rest) = error.trim().split_once('\n').unwrap_or((error.trim(), ""));
+        let error = in_words_of_run(error.trim());
+        let (first, rest) = error.split_once('\n').unwrap_or((&error, ""));
         let is_news = |line: &&str| {
             let text = line.strip_prefix("reply: ").unwrap_or(line);
             !line.starts_with("stage: ") && !first.contains(text)
