@@ -1,5 +1,6 @@
 //! A decision on a call that a run waits for, recorded for the program that drives the run.
 
+use std::collections::HashSet;
 use std::error::Error;
 
 use clap::Args;
@@ -7,6 +8,8 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use toolwright_journal::RunStatus;
 use toolwright_module::approval::{Approval, Decision};
+use toolwright_module::message::ReplyPart;
+use toolwright_orchestrator::perform::{OutcomeKind, Record};
 
 use super::home::Home;
 use crate::show::{note, quoted, shortened, visible};
@@ -14,8 +17,8 @@ use crate::show::{note, quoted, shortened, visible};
 /// The decision, and the call that it is for.
 #[derive(Args)]
 pub(super) struct DecideArgs {
-    /// The call: its short hash, or its id, as `runs show` prints them. Only --deny can do without, if
-    /// the run waits for one call
+    /// The call: its short hash, or its id if no other call of the run has it, as `runs show` prints
+    /// them. Only --deny can do without, if the run waits for one call
     #[arg(long, value_name = "HASH|ID")]
     call: Option<String>,
 
@@ -80,6 +83,17 @@ impl DecideArgs {
             return Err(format!("name the call that you decide on with --call:{list}").into());
         }
         let asked = chosen(&waiting, self.call.as_deref())?;
+        if self.call.is_some_and(|call| !is_hash(&call))
+            && has_other_calls(&home.records(id).await?, asked)
+        {
+            return Err(format!(
+                "the run has several calls with the id {}; name the one that you saw by its hash, \
+                 with --call:{}",
+                visible(&asked.call.id),
+                list(&waiting)
+            )
+            .into());
+        }
         let decision = self.decision.into_decision();
         if let Decision::Edit { arguments } = &decision
             && asked.path.is_empty()
@@ -117,8 +131,11 @@ impl DecisionArgs {
 
 /// Returns the call with this hash or id, or the only one.
 fn chosen<'a>(waiting: &'a [Approval], call: Option<&str>) -> Result<&'a Approval, String> {
-    let fits = |asked: &&Approval| {
-        call.is_none_or(|call| call == asked.call.id || call == short_hash(asked))
+    // The model chooses ids, so an id never counts where a hash may be meant.
+    let fits = |asked: &&Approval| match call {
+        None => true,
+        Some(call) if is_hash(call) => call == short_hash(asked),
+        Some(call) => call == asked.call.id,
     };
     let mut found = waiting.iter().filter(fits);
     match (found.next(), found.next(), call) {
@@ -151,6 +168,31 @@ fn list(waiting: &[Approval]) -> String {
 /// Number of hexadecimal digits of [`short_hash`].
 const SHORT: usize = 12;
 
+/// Returns whether a text has the form of a [`short_hash`].
+fn is_hash(text: &str) -> bool {
+    text.len() == SHORT && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Returns whether a model of the run has given the id of a call to another call too. A person who
+/// names the id may have seen that one.
+fn has_other_calls(records: &[Record], asked: &Approval) -> bool {
+    // A record may be there twice.
+    let mut own = HashSet::new();
+    for record in records {
+        let Record::Ended { part: asks, outcome, .. } = record else { continue };
+        let OutcomeKind::Reply(reply) = &outcome.kind else { continue };
+        for (place, part) in reply.parts.iter().enumerate() {
+            if matches!(part, ReplyPart::Call(call) if call.id == asked.call.id) {
+                if asks.path != asked.path {
+                    return true;
+                }
+                own.insert((asks, place));
+            }
+        }
+    }
+    own.len() > 1
+}
+
 /// Returns a short hash of a call that waits: of the calls around it, its id, its tool, its arguments,
 /// and whether it may have been made already. A decision that names it holds for nothing else.
 pub(super) fn short_hash(asked: &Approval) -> String {
@@ -181,4 +223,27 @@ pub(super) fn command(id: &str, asked: &Approval) -> String {
 pub(crate) fn user() -> Option<String> {
     let mut names = ["USER", "USERNAME"].iter().filter_map(|name| std::env::var(name).ok());
     names.find(|user| !user.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use toolwright_module::{Effect, ToolCall};
+
+    use super::*;
+
+    #[test]
+    fn a_call_whose_id_is_the_hash_of_another_is_not_that_one() {
+        let asked = |id: &str, name: &str| {
+            Approval::new(Vec::new(), ToolCall::new(id, name, "{}"), Effect::Irreversible)
+        };
+        let seen = asked("c1", "memory_list");
+        let hash = short_hash(&seen);
+        let forged = asked(&hash, "memory_clear");
+        assert_eq!(chosen(&[forged.clone(), seen.clone()], Some(&hash)).unwrap(), &seen);
+        // The page that showed the hash is old.
+        let error = chosen(&[forged.clone()], Some(&hash)).unwrap_err();
+        assert!(error.contains(&short_hash(&forged)), "{error}");
+        assert_eq!(chosen(&[forged.clone()], Some(&short_hash(&forged))).unwrap(), &forged);
+        assert_eq!(chosen(&[forged, seen.clone()], Some("c1")).unwrap(), &seen);
+    }
 }

@@ -12,7 +12,7 @@ use toolwright_memory::Memory;
 use toolwright_module::approval::Decision;
 use toolwright_module::model::Usage;
 use toolwright_module::testing::Scripted;
-use toolwright_module::{Context, Effect, Reply, ToolCall};
+use toolwright_module::{Context, Effect, Message, Reply, Request, Tool, ToolCall};
 use toolwright_orchestrator::perform::Record;
 use toolwright_orchestrator::{ApprovalPolicy, Task, ToolOrchestrator};
 
@@ -251,6 +251,57 @@ async fn a_decision_is_recorded_for_the_program_that_drives_the_run() {
     let page = toolwright_cli::runs::page(&world.journal, "pay", None).unwrap();
     assert!(page.contains("was approved with other arguments by <strong>kate</strong>"));
     assert!(page.contains("20.00 EUR paid back for order 1042"));
+}
+
+/// An agent that calls another one twice. Each of its models gives its call the same id.
+fn twice() -> ToolOrchestrator {
+    let results = |request: &Request| {
+        request.messages.iter().filter(|said| matches!(&***said, Message::Tool(_))).count()
+    };
+    let inner = Scripted::new(move |request| match results(request) {
+        0 => Ok(Reply::calls([ToolCall::new("x", "memory_clear", "{}")])),
+        _ => Ok(Reply::text("Cleared.")),
+    });
+    let outer = Scripted::new(move |request| match results(request) {
+        done @ 0..2 => {
+            Ok(Reply::calls([ToolCall::new(format!("o{done}"), "helper", r#"{"task": "Go."}"#)]))
+        }
+        _ => Ok(Reply::text("Cleared twice.")),
+    });
+    let policy = || ApprovalPolicy::from_effect(Effect::Irreversible);
+    let inner = ToolOrchestrator::new(inner, Memory::default().tools().unwrap()).unwrap();
+    let inner =
+        Tool::new(inner.with_approval(policy()).unwrap()).unwrap().with_effect(Effect::Read);
+    ToolOrchestrator::new(outer, [inner.named("helper").unwrap()]).unwrap()
+}
+
+#[tokio::test]
+async fn an_id_that_a_model_uses_again_does_not_name_a_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::open(folder.path()).unwrap();
+    let (agent, cx) = (twice(), Context::default());
+    let decide =
+        |call: &str| runs(folder.path(), &["decide", "clear", "--approve", "--call", call]);
+    let hash = || {
+        let shown = runs(folder.path(), &["show", "clear"]).stdout;
+        shown.split("--call ").nth(1).unwrap().split(' ').next().unwrap().to_owned()
+    };
+    journal.drive(&agent, "clear", PROMPT, &cx).await.unwrap_err();
+    let first = hash();
+    assert_eq!(decide("x").code, Some(0));
+    journal.drive(&agent, "clear", PROMPT, &cx).await.unwrap_err();
+    // The command that a person has from the first question.
+    let second = hash();
+    assert_ne!(first, second);
+    let refused = decide("x");
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    assert!(refused.stderr.contains("several calls with the id x"), "{}", refused.stderr);
+    assert!(refused.stderr.contains(&second), "{}", refused.stderr);
+    let old = decide(&first);
+    assert!(old.stderr.contains("does not wait for the call"), "{}", old.stderr);
+    assert_eq!(decide(&second).code, Some(0));
+    let finished = journal.drive(&agent, "clear", PROMPT, &cx).await.unwrap();
+    assert_eq!(finished.answer, "Cleared twice.");
 }
 
 #[tokio::test]
