@@ -566,10 +566,24 @@ async fn tools_that_change_during_a_run_are_offered_in_the_next_round() {
     use toolwright_module::Cancellation;
 
     for journal in [false, true] {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
+        // A listener that stays: connections go to the server of the moment. With a listener for each
+        // server, a busy machine could leave the client without one for too long.
+        let listener = || tokio::net::TcpListener::bind("127.0.0.1:0");
+        let [front, first, second] =
+            [listener().await.unwrap(), listener().await.unwrap(), listener().await.unwrap()];
+        let address = front.local_addr().unwrap();
+        let [old, new] = [first.local_addr().unwrap(), second.local_addr().unwrap()];
         let shutdown = Cancellation::default();
-        let ends = shutdown.clone();
+        let (ends, now) = (shutdown.clone(), shutdown.clone());
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = front.accept().await {
+                let server = if now.is_cancelled() { new } else { old };
+                tokio::spawn(async move {
+                    let mut server = tokio::net::TcpStream::connect(server).await?;
+                    tokio::io::copy_bidirectional(&mut client, &mut server).await
+                });
+            }
+        });
         let contract =
             Contract::dynamic("enable", "Enable.", json!({"type": "object"}), None).unwrap();
         let enable = Tool::dynamic(contract, Effect::Read, move |_, _| {
@@ -583,11 +597,8 @@ async fn tools_that_change_during_a_run_are_offered_in_the_next_round() {
         let before = McpServer::new("s", "1", before).unwrap().with_shutdown(shutdown);
         let after = [named("look", "Look twice."), named("extra", "More.")];
         let after = McpServer::new("s", "1", after).unwrap();
-        tokio::spawn(async move {
-            before.serve_http(listener).await.unwrap();
-            let listener = tokio::net::TcpListener::bind(address).await.unwrap();
-            after.serve_http(listener).await.unwrap();
-        });
+        tokio::spawn(before.serve_http(first));
+        tokio::spawn(after.serve_http(second));
         tokio::task::spawn_blocking(move || {
             let home = TempDir::new().unwrap();
             let model = crate::common::server(&[
