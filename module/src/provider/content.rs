@@ -62,10 +62,11 @@ impl Beginning {
         if self.is_over {
             return None;
         }
-        let rest = self.text.get(thoughts.end()..).unwrap_or_default().to_owned();
-        let is_text = self.blocks.is_empty() && !rest.is_empty();
-        self.close(0, parts);
-        is_text.then_some(rest)
+        let rest = self.text.get(thoughts.end()..).unwrap_or_default();
+        // The white space after thoughts goes with them.
+        let rest = if self.blocks.is_empty() { rest } else { rest.trim_start() }.to_owned();
+        self.close(rest.len(), parts);
+        (!rest.is_empty()).then_some(rest)
     }
 
     /// Ends the thoughts too.
@@ -168,4 +169,47 @@ pub fn in_content<'r>(reasoning: &'r Reasoning, provider: &str) -> Option<[&'r s
         let around = |name| field(name).unwrap_or_default();
         [around("before"), &*reasoning.text, around("after")]
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::ReplyParts;
+
+    fn content(pieces: &[&str]) -> Vec<ReplyPart> {
+        let (mut parts, deltas) = (ReplyParts::default(), &mut Deltas::discarded());
+        for piece in pieces {
+            match *piece {
+                "CALL" => _ = parts.begin_call(),
+                piece => parts.content("p", piece, deltas),
+            }
+        }
+        parts.end_content(deltas);
+        parts.take()
+    }
+
+    fn thoughts(part: &ReplyPart) -> &str {
+        match part {
+            ReplyPart::Reasoning(reasoning) => &reasoning.text,
+            part => panic!("{part:?}"),
+        }
+    }
+
+    #[test]
+    fn an_answer_that_looks_like_the_beginning_of_a_mark_is_text() {
+        for answer in ["<", "<thin", "["] {
+            let parts = content(&["<think>Less.</think>\n\n", answer]);
+            assert_eq!(thoughts(&parts[0]), "Less.");
+            assert_eq!(parts[1..], [ReplyPart::text(answer)]);
+        }
+    }
+
+    #[test]
+    fn a_call_between_two_blocks_of_thoughts_loses_none_of_them() {
+        let parts = content(&["<think>a</think>", "CALL", "<think>b</think>c"]);
+        let [first, ReplyPart::Call(_), second, ReplyPart::Text(text)] = &*parts else {
+            panic!("{parts:?}");
+        };
+        assert_eq!((thoughts(first), thoughts(second), &*text.text), ("a", "b", "c"));
+    }
 }

@@ -51,7 +51,7 @@ const USAGE_WAIT: Duration = Duration::from_secs(3);
 ///         Ok(())
 ///     }
 ///
-///     fn done(&mut self) {
+///     fn done(&mut self, _: &mut Deltas) {
 ///         self.is_over = true;
 ///     }
 ///
@@ -96,8 +96,11 @@ pub trait Decoder: Send + 'static {
     /// The error that the server reports, or a reply that contradicts itself.
     fn take(&mut self, event: Self::Event<'_>, deltas: &mut Deltas) -> Result<()>;
 
-    /// Adds the end mark `[DONE]`. Default: nothing, for an API without it.
-    fn done(&mut self) {}
+    /// Adds the end mark `[DONE]`, and the pieces that waited for it to `deltas`. Default: nothing,
+    /// for an API without it.
+    fn done(&mut self, deltas: &mut Deltas) {
+        let _ = deltas;
+    }
 
     /// Returns whether the answer has ended. If the stream breaks later, it is not an error.
     fn has_ended(&self) -> bool;
@@ -259,7 +262,7 @@ impl<D: Decoder> Decoding<D> {
 
     fn take_text(&mut self, data: &str, is_error: bool) -> Result<()> {
         if data == "[DONE]" {
-            self.decoder.done();
+            self.decoder.done(&mut self.deltas);
             self.is_over = true;
             return Ok(());
         }
@@ -268,7 +271,7 @@ impl<D: Decoder> Decoding<D> {
             Err(ProviderError::Decoding { .. }) if data.contains('\n') => {
                 for line in data.lines().filter(|line| !line.trim().is_empty()) {
                     if line.trim() == "[DONE]" {
-                        self.decoder.done();
+                        self.decoder.done(&mut self.deltas);
                         self.is_over = true;
                         break;
                     }

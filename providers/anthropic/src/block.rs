@@ -259,20 +259,30 @@ impl Block {
         block
     }
 
-    /// Adds a piece. `place` is the block's place in the reply.
-    pub(crate) fn add(&mut self, raw: &RawValue, place: usize, deltas: &mut Deltas) -> Result<()> {
+    /// Adds a piece, and returns whether it is one of this block. A piece of text in a call, for
+    /// example, is not. `place` is the block's place in the reply.
+    pub(crate) fn add(
+        &mut self,
+        raw: &RawValue,
+        place: usize,
+        deltas: &mut Deltas,
+    ) -> Result<bool> {
         if let Ok(piece) = serde_json::from_str::<Piece<'_>>(raw.get()) {
             match (&*piece.kind, self.kind) {
                 ("text_delta", Kind::Text) => {
                     if !piece.text.is_empty() {
                         self.said.content(PROVIDER, piece.text, deltas);
                     }
-                    return Ok(());
+                    return Ok(true);
                 }
                 ("thinking_delta", Kind::Thinking) => {
                     self.text.push_str(&piece.thinking);
                     push_reasoning(piece.thinking, deltas);
-                    return Ok(());
+                    return Ok(true);
+                }
+                ("text_delta", Kind::Thinking | Kind::Call) => return Ok(piece.text.is_empty()),
+                ("thinking_delta", Kind::Text | Kind::Call) => {
+                    return Ok(piece.thinking.is_empty());
                 }
                 ("input_json_delta", Kind::Text | Kind::Thinking | Kind::Redacted)
                     if !piece.partial_json.is_empty() =>
@@ -290,7 +300,7 @@ impl Block {
                         let arguments = piece.partial_json.into_owned();
                         self.push_call(place, arguments, deltas);
                     }
-                    return Ok(());
+                    return Ok(true);
                 }
                 _ => {}
             }
@@ -303,13 +313,13 @@ impl Block {
                 ("text_delta", Kind::Text, Some(text), _) => {
                     let text = lenient::Words::deserialize(text).map_err(broken)?;
                     self.said.content(PROVIDER, text.0, deltas);
-                    return Ok(());
+                    return Ok(true);
                 }
                 ("input_json_delta", Kind::Call, _, Some(json)) => {
                     let json = lenient::Arguments::deserialize(json).map_err(broken)?;
                     self.pieces.push_str(&json.0);
                     self.push_call(place, json.0, deltas);
-                    return Ok(());
+                    return Ok(true);
                 }
                 _ => {}
             }
@@ -317,7 +327,7 @@ impl Block {
         if let Value::Object(piece) = serde_json::from_str(raw.get()).map_err(broken)? {
             self.merge(piece);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Adds a piece of an unknown kind: texts and lists grow, and other values are replaced.
@@ -385,9 +395,14 @@ impl Block {
         }
     }
 
+    /// Makes text of what may be the beginning of thoughts.
+    pub(crate) fn end_text(&mut self, deltas: &mut Deltas) {
+        self.said.end_content(deltas);
+    }
+
     /// Adds what no piece had to the deltas, at the block's end.
     pub(crate) fn ended(&mut self, place: usize, deltas: &mut Deltas) {
-        self.said.end_content(deltas);
+        self.end_text(deltas);
         let is_whole = self.pieces.trim().is_empty() && !self.input.is_empty();
         if self.kind == Kind::Call && is_whole && !is_empty_object(&self.input) {
             self.push_call(place, self.input.clone(), deltas);

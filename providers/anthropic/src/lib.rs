@@ -108,6 +108,9 @@
 
 mod anthropic;
 mod block;
+#[cfg(test)]
+#[path = "../tests/generated_streams.rs"]
+mod generated_streams;
 mod message;
 mod options;
 mod reply;

@@ -67,6 +67,8 @@ impl Pieces {
     }
 
     fn begin(&mut self, mut block: Block, deltas: &mut Deltas) {
+        // Some servers do not end their blocks.
+        self.received.blocks.last_mut().into_iter().for_each(|last| last.end_text(deltas));
         let place = self.received.blocks.len();
         block.begun(place, deltas);
         self.received.blocks.push(block);
@@ -138,7 +140,13 @@ impl Decoder for Pieces {
                         self.received.blocks.len() - 1
                     }
                 };
-                self.received.blocks[place].add(piece, place, deltas)?;
+                if !self.received.blocks[place].add(piece, place, deltas)? {
+                    // It is content all the same, so it begins a block of its own kind.
+                    let index = self.received.blocks[place].index;
+                    self.begin(Block::of_piece(index, piece), deltas);
+                    let place = self.received.blocks.len() - 1;
+                    self.received.blocks[place].add(piece, place, deltas)?;
+                }
             }
             "content_block_stop" => {
                 if let Some(place) = self.place(event.index) {
@@ -151,7 +159,10 @@ impl Decoder for Pieces {
                 self.received.ending.update(stop_reason, stop_details, container);
                 self.received.tokens.update(read_or_default::<Tokens>(event.usage));
             }
-            "message_stop" => self.has_ended = true,
+            "message_stop" => {
+                self.has_ended = true;
+                self.received.blocks.iter_mut().for_each(|block| block.end_text(deltas));
+            }
             "error" => {
                 let error = event.error.map(read::<Value>).transpose()?.unwrap_or_default();
                 return Err(ProviderError::reported(&error, self.received.tokens.usage()));

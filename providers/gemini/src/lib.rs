@@ -104,6 +104,7 @@
 mod arguments;
 mod gemini;
 #[cfg(test)]
+#[path = "../tests/generated_streams.rs"]
 mod generated_streams;
 mod reply;
 mod request;

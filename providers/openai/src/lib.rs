@@ -92,6 +92,7 @@ mod arguments;
 mod async_openai;
 mod chat;
 #[cfg(test)]
+#[path = "../tests/generated_streams.rs"]
 mod generated_streams;
 mod open_ai;
 mod request;

@@ -533,7 +533,8 @@ impl Decoder for Pieces {
         self.add(event, deltas)
     }
 
-    fn done(&mut self) {
+    fn done(&mut self, deltas: &mut Deltas) {
+        self.parts.end_content(deltas);
         self.done = true;
     }
 

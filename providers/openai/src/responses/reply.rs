@@ -964,7 +964,7 @@ impl Decoder for Pieces {
         Ok(())
     }
 
-    fn done(&mut self) {
+    fn done(&mut self, _: &mut Deltas) {
         self.done = true;
     }
 
