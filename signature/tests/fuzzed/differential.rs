@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
-use toolwright_signature::{Contract, Policy, Repair};
+use toolwright_signature::{Contract, Field, Partial, Policy, Repair};
 
 use crate::zoo::{self, Bare, Echo, Specimen, Visitor};
 
@@ -403,6 +403,9 @@ struct Sent<'k> {
     clean: Option<Value>,
     /// The name that was written in place of a declared one.
     slip: Option<String>,
+    /// Whether a value of the text, as far as it can be read, is one of `clean`. Not so with quotes
+    /// inside a text, or with JSON inside a text.
+    is_plain: bool,
 }
 
 impl Sent<'_> {
@@ -456,7 +459,66 @@ pub(crate) fn check(kinds: &[Kind], seed: u64) -> usize {
             _ => assert_eq!(value, *sent.meant, "{}", told("changed", &repairs)),
         }
     }
+    if let (Some(clean), true, true) = (&sent.clean, sent.is_plain, stricter.is_some()) {
+        let partial = streamed(text, &mut chance);
+        for path in paths(clean) {
+            // A set has no order.
+            if path.contains("[\"hashed\"]") {
+                continue;
+            }
+            let Field::Done(mut done) = partial.field::<Value>(&path) else { continue };
+            super::reading::level(&mut done);
+            let answer = at(clean, &path);
+            assert_eq!(Some(&done), answer, "{}", told("a streamed value changed", &path));
+        }
+    }
     POLICIES.len()
+}
+
+/// Returns what the text says after its last piece.
+fn streamed(text: &str, chance: &mut Chance) -> Partial {
+    let (mut partial, mut rest) = (Partial::new(), text);
+    while !rest.is_empty() {
+        let end = rest.ceil_char_boundary((1 + chance.below(40)).min(rest.len()));
+        partial.push(&rest[..end]);
+        rest = &rest[end..];
+    }
+    partial
+}
+
+/// The paths of a value, of its parts and of their parts.
+fn paths(value: &Value) -> Vec<String> {
+    let below = |path: &str, value: &Value| -> Vec<String> {
+        match value {
+            Value::Object(fields) => {
+                fields.keys().map(|name| format!("{path}[{}]", Value::from(&**name))).collect()
+            }
+            Value::Array(items) => (0..items.len()).map(|n| format!("{path}[{n}]")).collect(),
+            _ => Vec::new(),
+        }
+    };
+    let mut all = vec!["$".to_owned()];
+    for path in below("$", value).into_iter().take(8) {
+        let more = at(value, &path).map(|value| below(&path, value)).unwrap_or_default();
+        all.push(path);
+        all.extend(more.into_iter().take(4));
+    }
+    all
+}
+
+/// Returns the value at a path of [`paths`].
+fn at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
+    let mut at = value;
+    let mut rest = path.strip_prefix('$')?;
+    while let Some(inside) = rest.strip_prefix('[') {
+        let mut steps = serde_json::Deserializer::from_str(inside).into_iter::<Value>();
+        at = match steps.next()?.ok()? {
+            Value::String(name) => at.get(name.as_str())?,
+            step => at.get(usize::try_from(step.as_u64()?).ok()?)?,
+        };
+        rest = inside.get(steps.byte_offset()..)?.strip_prefix(']')?;
+    }
+    Some(at)
 }
 
 fn send<'k>(kind: &'k Kind, chance: &mut Chance) -> Option<Sent<'k>> {
@@ -498,11 +560,12 @@ fn send<'k>(kind: &'k Kind, chance: &mut Chance) -> Option<Sent<'k>> {
     if harm && (text.is_empty() || is_raw && reads_as_json(&text)) {
         return None;
     }
-    let inside = chance.below(24);
+    let inside = chance.below(32);
     let mut clean = serde_json::from_str(&wrapped(kind.tool, &value.to_string(), inside)).ok();
     clean.iter_mut().for_each(super::reading::level);
     let text = around(kind, text, &mut verdict, (meant, is_raw || harm), (inside, chance))?;
-    Some(Sent { text, meant, verdict, clean, slip })
+    let is_plain = !is_raw && !harm && !matches!(inside, 6 | 8);
+    Some(Sent { text, meant, verdict, clean, slip, is_plain })
 }
 
 /// Whether a text is JSON except for single quotes and trailing commas.
@@ -612,6 +675,59 @@ fn around(
         17 if !is_raw && text.starts_with('{') => {
             *verdict = Verdict::Error;
             format!("Not {{\"x\": `y`}} but {text}")
+        }
+        // Drafts before the answer, whole or cut off.
+        18..=20 => {
+            let (other, _) = chance.of(&kind.values);
+            let other = other.to_string();
+            let draft = match inside {
+                18 => format!("Maybe {other}?"),
+                19 => other[..other.floor_char_boundary(chance.below(other.len()))].to_owned(),
+                _ => format!("{other}\n{text}"),
+            };
+            // A mark inside it would end it there.
+            if draft.contains("think>") {
+                return None;
+            }
+            let (open, close) = *chance.of(&[
+                ("<think>", "</think>"),
+                ("<think>\n", "\n</think>\n\n"),
+                ("<thinking>", "</thinking>"),
+                ("[THINK]", "[/THINK]"),
+                ("◁think▷", "◁/think▷"),
+            ]);
+            match chance.below(4) {
+                // Without an end, all of it is a draft.
+                0 => {
+                    *verdict = Verdict::Error;
+                    format!("{open}{draft}")
+                }
+                1 => format!("{open}{draft}{close}{open}{other}{close}{text}"),
+                2 => {
+                    let end = text.floor_char_boundary(1 + chance.below(text.len()));
+                    // The beginning of a number or word may be another one.
+                    if !text.starts_with(['{', '[', '"']) || is_raw {
+                        return None;
+                    }
+                    format!("{open}{draft}{close}{}", &text[..end])
+                }
+                _ => format!("{open}{draft}{close}{text}"),
+            }
+        }
+        // A text that was cut off anywhere.
+        21 if !is_raw && text.starts_with(['{', '[', '"']) => {
+            text[..text.floor_char_boundary(1 + chance.below(text.len()))].to_owned()
+        }
+        // A call of another tool beside the answer.
+        22 | 23 if !is_raw && text.starts_with(['{', '[']) => {
+            let (other, _) = chance.of(&kind.values);
+            let call = format!("{{\"name\": \"other_tool\", \"arguments\": {other}}}");
+            match (inside, chance.one_in(2)) {
+                (22, true) => format!("<tool_call>{call}</tool_call>\n{text}"),
+                (22, false) => format!("{text}\n<tool_call>{call}</tool_call>"),
+                (_, true) => format!("{text}\n{call}"),
+                (_, false) => format!("{call}\n{text}"),
+            }
         }
         _ => text,
     })
