@@ -622,3 +622,31 @@ fn the_text_of_a_reply_has_no_thoughts() {
         assert_eq!(reply.text().as_deref(), text, "{content}");
     }
 }
+
+#[tokio::test]
+async fn a_call_beside_a_message_that_is_not_whole_or_a_refusal_is_not_made() {
+    let text = json!({"type": "output_text", "text": "Hal", "annotations": []});
+    let refusal = json!({"type": "refusal", "refusal": "No."});
+    for (status, piece, made) in
+        [("completed", &text, true), ("incomplete", &text, false), ("completed", &refusal, false)]
+    {
+        let call =
+            json!({"type": "function_call", "call_id": "1", "name": "greet", "arguments": "{}"});
+        let message = json!({"type": "message", "id": "m", "role": "assistant", "status": status, "content": [piece]});
+        let reply: Response = serde_json::from_value(json!({
+            "id": "r", "object": "response", "created_at": 0, "status": "completed", "model": "m",
+            "output": [message, call],
+        }))
+        .unwrap();
+        assert_eq!(is_made(&reply.calls()).await, made, "{status}: {piece}");
+    }
+    let function = json!({"name": "greet", "arguments": "{}"});
+    let call = json!({"type": "function", "id": "1", "function": function});
+    for (refusal, made) in [(json!("No."), false), (json!(""), true), (Value::Null, true)] {
+        let message = json!({"role": "assistant", "tool_calls": [call], "refusal": refusal});
+        let reply = chat_reply_ending(&[message], Some("tool_calls"));
+        assert_eq!(is_made(&reply.calls()).await, made, "{refusal}");
+    }
+    let item = json!({"type": "function_call", "call_id": "1", "name": "greet", "arguments": ""});
+    assert!(!is_made(&[read_call(&item).unwrap()]).await);
+}

@@ -117,7 +117,10 @@ pub fn read_call(item: &Value) -> Option<ToolCall> {
         true => ToolCall::new(id, name, text(called, "arguments")),
         false => ToolCall::custom(id, name, text(called, "input")),
     };
-    call.incomplete = item["status"].as_str().is_some_and(|status| status != "completed");
+    // Responses sends `{}` for a call without arguments.
+    let is_item = item.get("type").is_some_and(|kind| kind == "function_call");
+    call.incomplete = item["status"].as_str().is_some_and(|status| status != "completed")
+        || is_item && call.arguments.trim().is_empty();
     Some(call)
 }
 

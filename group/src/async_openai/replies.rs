@@ -7,7 +7,8 @@ use async_openai::types::chat::{
     FinishReason,
 };
 use async_openai::types::responses::{
-    InputItem, OutputItem, OutputMessageContent, Response, Status, WebSearchToolCallAction,
+    InputItem, OutputItem, OutputMessageContent, OutputStatus, Response, Status,
+    WebSearchToolCallAction,
 };
 use toolwright_module::ToolCall;
 use toolwright_module::message::CallKind;
@@ -103,7 +104,10 @@ impl ReplyExt for CreateChatCompletionResponse {
         let mut calls: Vec<ToolCall> =
             calls.into_iter().flatten().map(IntoToolCall::into_tool_call).collect();
         let finish = self.choices.first().and_then(|choice| choice.finish_reason.as_ref());
+        let refusal = message(self).and_then(|message| message.refusal.as_deref());
+        let is_refused = refusal.is_some_and(|refusal| !refusal.is_empty());
         for call in &mut calls {
+            call.incomplete |= is_refused;
             call.incomplete |= match finish {
                 Some(FinishReason::Stop | FinishReason::ToolCalls | FinishReason::FunctionCall) => {
                     false
@@ -183,10 +187,20 @@ impl ReplyExt for Response {
             _ => None,
         });
         let mut calls: Vec<ToolCall> = calls.collect();
+        let details = self.incomplete_details.as_ref();
+        let is_cut = details.is_some_and(|details| !details.reason.is_empty());
+        // A message that is not whole or is a refusal shows the same of the calls beside it.
+        let is_message_cut = self.output.iter().any(|item| match item {
+            OutputItem::Message(message) => {
+                let is_refusal =
+                    |piece: &_| matches!(piece, OutputMessageContent::Refusal(piece) if !piece.refusal.is_empty());
+                message.status != OutputStatus::Completed || message.content.iter().any(is_refusal)
+            }
+            _ => false,
+        });
+        let is_whole = self.status == Status::Completed && self.error.is_none();
         for call in &mut calls {
-            let details = self.incomplete_details.as_ref();
-            let is_cut = details.is_some_and(|details| !details.reason.is_empty());
-            call.incomplete |= self.status != Status::Completed || is_cut;
+            call.incomplete |= !is_whole || is_cut || is_message_cut;
         }
         calls
     }

@@ -513,7 +513,10 @@ impl ErrorBody {
         let mut error = body;
         // Some servers wrap the error more than once.
         for _ in 0..4 {
-            let inner = ["error", "errors", "detail"].into_iter().find_map(|name| error.get(name));
+            let names = ["error", "errors", "detail", "base_resp"];
+            let inner = names.into_iter().find_map(|name| error.get(name));
+            // MiniMax has `base_resp` in every reply, with a zero if there is no error.
+            let inner = inner.filter(|inner| inner["status_code"] != 0);
             error = match (inner.filter(|inner| is_set(inner)), error) {
                 (Some(inner), _) if inner.is_object() || inner.is_array() => inner,
                 (None, Value::Array(list)) if list.len() == 1 => &list[0],
@@ -523,11 +526,14 @@ impl ErrorBody {
         let field = |name| error.get(name).and_then(text);
         // A number usually repeats the status, so a word is preferred.
         let number = || {
-            let named = ["code", "status", "status_code"].into_iter();
+            let named = ["code", "status", "status_code", "error_code"].into_iter();
             named.filter_map(|name| error.get(name)).find(|code| code.is_number())
         };
+        // The account's state decides, whatever number is beside it.
+        let no_credit = field("type").filter(|kind| no_credit(Some(kind)));
         Self {
-            code: field("code")
+            code: no_credit
+                .or_else(|| field("code"))
                 .or_else(|| field("type"))
                 .or_else(|| field("status"))
                 .or_else(|| number().map(Value::to_string)),
@@ -547,7 +553,17 @@ fn message_of(error: &Value) -> Option<String> {
         return Some(several.join("; ")).filter(|text| !text.is_empty());
     }
     let field = |name| error.get(name).and_then(text);
-    let named = ["message", "msg", "detail", "error", "errors", "error_description", "reason"];
+    let named = [
+        "message",
+        "msg",
+        "detail",
+        "error",
+        "errors",
+        "error_description",
+        "error_msg",
+        "status_msg",
+        "reason",
+    ];
     let message = named.into_iter().find_map(field).or_else(|| text(error))?;
     // FastAPI adds the path of the faulty field.
     let Some(Value::Array(path)) = error.get("loc") else { return Some(message) };
@@ -557,7 +573,17 @@ fn message_of(error: &Value) -> Option<String> {
 
 /// Returns whether the account has no credit, so that a retry does not help.
 fn no_credit(code: Option<&str>) -> bool {
-    code == Some("insufficient_quota")
+    // The last one is Zhipu's.
+    let words = [
+        "insufficient_quota",
+        "exceeded_current_quota_error",
+        "billing_hard_limit_reached",
+        "billing_not_active",
+        "insufficient_balance",
+        "arrearage",
+        "1113",
+    ];
+    code.is_some_and(|code| words.iter().any(|word| code.eq_ignore_ascii_case(word)))
 }
 
 /// Returns whether an error with this code may pass without a change: a status, or a server's word
@@ -566,8 +592,13 @@ fn passes(code: &str) -> bool {
     if let Ok(status) = code.parse() {
         return is_retryable_status(status);
     }
+    let code = code.to_ascii_lowercase();
+    // Bedrock's and DashScope's words go on after it.
+    if code.starts_with("throttling") {
+        return true;
+    }
     matches!(
-        &*code.to_ascii_lowercase(),
+        &*code,
         "server_error"
             | "api_error"
             | "internal"
@@ -695,10 +726,13 @@ fn cut_off(raw: &str, _: &Option<Source>, f: &mut fmt::Formatter<'_>) -> fmt::Re
 }
 
 fn unfinished(status: &str, raw: &str, _: &Usage, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(
-        f,
-        "the server did not finish the reply (status {status:?}); try again, and turn off background replies"
-    )?;
+    let advice = match status {
+        "queued" | "in_progress" | "cancelled" | "canceled" => {
+            "try again, and turn off background replies"
+        }
+        _ => "try again",
+    };
+    write!(f, "the server did not finish the reply (status {status:?}); {advice}")?;
     evidence(raw, f)
 }
 
@@ -736,13 +770,15 @@ fn refused(
         }
         401 => ("the server refused the API key", "check the key"),
         402 => ("the account has no credit left", "check its plan and billing"),
+        400 | 403 | 429 if no_credit(code) => {
+            ("the account has no credit left", "check its plan and billing")
+        }
         403 => ("the server refused access", "check what the API key may do"),
         404 | 405 => (
             "the server does not have the model or the address",
             "check the model's name and the base URL",
         ),
         413 => too_long(),
-        429 if no_credit(code) => ("the account has no credit left", "check its plan and billing"),
         429 => ("the rate limit is reached", "send fewer requests"),
         408 | 409 | 500..=599 => ("the server failed", "try again later"),
         600.. => (

@@ -253,6 +253,8 @@ pub(crate) struct Chunks {
     /// A call whose arguments are streamed.
     open: Option<OpenCall>,
     finish: Option<String>,
+    /// Whether more of the reply followed its reason to finish.
+    goes_on: bool,
     /// Whether the prompt was blocked.
     is_blocked: bool,
     counts: Tokens,
@@ -275,6 +277,7 @@ impl Chunks {
             parts: ReplyParts::default(),
             open: None,
             finish: None,
+            goes_on: false,
             is_blocked: false,
             counts: Tokens::default(),
             model: None,
@@ -502,6 +505,9 @@ impl Decoder for Chunks {
         self.keep("citationMetadata", candidate.citation_metadata);
         self.keep("groundingMetadata", candidate.grounding_metadata);
         self.keep("urlContextMetadata", candidate.url_context_metadata);
+        let is_end = !candidate.finish_reason.is_empty();
+        let is_more = self.finish.is_some() && !candidate.content.parts.is_empty();
+        self.goes_on = !is_end && (self.goes_on || is_more);
         for part in candidate.content.parts {
             self.add(part, deltas)?;
         }
@@ -520,7 +526,8 @@ impl Decoder for Chunks {
         // After the call of a tool of the server, the reason may be followed by its result and the
         // answer, which take any time.
         let is_server_tool = |part: &ReplyPart| matches!(part, ReplyPart::Other(_));
-        (self.finish.is_some() || self.is_blocked) && !self.parts.parts().iter().any(is_server_tool)
+        let has_reason = self.finish.is_some() && !self.goes_on;
+        (has_reason || self.is_blocked) && !self.parts.parts().iter().any(is_server_tool)
     }
 
     fn finish(mut self) -> Result<Reply> {

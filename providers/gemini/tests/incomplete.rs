@@ -178,3 +178,19 @@ async fn a_call_with_half_a_character_in_its_arguments_is_incomplete() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_reply_that_breaks_after_its_reason_but_within_more_content_is_cut_off() {
+    let text = |text: &str, reason: Option<&str>| json!({"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": reason}]});
+    for (chunks, is_whole) in [
+        (vec![text("It is", Some("STOP")), text(" not", None)], false),
+        (vec![text("It is", Some("STOP")), chunk(&json!({"name": "purge"}), None)], false),
+        (vec![text("It is", Some("STOP")), text(" not", Some("STOP"))], true),
+        (vec![text("It is", Some("STOP"))], true),
+    ] {
+        let events: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
+        let server = Server::answering([Answer::events(&events, 4096).then_reset()]).await;
+        let reply = streamed(&server.model(), hi()).await.1;
+        assert_eq!(reply.is_ok(), is_whole, "{events}: {reply:?}");
+    }
+}

@@ -565,3 +565,42 @@ async fn a_missing_key_is_named_only_where_a_key_is_missing() {
         assert!(!says(status, message).await, "{status}: {message}");
     }
 }
+
+#[tokio::test]
+async fn an_account_without_credit_is_not_asked_again_whatever_the_server_calls_it() {
+    for error in [
+        r#"{"code": "429", "type": "insufficient_quota", "message": "Pay."}"#,
+        r#"{"code": 429, "type": "insufficient_quota", "message": "Pay."}"#,
+        r#"{"type": "exceeded_current_quota_error", "message": "Pay."}"#,
+        r#"{"code": "1113", "message": "Pay."}"#,
+        r#"{"code": "Arrearage", "message": "Pay."}"#,
+    ] {
+        let refused = Answer::new(429, "", format!(r#"{{"error": {error}}}"#));
+        let error = fails(refused).await;
+        assert!(error.to_string().contains("no credit left (429: Pay.)"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn the_reason_of_a_reply_without_an_answer_is_in_the_error() {
+    for json in [
+        r#"{"choices":null,"base_resp":{"status_code":1008,"status_msg":"Pay."}}"#,
+        r#"{"error_code":17,"error_msg":"Pay."}"#,
+    ] {
+        for (answer, is_streamed) in reported(json).into_iter().zip([false, true]) {
+            let server = Server::answering([answer]).await;
+            let model = server.model(Api::Chat).with_retries(0);
+            let reply = match is_streamed {
+                true => streamed(&model, hi()).await.1,
+                false => model.generate(&hi()).await,
+            };
+            let error = reply.unwrap_err();
+            assert!(error.to_string().contains("Pay."), "{json}, {is_streamed}: {error}");
+        }
+    }
+    // The usual end of MiniMax's replies is not an error.
+    let json = r#"{"choices":null,"base_resp":{"status_code":0,"status_msg":"success"}}"#;
+    let server = Server::answering([Answer::json(json)]).await;
+    let error = server.model(Api::Chat).with_retries(0).generate(&hi()).await.unwrap_err();
+    assert!(error.to_string().contains("is empty"), "{error}");
+}

@@ -264,6 +264,15 @@ async fn the_word_of_the_model_behind_a_gateway_counts() {
         (json!("max_output_tokens"), false),
         (json!("MALFORMED_FUNCTION_CALL"), false),
         (json!("stop_sequence"), false),
+        (json!("SAFETY"), false),
+        (json!("PROHIBITED_CONTENT"), false),
+        (json!("model_context_window_exceeded"), false),
+        (json!("pause_turn"), false),
+        (json!("incomplete"), false),
+        (json!("cancelled"), false),
+        (json!("ERROR"), false),
+        (json!("ERROR_LIMIT"), false),
+        (json!("guardrail_intervened"), false),
     ] {
         let call = json!({"index": 0, "id": "1", "type": "function", "function": {"name": "purge", "arguments": "{}"}});
         let whole = json!({"choices": [{"index": 0, "message": {"tool_calls": [call]}, "finish_reason": "tool_calls", "native_finish_reason": word}]});
@@ -396,5 +405,92 @@ async fn half_a_character_in_the_text_does_not_stop_a_call() {
     let event = json!({"choices": [{"index": 0, "delta": message, "finish_reason": "tool_calls"}]});
     for reply in read(Api::Chat, &whole, &[event]).await {
         assert_eq!((&*reply.to_text(), incomplete(&reply)), ("\u{fffd}", false));
+    }
+}
+
+/// vLLM and SGLang report a stop text in a field of its own, beside `tool_calls` or `stop`.
+#[tokio::test]
+async fn a_call_that_a_stop_text_ended_is_incomplete() {
+    for (field, stop, is_complete) in [
+        ("stop_reason", json!("END"), false),
+        ("matched_stop", json!("</answer>"), false),
+        ("stop_reason", Value::Null, true),
+        ("stop_reason", json!(151_645), true),
+        ("stop_reason", json!("end_turn"), true),
+        ("matched_stop", json!("<|im_end|>"), true),
+        ("matched_stop", json!(""), true),
+    ] {
+        let call = json!({"index": 0, "id": "1", "type": "function", "function": {"name": "purge", "arguments": "{}"}});
+        let whole = json!({"choices": [{"index": 0, "message": {"tool_calls": [call]}, "finish_reason": "tool_calls", field: stop}]});
+        let stream = [
+            json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}),
+            json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls", field: stop}]}),
+        ];
+        for reply in read(Api::Chat, &whole, &stream).await {
+            assert_eq!(!incomplete(&reply), is_complete, "{field}: {stop}");
+        }
+    }
+}
+
+/// Some servers send more after the finish reason. The reason says nothing of it.
+#[tokio::test]
+async fn a_reply_that_breaks_after_its_finish_reason_but_within_more_content_is_cut_off() {
+    let event = |delta: Value, reason: Option<&str>| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
+    let call = |at: u8, arguments: &str| {
+        let function = json!({"name": "purge", "arguments": arguments});
+        json!({"tool_calls": [{"index": at, "id": format!("{at}"), "function": function}]})
+    };
+    let text = |text: &str| json!({"content": text});
+    let first = event(call(0, r#"{"prefix": "t"}"#), Some("tool_calls"));
+    for (events, is_whole) in [
+        (vec![event(text("It is"), Some("stop")), event(text(" not"), None)], false),
+        (vec![first.clone(), event(call(1, ""), None)], false),
+        (vec![first.clone(), event(call(1, "{}"), Some("tool_calls"))], true),
+        (vec![event(text("It is"), Some("stop")), event(json!({}), None)], true),
+    ] {
+        let events: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        let server = Server::answering([Answer::events(&events, 4096).then_reset()]).await;
+        let reply = streamed(&server.model(Api::Chat), request()).await.1;
+        assert_eq!(reply.is_ok(), is_whole, "{events}: {reply:?}");
+    }
+    // Without `[DONE]`, only the arguments show that a call has an end.
+    for (arguments, end, is_complete) in
+        [("", "", false), ("{}", "", true), ("", "data: [DONE]\n\n", true)]
+    {
+        let events = [first.clone(), event(call(1, arguments), None)];
+        let events: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        let server = Server::answering([Answer::events(&(events + end), 4096)]).await;
+        let reply = streamed(&server.model(Api::Chat), request()).await.1.unwrap();
+        let calls: Vec<bool> = reply.tool_calls().map(|call| call.incomplete).collect();
+        assert_eq!(calls, [false, !is_complete], "{arguments}, {end:?}");
+    }
+}
+
+#[tokio::test]
+async fn counts_that_come_in_several_events_are_put_together() {
+    let end = |usage: &Value| json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "usage": usage}]});
+    let usage = |usage: &Value| json!({"choices": [], "usage": usage});
+    let text = json!({"choices": [{"index": 0, "delta": {"content": "a"}}]});
+    let whole = json!({"choices": [{"message": {"content": "a"}}]});
+    for events in [
+        // Moonshot has the usage in the choice.
+        vec![end(&json!({"prompt_tokens": 40, "completion_tokens": 3}))],
+        vec![
+            usage(&json!({"prompt_tokens": 40, "completion_tokens": 0})),
+            end(&Value::Null),
+            usage(&json!({"completion_tokens": 3})),
+        ],
+        vec![
+            usage(&json!({"prompt_tokens": 40, "completion_tokens": 1})),
+            usage(&json!({"prompt_tokens": "n/a", "completion_tokens": 3})),
+            end(&Value::Null),
+        ],
+        vec![end(&Value::Null), usage(&json!({"input_tokens": 40, "output_tokens": 3}))],
+    ] {
+        let stream: Vec<Value> = [text.clone()].into_iter().chain(events).collect();
+        let [_, reply] = read(Api::Chat, &whole, &stream).await;
+        let usage = reply.usage;
+        let found = (usage.input_tokens, usage.output_tokens, usage.incomplete);
+        assert_eq!(found, (40, 3, false), "{stream:?}");
     }
 }

@@ -13,7 +13,7 @@ use toolwright_module::provider::{Deltas, ReplyParts, complete_calls, is_empty_o
 use toolwright_module::{Reply, Request, ToolCall};
 
 use super::reasoning::{Details, Field, text_of};
-use super::reply::{BareError, Call, Choice, Completion, Content, Function, Message};
+use super::reply::{BareError, Call, Choice, Completion, Content, Function, Message, Tokens};
 use crate::Result;
 use crate::arguments::{is_complete, is_json, is_same, is_unfinished};
 use toolwright_module::provider::Decoder;
@@ -47,8 +47,10 @@ pub(crate) struct Pieces {
     /// The index of the call in the first form of the API.
     legacy: Option<usize>,
     model: Option<String>,
-    usage: Option<Usage>,
+    usage: Option<Tokens>,
     finish: Option<Finish>,
+    /// Whether more of the reply followed its finish reason.
+    goes_on: bool,
     /// Whether the finish reason says that there are calls.
     is_for_calls: bool,
     /// Whether the reply may have ended inside a call, whatever `finish` says: by a stop sequence, or
@@ -109,6 +111,7 @@ impl Pieces {
             model: None,
             usage: None,
             finish: None,
+            goes_on: false,
             is_for_calls: false,
             may_cut_calls: false,
             refusal: None,
@@ -124,12 +127,9 @@ impl Pieces {
 
     fn add(&mut self, completion: Completion<'_>, deltas: &mut Deltas) -> Result<()> {
         self.has_events = true;
-        if let Some(usage) = completion.usage.or(completion.x_groq.usage).map(Usage::from) {
-            // A later event without counts does not replace them, nor does one with zeros.
-            let is_zero = (usage.input_tokens, usage.output_tokens) == (0, 0);
-            if !usage.incomplete && !is_zero || self.usage.is_none_or(|usage| usage.incomplete) {
-                self.usage = Some(usage);
-            }
+        let of_choices = completion.choices.iter().find_map(|choice| choice.usage);
+        if let Some(tokens) = completion.usage.or(completion.x_groq.usage).or(of_choices) {
+            self.usage.get_or_insert_default().update(tokens);
         }
         if is_set(&completion.error) {
             return Err(ProviderError::reported(&completion.error, self.reported_usage()));
@@ -187,7 +187,8 @@ impl Pieces {
             if !is_kept {
                 self.refusal = (finish == Finish::Refused).then(|| word.to_owned());
                 self.may_cut_calls |= word.eq_ignore_ascii_case("stop_sequence")
-                    || is_cut_off(&choice.native_finish_reason);
+                    || is_cut_off(&choice.native_finish_reason)
+                    || [&choice.stop_reason, &choice.matched_stop].into_iter().any(is_stop_text);
                 self.finish = Some(finish);
                 self.is_for_calls = is_for_calls;
             }
@@ -209,6 +210,7 @@ impl Pieces {
                 message
             }
         };
+        self.goes_on = !is_end && (self.goes_on || self.finish.is_some() && message.has_content());
         self.add_message(*message, deltas)?;
         if is_end {
             self.parts.end_content(deltas);
@@ -455,7 +457,7 @@ impl Pieces {
     }
 
     fn reported_usage(&self) -> Usage {
-        self.usage.unwrap_or_else(Usage::unknown)
+        self.usage.map_or_else(Usage::unknown, Usage::from)
     }
 
     /// Returns the parts, with a call once that the server sent in both forms of the API.
@@ -543,7 +545,7 @@ impl Decoder for Pieces {
     }
 
     fn has_ended(&self) -> bool {
-        self.finish.is_some() || self.done
+        self.finish.is_some() && !self.goes_on || self.done
     }
 
     fn is_complete(&self) -> bool {
@@ -570,7 +572,8 @@ impl Decoder for Pieces {
             _ => true,
         };
         let word = self.finish.take();
-        let is_said = word.is_some();
+        // The reason says nothing of a call that began after it. `[DONE]` does.
+        let is_said = word.is_some() && (!self.goes_on || self.done);
         let finish = match word {
             Some(finish) => finish,
             // A whole reply has ended, even if it has no finish reason.
@@ -629,10 +632,47 @@ fn is_cut_off(native: &str) -> bool {
     if native.is_empty() {
         return false;
     }
-    let own = finish(native);
+    let (own, word) = (finish(native), native.to_ascii_lowercase());
     matches!(own, Finish::Length | Finish::Refused)
         || own.is_malformed_call()
-        || native.eq_ignore_ascii_case("stop_sequence")
+        || is_unfinished(&word)
+        || CUT_OFF.contains(&&*word)
+}
+
+/// The words of other APIs for a reply that is not whole, in lower case: those of Anthropic, OpenAI's
+/// Responses, Gemini, Cohere and Bedrock that [`finish`] does not know.
+const CUT_OFF: [&str; 24] = [
+    "stop_sequence",
+    "model_context_window_exceeded",
+    "pause_turn",
+    "compaction",
+    "incomplete",
+    "safety",
+    "recitation",
+    "language",
+    "blocklist",
+    "prohibited_content",
+    "spii",
+    "model_armor",
+    "image_safety",
+    "image_prohibited_content",
+    "image_recitation",
+    "too_many_tool_calls",
+    "error_limit",
+    "error_toxic",
+    "guardrail_intervened",
+    "content_filtered",
+    "network_error",
+    "sensitive",
+    "other",
+    "missing_thought_signature",
+];
+
+/// Returns whether a stop text of the request ended the reply, perhaps inside a call. Some servers send
+/// another word for the finish reason there, or the text of a token that ends every reply.
+fn is_stop_text(value: &Value) -> bool {
+    let text = value.as_str().unwrap_or_default();
+    !text.is_empty() && !text.starts_with("<|") && matches!(finish(text), Finish::Other(_))
 }
 
 /// Returns whether a finish reason says that there are calls.

@@ -48,6 +48,11 @@ pub(super) struct BareError<'e> {
     status: Value,
     #[serde(default)]
     success: Value,
+    #[serde(default)]
+    error_msg: Value,
+    /// MiniMax has it in every reply, with the code zero if there is no error.
+    #[serde(default)]
+    base_resp: Value,
 }
 
 impl BareError<'_> {
@@ -57,7 +62,8 @@ impl BareError<'_> {
             &*error.object == "error"
                 || error.success == Value::Bool(false)
                 || error.status.as_str().is_some_and(|status| matches!(status, "error" | "failed"))
-                || [&error.detail, &error.errors, &error.message, &error.msg]
+                || error.base_resp["status_code"].as_i64().is_some_and(|code| code != 0)
+                || [&error.detail, &error.errors, &error.message, &error.msg, &error.error_msg]
                     .into_iter()
                     .any(is_set)
         })
@@ -90,6 +96,15 @@ pub(super) struct Choice<'e> {
     /// The word of the model's own server, behind a gateway that has its own words.
     #[serde(borrow, default)]
     pub(super) native_finish_reason: Str<'e>,
+    /// The stop text that ended the reply, as vLLM names it. A number is a token at a normal end.
+    #[serde(default)]
+    pub(super) stop_reason: Value,
+    /// The same, as SGLang names it.
+    #[serde(default)]
+    pub(super) matched_stop: Value,
+    /// The usage in streams of Moonshot.
+    #[serde(default, deserialize_with = "if_object")]
+    pub(super) usage: Option<Tokens>,
 }
 
 /// Deserializes a message into a box: it is large, and a choice would move it several times.
@@ -406,12 +421,18 @@ impl Function {
     }
 }
 
-#[derive(Default, Deserialize)]
+/// The counts of tokens. Each event of a stream that has some has those so far.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(super) struct Tokens {
     #[serde(default)]
     pub(super) prompt_tokens: Option<Count>,
     #[serde(default)]
     pub(super) completion_tokens: Option<Count>,
+    /// The names of Responses, which some servers use here too.
+    #[serde(default)]
+    pub(super) input_tokens: Option<Count>,
+    #[serde(default)]
+    pub(super) output_tokens: Option<Count>,
     #[serde(default)]
     pub(super) total_tokens: Option<Count>,
     #[serde(default, deserialize_with = "object")]
@@ -433,7 +454,7 @@ pub(super) struct Tokens {
     pub(super) reasoning_tokens: Option<Count>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(super) struct PromptDetails {
     #[serde(default)]
     pub(super) cached_tokens: Option<Count>,
@@ -441,10 +462,38 @@ pub(super) struct PromptDetails {
     pub(super) cache_write_tokens: Option<Count>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(super) struct CompletionDetails {
     #[serde(default)]
     pub(super) reasoning_tokens: Option<Count>,
+}
+
+impl Tokens {
+    /// Takes the counts of a later event. One that it leaves out or has as zero stays.
+    pub(super) fn update(&mut self, later: Self) {
+        let newer = |count: &mut Option<Count>, later: Option<Count>| {
+            // A value that is not a count does not replace one.
+            let later = later.filter(|later| later.0.is_some() || count.is_none());
+            *count = Counts::first([later, *count]);
+        };
+        newer(&mut self.prompt_tokens, later.prompt_tokens);
+        newer(&mut self.completion_tokens, later.completion_tokens);
+        newer(&mut self.input_tokens, later.input_tokens);
+        newer(&mut self.output_tokens, later.output_tokens);
+        newer(&mut self.total_tokens, later.total_tokens);
+        newer(&mut self.prompt_cache_hit_tokens, later.prompt_cache_hit_tokens);
+        newer(&mut self.num_cached_tokens, later.num_cached_tokens);
+        newer(&mut self.cached_tokens, later.cached_tokens);
+        newer(&mut self.cache_read_input_tokens, later.cache_read_input_tokens);
+        newer(&mut self.cache_creation_input_tokens, later.cache_creation_input_tokens);
+        newer(&mut self.reasoning_tokens, later.reasoning_tokens);
+        let (prompt, more) = (&mut self.prompt_tokens_details, later.prompt_tokens_details);
+        newer(&mut prompt.cached_tokens, more.cached_tokens);
+        newer(&mut prompt.cache_write_tokens, more.cache_write_tokens);
+        let (written, more) =
+            (&mut self.completion_tokens_details, later.completion_tokens_details);
+        newer(&mut written.reasoning_tokens, more.reasoning_tokens);
+    }
 }
 
 impl From<Tokens> for Usage {
@@ -461,8 +510,8 @@ impl From<Tokens> for Usage {
         let reasoning =
             [tokens.completion_tokens_details.reasoning_tokens, tokens.reasoning_tokens];
         let counts = Counts {
-            read: tokens.prompt_tokens,
-            written: tokens.completion_tokens,
+            read: Counts::first([tokens.prompt_tokens, tokens.input_tokens]),
+            written: Counts::first([tokens.completion_tokens, tokens.output_tokens]),
             cached: Counts::first(cached),
             cache_written: Counts::first(cache_written),
             reasoning: Counts::first(reasoning),
