@@ -102,11 +102,25 @@ fn shown(asked: &Approval, arguments: &str) -> String {
     text
 }
 
-/// Returns the arguments as one line that can be edited.
+/// Returns the arguments as one line that can be edited. The digits of numbers and fields that are there
+/// twice stay, because the call has them too.
 fn on_one_line(arguments: &str) -> String {
-    let value = serde_json::from_str::<Value>(arguments).map(|value| value.to_string());
-    let line = value.unwrap_or_else(|_| arguments.replace(['\n', '\r'], " "));
-    visible(&line)
+    visible(&match serde_json::from_str::<IgnoredAny>(arguments) {
+        Ok(_) => without_blanks(arguments),
+        Err(_) => arguments.replace(['\n', '\r'], " "),
+    })
+}
+
+/// Removes white space outside of the strings of a JSON text.
+fn without_blanks(json: &str) -> String {
+    let (mut is_text, mut is_escaped) = (false, false);
+    let is_kept = |char: &char| {
+        let is_kept = is_text || !matches!(char, ' ' | '\t' | '\n' | '\r');
+        is_text ^= *char == '"' && !is_escaped;
+        is_escaped = is_text && *char == '\\' && !is_escaped;
+        is_kept
+    };
+    json.chars().filter(is_kept).collect()
 }
 
 #[cfg(test)]
@@ -128,6 +142,10 @@ mod tests {
         // Visible text does not change.
         let plain = r#"{"text":"Grüße \n 東京 مرحبا 🦀"}"#;
         assert_eq!(on_one_line(plain), plain);
+        // Nor do the digits of a number, or a field that is there twice.
+        let exact = "{ \"a\\\" \": 12345678901234567890123,\n\t\"b\": 1.10, \"b\": [ true ] }";
+        let line = r#"{"a\" ":12345678901234567890123,"b":1.10,"b":[true]}"#;
+        assert_eq!(on_one_line(exact), line);
         assert_eq!(on_one_line("no \u{1b}[2J json\n\u{202e}"), r"no \u001b[2J json \u202e");
     }
 }

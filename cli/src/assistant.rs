@@ -46,6 +46,9 @@ const FOLDER: &str = "folder";
 /// The name of the metadata with the command that started a run.
 const COMMAND: &str = "command";
 
+/// The command of a run whose replies come from a recording.
+const REPLAY: &str = "replay";
+
 /// The name of the metadata with the options that shape the requests of a run, as JSON.
 pub(crate) const OPTIONS: &str = "options";
 
@@ -148,7 +151,9 @@ impl Assistant {
             for run in runs::open_runs(journal)? {
                 // A journal of another program may not have this entry.
                 let is_here = run.metadata.get(FOLDER).is_none_or(|folder| *folder == here);
-                if !is_here {
+                // The replies of a recording are not those of the user's model.
+                let is_replay = run.metadata.get(COMMAND).is_some_and(|known| known == REPLAY);
+                if !is_here || is_replay {
                     continue;
                 }
                 match journal.task(&run.id) {
@@ -197,7 +202,8 @@ impl Assistant {
                 .into());
             }
         }
-        self.begin(journal, "run", prompt, Vec::new(), input).await
+        let command = if self.replays { REPLAY } else { "run" };
+        self.begin(journal, command, prompt, Vec::new(), input).await
     }
 
     /// Locks a task of this folder with these options, so that the same one is not paid twice.

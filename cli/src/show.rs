@@ -276,8 +276,10 @@ pub fn summary(spent: Spent, elapsed: Duration) -> String {
         0 => String::new(),
         tokens => format!(" ({tokens} cached)"),
     };
+    // A server did not report all of them.
+    let least = if usage.incomplete { "at least " } else { "" };
     format!(
-        "{model_calls} model calls, {} tokens in{cached}, {} out{}, {:.1} s",
+        "{model_calls} model calls, {least}{} tokens in{cached}, {least}{} out{}, {:.1} s",
         usage.input_tokens,
         usage.output_tokens,
         cost_of(money),

@@ -161,3 +161,27 @@ fn a_file_that_is_no_recording_is_refused() {
     let ran = run(program("replay").arg(&file));
     assert!(ran.stderr.contains("has no recorded task"), "{}", ran.stderr);
 }
+
+#[test]
+fn a_replay_that_waits_does_not_go_on_as_a_run_of_the_same_task() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("run.json");
+    let recorded = server(&[call("memory_clear", "{}"), says("Cleared.")]);
+    let ran = run(record(&recorded, &file).arg("Look."));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+
+    let at_home = |mut command: Command| {
+        command.env("XDG_DATA_HOME", folder.path()).current_dir(folder.path());
+        run(&mut command)
+    };
+    let mut replay = program("replay");
+    replay.arg(&file);
+    let ran = at_home(replay);
+    assert!(ran.stderr.contains("waits for a person's approval"), "{}", ran.stderr);
+
+    let own = server(&[says("Nothing to do.")]);
+    let mut command = program("run");
+    command.args(["--base-url", &own.base_url, "--model", "small", "--no-stream", "Look."]);
+    let ran = at_home(command);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Nothing to do.\n"), "{}", ran.stderr);
+}
