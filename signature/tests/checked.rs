@@ -198,7 +198,7 @@ fn an_error_lists_all_faults_and_counts_those_beyond_its_limit() {
     $.it.side: expected one of `left`, `right`, got the string "up"
     $.it.point.x: expected an integer, got the number 1.5
     $.it.point.y: this field is missing; expected an integer
-    $.it.ratio: expected a number, got the number 1e99
+    $.it.ratio: expected a number, got the number 1e99: it is too large, too close to zero, or an integer with more digits than are kept
     $.it.limit: expected an integer from 0 to 255 or null, got the number 300
     $.it.map.x: expected only keys that match ^\d+$, got the field `x`
     $.it.map.1: expected true or false, got the number 2

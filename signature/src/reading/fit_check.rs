@@ -48,6 +48,10 @@ impl Fits {
     }
 }
 
+/// The reason for a number that does not fit where any number fits.
+pub(crate) const UNKEPT: &str =
+    "it is too large, too close to zero, or an integer with more digits than are kept";
+
 /// The reason for rejecting a value if the check exceeds its limits.
 pub(super) const INVOLVED: &str = "the schema is too involved to hold a value to";
 

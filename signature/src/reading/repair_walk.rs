@@ -22,7 +22,9 @@ use std::ops::Range;
 use crate::error::Fault;
 use crate::limits::{REPAIR_STEPS, REPAIR_STEPS_EACH, REPAIRS, REPORTED, WALK_DEPTH};
 use crate::reading::fault_words::{expected, expected_by, fault, got, shortened};
-use crate::reading::fit_check::{FitCheck, Fits, INVOLVED, anything, is_among, number, text};
+use crate::reading::fit_check::{
+    FitCheck, Fits, INVOLVED, UNKEPT, anything, is_among, number, text,
+};
 use crate::reading::number::Decimal;
 use crate::reading::policy::Repair;
 use crate::reading::tape::{Tape, TokenKind, quoted};
@@ -282,7 +284,13 @@ impl<'f> RepairWalk<'f> {
             _ if self.trying => return false,
             _ => {
                 let expected = expected_by(self.graph, node, node.number.overflows(literal));
-                return self.push_fault(at.path, expected, got(at.tape, at.token), "");
+                // Otherwise the fault would say that a number is expected and found.
+                let is_expected = match literal.contains(['.', 'e', 'E']) {
+                    true => expected == "a number",
+                    false => matches!(&*expected, "a number" | "an integer"),
+                };
+                let why = if is_expected { UNKEPT } else { "" };
+                return self.push_fault(at.path, expected, got(at.tape, at.token), why);
             }
         }
         true
