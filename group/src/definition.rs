@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use toolwright_module::driver::Failed;
+use toolwright_module::driver::Arguments;
 use toolwright_module::message::CallKind;
 use toolwright_module::{Effect, Result, Tool};
 use toolwright_signature::{Contract, Dialect, Loss, Policy};
@@ -302,8 +302,8 @@ impl Definition {
     /// [`Stage::Arguments`](toolwright_module::error::Stage::Arguments). The error's text for the
     /// model names everything that does not fit.
     pub fn read<T: DeserializeOwned>(&self, text: &str) -> Result<T> {
-        let read = self.contract.read_with(text, self.policy);
-        read.map(|reading| reading.value).map_err(|error| Failed::read(error, text).into())
+        let arguments = Arguments { contract: &self.contract, text, policy: self.policy };
+        arguments.read().map(|(value, _)| value)
     }
 
     /// Returns the definition in a readable form: the type's name around its JSON.

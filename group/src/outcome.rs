@@ -1,7 +1,6 @@
 //! Outcomes: the results of calls.
 use std::fmt;
 
-use toolwright_module::driver;
 use toolwright_module::message::{CallKind, Part, ToolResult};
 use toolwright_module::{Error, Repaired, ToolCall, ToolOutput};
 
@@ -23,61 +22,24 @@ pub struct Outcome<Out = ()> {
     pub context: Option<Out>,
     /// The reason of a failure. `None` if the call succeeded.
     pub fail_reason: Option<FailReason>,
-    /// Fields that most calls do not need. They are boxed, because an outcome is moved several
-    /// times.
-    rare: Option<Box<Rare>>,
-}
-
-#[derive(Debug, Default)]
-struct Rare {
     parts: Vec<Part>,
     error: Option<Error>,
-    repaired: Option<Box<Repaired>>,
+    pub(crate) repaired: Option<Box<Repaired>>,
 }
 
 impl<Out> Outcome<Out> {
-    /// Returns an empty outcome, which the tool fills in.
-    #[inline]
-    pub(crate) fn new(id: String, kind: CallKind) -> Self {
-        Self { id, kind, content: String::new(), context: None, fail_reason: None, rare: None }
-    }
-
-    pub(crate) fn fill(&mut self, mut output: ToolOutput) {
-        let repaired = driver::take_repaired(&mut output);
+    pub(crate) fn new(call: &ToolCall, output: ToolOutput, context: Option<Out>) -> Self {
+        let repaired = output.repaired().cloned().map(Box::new);
         let (content, parts) = output.into_text_and_parts();
-        self.content = content;
-        if !parts.is_empty() || repaired.is_some() {
-            self.rare = Some(Box::new(Rare { parts, error: None, repaired }));
-        }
-    }
-
-    /// Returns the text and the repairs as a tool's output.
-    pub(crate) fn into_output(mut self) -> ToolOutput {
-        let repaired = self.take_repaired();
-        let mut output = ToolOutput::text_only(self.content);
-        driver::set_repaired(&mut output, repaired);
-        output
-    }
-
-    #[cold]
-    pub(crate) fn set_repaired(&mut self, repaired: Repaired) {
-        self.rare.get_or_insert_default().repaired = Some(Box::new(repaired));
-    }
-
-    pub(crate) fn take_repaired(&mut self) -> Option<Box<Repaired>> {
-        self.rare.as_mut()?.repaired.take()
+        let (id, kind) = (call.id.clone(), call.kind);
+        Self { id, kind, content, context, fail_reason: None, parts, error: None, repaired }
     }
 
     pub(crate) fn failed(call: &ToolCall, reason: FailReason, error: Error) -> Self {
+        let output = ToolOutput::text_only(error.for_model());
         let repaired = error.repaired().cloned().map(Box::new);
-        Self {
-            id: call.id.clone(),
-            kind: call.kind,
-            content: error.for_model().into_owned(),
-            context: None,
-            fail_reason: Some(reason),
-            rare: Some(Box::new(Rare { parts: Vec::new(), error: Some(error), repaired })),
-        }
+        let (fail_reason, error) = (Some(reason), Some(error));
+        Self { fail_reason, error, repaired, ..Self::new(call, output, None) }
     }
 
     /// Returns the outcome of a call whose error is not for the model, so that a loop can continue.
@@ -122,20 +84,20 @@ impl<Out> Outcome<Out> {
     /// Returns the error of a failed call, with its evidence for the program.
     #[must_use]
     pub fn error(&self) -> Option<&Error> {
-        self.rare.as_ref()?.error.as_ref()
+        self.error.as_ref()
     }
 
     /// Returns the repairs of the arguments, if there were any. Send the repaired arguments back to
     /// the model in place of the original ones.
     #[must_use]
     pub fn repaired(&self) -> Option<&Repaired> {
-        self.rare.as_ref()?.repaired.as_deref()
+        self.repaired.as_deref()
     }
 
     /// Returns the images, documents and audio beside the text. Only modules return them.
     #[must_use]
     pub fn parts(&self) -> &[Part] {
-        self.rare.as_ref().map_or(&[], |rare| &rare.parts)
+        &self.parts
     }
 
     /// Converts the outcome to the content of a
@@ -146,9 +108,8 @@ impl<Out> Outcome<Out> {
             None => ToolResult::new(call, self.content),
             Some(_) => ToolResult::failed(call, self.content),
         };
-        let Rare { parts, repaired, .. } = self.rare.map(|rare| *rare).unwrap_or_default();
-        result = result.with_parts(parts);
-        result.repaired = repaired;
+        result = result.with_parts(self.parts);
+        result.repaired = self.repaired;
         result
     }
 }

@@ -7,12 +7,10 @@ use foldhash::fast::FixedState;
 use futures_util::future::join_all;
 use schemars::JsonSchema;
 use serde_json::value::RawValue;
-use toolwright_module::driver::{self, Arguments, Failed, contained, shown};
+use toolwright_module::driver::{self, Arguments, shown};
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::message::CallKind;
-use toolwright_module::{
-    Context, Effect, Error, Module, Repaired, Result, Tool, ToolCall, ToolOutput,
-};
+use toolwright_module::{Context, Effect, Error, Module, Repaired, Result, Tool, ToolCall};
 use toolwright_signature::{NameFault, Policy};
 
 use crate::custom::Custom;
@@ -287,26 +285,9 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
             let hooked = Hooked { work, arguments, cx_in, cx, out: Mutex::default() };
             return Box::pin(hooked.run(call, definition.effect())).await;
         }
-        let mut outcome = Outcome::new(call.id.as_str().to_owned(), call.kind);
-        let ended = match work {
-            Work::Typed(typed) => {
-                contained(|task| typed.begin(arguments, cx_in, cx, &mut outcome, task)).await
-            }
-            Work::Tool(tool) => {
-                let mut output = ToolOutput::default();
-                let ended =
-                    contained(|task| driver::begin(tool, arguments, cx, &mut output, task)).await;
-                outcome.fill(output);
-                ended
-            }
-        };
-        match ended {
-            Ok(()) => Ok(outcome),
-            Err(failed) => {
-                let (error, of_arguments) = failed.apart();
-                let error = driver::with_repaired(error, outcome.take_repaired());
-                told(call, error, of_arguments)
-            }
+        match work.call(arguments, cx_in, cx).await {
+            Ok((output, out)) => Ok(Outcome::new(call, output, out)),
+            Err(error) => told(call, error),
         }
     }
 }
@@ -331,12 +312,10 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
         name.clone_into(&mut named.name);
         let mut outcome = self.run(&named, cx_in, cx).await?;
         if outcome.fail_reason.is_none() {
-            let mut repaired = match outcome.take_repaired() {
-                Some(repaired) => *repaired,
-                None => Repaired::new(&*call.arguments, []),
-            };
+            let repaired = outcome
+                .repaired
+                .get_or_insert_with(|| Box::new(Repaired::new(&*call.arguments, [])));
             repaired.repairs.insert(0, driver::name_repair(&call.name, name));
-            outcome.set_repaired(repaired);
         }
         Ok(outcome)
     }
@@ -364,9 +343,9 @@ impl<In: Send + Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
 }
 
 /// Returns the outcome of a failed call, or its error if it is not for the model.
-fn told<Out>(call: &ToolCall, error: Error, of_arguments: bool) -> Result<Outcome<Out>> {
+fn told<Out>(call: &ToolCall, error: Error) -> Result<Outcome<Out>> {
     let reason = match error.audience() {
-        _ if of_arguments => FailReason::InvalidArguments,
+        _ if driver::is_of_arguments(&error) => FailReason::InvalidArguments,
         Audience::ModelMayRetry | Audience::ModelFinal => FailReason::ExplicitHandlerError,
         // The rest is not for the model.
         _ => return Err(error),
@@ -379,15 +358,10 @@ impl<In: Sync + 'static, Out: Send + 'static> Hooked<'_, In, Out> {
         let Arguments { contract, text, .. } = self.arguments;
         match driver::call_through_hooks(self.cx, contract, effect, text, &self).await {
             Ok(output) => {
-                let mut outcome = Outcome::new(call.id.clone(), call.kind);
-                outcome.fill(output);
-                outcome.context = self.out.into_inner().unwrap_or_else(PoisonError::into_inner);
-                Ok(outcome)
+                let out = self.out.into_inner().unwrap_or_else(PoisonError::into_inner);
+                Ok(Outcome::new(call, output, out))
             }
-            Err(error) => {
-                let (error, of_arguments) = Failed::of(error).apart();
-                told(call, error, of_arguments)
-            }
+            Err(error) => told(call, error),
         }
     }
 }

@@ -2,23 +2,18 @@
 
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use toolwright_module::driver::{
-    self, Arguments, Begun, Failed, Handler, Innermost, Place, contained, shown,
-};
+use toolwright_module::driver::{self, Arguments, Contained, Handler, Innermost, shown};
 use toolwright_module::error::Stage;
-use toolwright_module::message::CallKind;
 use toolwright_module::model::BoxFuture;
-use toolwright_module::{Context, Effect, Error, Tool, ToolOutput};
+use toolwright_module::{Context, Effect, Error, Result, Tool, ToolOutput};
 use toolwright_signature::Contract;
 
 use crate::custom::Custom;
 use crate::handle::Handle;
-use crate::outcome::Outcome;
 
 /// The implementation of one tool.
 pub(crate) enum Work<In, Out> {
@@ -26,16 +21,17 @@ pub(crate) enum Work<In, Out> {
     Typed(Arc<dyn Typed<In, Out>>),
 }
 
-/// A handler with its type erased. It writes into the outcome; see [`Handler`] for the reason.
+/// The output of a call, and the handler's value for the program.
+pub(crate) type Answer<Out> = (ToolOutput, Option<Out>);
+
+/// A handler with its type erased.
 pub(crate) trait Typed<In, Out>: Send + Sync {
-    fn begin<'a>(
+    fn call<'a>(
         &'a self,
         arguments: Arguments<'a>,
         cx_in: &'a In,
         cx: &'a Context,
-        outcome: &'a mut Outcome<Out>,
-        task: &mut task::Context<'_>,
-    ) -> Begun<'a>;
+    ) -> BoxFuture<'a, Result<Answer<Out>>>;
 }
 
 /// A handler that takes JSON.
@@ -52,52 +48,59 @@ impl<In: Sync + 'static, Out: Send + 'static> Work<In, Out> {
     pub(crate) fn custom<T: Custom<In, Out>>() -> Self {
         Self::Typed(Arc::new(FreeText::<T>(PhantomData)))
     }
+
+    /// Makes a call, without the hooks of the context.
+    pub(crate) async fn call(
+        &self,
+        arguments: Arguments<'_>,
+        cx_in: &In,
+        cx: &Context,
+    ) -> Result<Answer<Out>> {
+        match self {
+            Self::Tool(tool) => Ok((driver::call_with(tool, arguments, cx).await?, None)),
+            Self::Typed(typed) => Contained::new(typed.call(arguments, cx_in, cx)).await,
+        }
+    }
 }
 
 impl<T: Handle<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out> for Function<T> {
-    fn begin<'a>(
+    fn call<'a>(
         &'a self,
         arguments: Arguments<'a>,
         cx_in: &'a In,
         cx: &'a Context,
-        outcome: &'a mut Outcome<Out>,
-        task: &mut task::Context<'_>,
-    ) -> Begun<'a> {
-        Begun::of(task, async move {
-            let input: T = arguments.read(|repaired| outcome.set_repaired(repaired))?;
-            let (content, out) = input.handle(cx_in, cx).await.map_err(Failed::work)?;
-            outcome.content = content;
-            outcome.context = Some(out);
-            Ok(())
+    ) -> BoxFuture<'a, Result<Answer<Out>>> {
+        Box::pin(async move {
+            let (input, repaired) = arguments.read::<T>()?;
+            let work = async { input.handle(cx_in, cx).await };
+            let (text, out) = driver::answered(repaired.as_deref(), work).await?;
+            Ok((ToolOutput::text_only(text).with_repaired(repaired), Some(out)))
         })
     }
 }
 
 impl<T: Custom<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out> for FreeText<T> {
-    fn begin<'a>(
+    fn call<'a>(
         &'a self,
         arguments: Arguments<'a>,
         cx_in: &'a In,
         cx: &'a Context,
-        outcome: &'a mut Outcome<Out>,
-        task: &mut task::Context<'_>,
-    ) -> Begun<'a> {
-        Begun::of(task, async move {
+    ) -> BoxFuture<'a, Result<Answer<Out>>> {
+        Box::pin(async move {
             let input: T = read_text(arguments)?;
-            let (content, out) = input.handle(cx_in, cx).await.map_err(Failed::work)?;
-            outcome.content = content;
-            outcome.context = Some(out);
-            Ok(())
+            let (text, out) =
+                driver::answered(None, async { input.handle(cx_in, cx).await }).await?;
+            Ok((ToolOutput::text_only(text), Some(out)))
         })
     }
 }
 
-fn read_text<T: DeserializeOwned>(arguments: Arguments<'_>) -> Result<T, Failed> {
+fn read_text<T: DeserializeOwned>(arguments: Arguments<'_>) -> Result<T> {
     let Arguments { contract, text, .. } = arguments;
     serde_json::from_value(Value::String(text.to_owned())).map_err(|fault| {
         let fault = fault.to_string();
         let told = format!("input of `{}` does not fit: {}", contract.name(), shown(&fault, 300));
-        Failed::arguments(Error::retry(told).at(Stage::Arguments).with_raw(text))
+        driver::of_arguments(Error::retry(told).at(Stage::Arguments).with_raw(text))
     })
 }
 
@@ -112,33 +115,12 @@ pub(crate) struct Hooked<'a, In, Out> {
 }
 
 impl<In: Sync + 'static, Out: Send + 'static> Innermost for Hooked<'_, In, Out> {
-    fn call(&self, arguments: String) -> BoxFuture<'_, Result<ToolOutput, Error>> {
+    fn call(&self, arguments: String) -> BoxFuture<'_, Result<ToolOutput>> {
         Box::pin(async move {
-            let Self { work, cx_in, cx, out, .. } = self;
             let arguments = Arguments { text: &arguments, ..self.arguments };
-            let mut output = ToolOutput::default();
-            let ended = match work {
-                Work::Tool(tool) => {
-                    contained(|task| driver::begin(tool, arguments, cx, &mut output, task)).await
-                }
-                Work::Typed(typed) => {
-                    let mut outcome = Outcome::new(String::new(), CallKind::Function);
-                    let ended =
-                        contained(|task| typed.begin(arguments, cx_in, cx, &mut outcome, task));
-                    let ended = ended.await;
-                    *out.lock().unwrap_or_else(PoisonError::into_inner) = outcome.context.take();
-                    output = outcome.into_output();
-                    ended
-                }
-            };
-            let repaired = driver::take_repaired(&mut output);
-            match ended {
-                Ok(()) => {
-                    driver::set_repaired(&mut output, repaired);
-                    Ok(output)
-                }
-                Err(failed) => Err(driver::with_repaired(failed.into(), repaired)),
-            }
+            let (output, out) = self.work.call(arguments, self.cx_in, self.cx).await?;
+            *self.out.lock().unwrap_or_else(PoisonError::into_inner) = out;
+            Ok(output)
         })
     }
 }
@@ -166,29 +148,27 @@ struct Input {
 }
 
 impl<In: Send + Sync + 'static, Out: Send + 'static> Handler for Bound<In, Out> {
-    fn begin<'a>(
+    fn call<'a>(
         &'a self,
         arguments: Arguments<'a>,
         cx: &'a Context,
-        place: Place<'a>,
-        task: &mut task::Context<'_>,
-    ) -> Begun<'a> {
-        Begun::of(task, async move {
-            let mut outcome = Outcome::new(String::new(), CallKind::Function);
-            let input: Input;
-            let mut given = arguments;
-            if self.custom {
-                input = arguments.read(|repaired| outcome.set_repaired(repaired))?;
-                given.text = &input.input;
-            }
+    ) -> BoxFuture<'a, Result<ToolOutput>> {
+        Box::pin(async move {
             let cx_in = &self.binding.cx_in;
-            let typed = &self.typed;
-            let ended = contained(|task| typed.begin(given, cx_in, cx, &mut outcome, task)).await;
-            if let Some(out) = outcome.context.take().filter(|_| ended.is_ok()) {
+            let (output, out) = match self.custom {
+                false => self.typed.call(arguments, cx_in, cx).await?,
+                true => {
+                    let (input, repaired) = arguments.read::<Input>()?;
+                    let given = Arguments { text: &input.input, ..arguments };
+                    let work = self.typed.call(given, cx_in, cx);
+                    let (output, out) = driver::answered(repaired.as_deref(), work).await?;
+                    (output.with_repaired(repaired), out)
+                }
+            };
+            if let Some(out) = out {
                 (self.binding.on_out)(arguments.contract.name(), out);
             }
-            *place.output = outcome.into_output();
-            ended
+            Ok(output)
         })
     }
 }

@@ -3,8 +3,8 @@
 use serde::de::DeserializeOwned;
 use toolwright_signature::{Contract, Policy};
 
+use crate::error::{Error, Result};
 use crate::repaired::Repaired;
-use crate::tool::Failed;
 
 /// The arguments of a call, with the contract and policy to read them.
 #[derive(Debug, Clone, Copy)]
@@ -18,29 +18,22 @@ pub struct Arguments<'a> {
 }
 
 impl Arguments<'_> {
-    /// Reads the arguments as a `T`. `note` gets the repairs, if there are any.
+    /// Reads the arguments as a `T`, and returns their repairs, if there were any.
     ///
     /// # Errors
     ///
-    /// [`Failed::read`] if the arguments do not fit.
-    #[inline]
-    pub fn read<T: DeserializeOwned>(self, note: impl FnOnce(Repaired)) -> Result<T, Failed> {
-        match self.contract.read_plain(self.text) {
-            Some(value) => Ok(value),
-            None => self.read_closely(note),
+    /// An error for which [`is_of_arguments`](crate::driver::is_of_arguments) is true if the
+    /// arguments do not fit.
+    pub fn read<T: DeserializeOwned>(self) -> Result<(T, Option<Box<Repaired>>)> {
+        if let Some(value) = self.contract.read_plain(self.text) {
+            return Ok((value, None));
         }
-    }
-
-    #[inline(never)]
-    fn read_closely<T: DeserializeOwned>(self, note: impl FnOnce(Repaired)) -> Result<T, Failed> {
-        match self.contract.read_with(self.text, self.policy) {
-            Ok(reading) => {
-                if !reading.repairs.is_empty() {
-                    Repaired::traced(self.contract, &reading).map(note);
-                }
-                Ok(reading.value)
-            }
-            Err(error) => Err(Failed::read(error, self.text)),
-        }
+        let read = self.contract.read_with(self.text, self.policy);
+        let reading = read.map_err(|error| Error::arguments(error, self.text))?;
+        let repaired = match reading.repairs.is_empty() {
+            true => None,
+            false => Repaired::traced(self.contract, &reading).map(Box::new),
+        };
+        Ok((reading.value, repaired))
     }
 }

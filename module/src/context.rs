@@ -500,23 +500,16 @@ impl Context {
     /// # Errors
     ///
     /// The error of `work`, or an error of [`Stage::Cancelled`].
-    // Not an `async fn`, which would store the work twice.
-    pub fn until_cancelled<T>(
-        &self,
-        work: impl Future<Output = Result<T>>,
-    ) -> impl Future<Output = Result<T>> {
+    pub async fn until_cancelled<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let cancellations = self.cancellations();
         if cancellations.is_empty() {
-            return Either::Left(work);
+            return work.await;
         }
-        // Boxed, because most calls cannot be cancelled.
-        Either::Right(Box::pin(async move {
-            let cancelled = select_all(cancellations.iter().map(|one| Box::pin(one.cancelled())));
-            match select(cancelled, pin!(work)).await {
-                Either::Left(_) => Err(cancelled_error()),
-                Either::Right((result, _)) => result,
-            }
-        }))
+        let cancelled = select_all(cancellations.iter().map(|one| Box::pin(one.cancelled())));
+        match select(cancelled, pin!(work)).await {
+            Either::Left(_) => Err(cancelled_error()),
+            Either::Right((result, _)) => result,
+        }
     }
 
     /// Sends one request to a model. Modules and agents use this function for every model call.
@@ -543,48 +536,44 @@ impl Context {
     ///   request was not sent, and the whole run ends.
     /// - [`Stage::Limit`] without it: the deadline passed while the call waited.
     /// - The error of a [`Hook`].
-    pub fn ask<'a>(
-        &'a self,
-        model: &'a dyn LanguageModel,
+    pub async fn ask(
+        &self,
+        model: &dyn LanguageModel,
         request: Request,
         stream: bool,
-    ) -> impl Future<Output = Result<Reply>> + Send + 'a {
+    ) -> Result<Reply> {
         match self.hooks() {
-            [] => Either::Left(self.ask_model(model, request, Emit(stream))),
-            hooks => Either::Right(chain::ask(self, hooks, model, request, stream).boxed()),
+            [] => self.ask_model(model, request, Emit(stream)).await,
+            hooks => Box::pin(chain::ask(self, hooks, model, request, stream)).await,
         }
     }
 
     /// Like [`ask`](Self::ask), without the hooks.
-    #[allow(clippy::manual_async_fn, reason = "an `async fn` would store the request twice")]
-    pub(crate) fn ask_model<'a>(
-        &'a self,
-        model: &'a dyn LanguageModel,
+    pub(crate) async fn ask_model(
+        &self,
+        model: &dyn LanguageModel,
         request: Request,
-        pieces: impl Pieces + 'a,
-    ) -> impl Future<Output = Result<Reply>> + Send + 'a {
-        async move {
-            let stream = pieces.are_wanted(self);
-            let holder = match pieces.are_read_by_the_program() {
-                true => Holder::PROGRAM,
-                false => Holder::in_streams(self.streams()),
-            };
-            let mut call = ModelCall::new(self, model, &request, stream, holder).await?;
-            let span = call.span.clone();
-            let replied = if stream {
-                // Boxed, because most replies are not streamed.
-                let deltas = stream_of(model, request);
-                let collected = Box::pin(self.collect(deltas, &mut call.begun, pieces));
-                AssertUnwindSafe(collected).catch_unwind().instrument(span).await
-            } else {
-                let generated = async { self.until_cancelled(model.generate(&request)).await };
-                AssertUnwindSafe(generated).catch_unwind().instrument(span).await
-            };
-            let reply = replied.unwrap_or_else(|panic| Err(panicked(panic)));
-            let span = call.span.clone();
-            span.in_scope(|| call.end(reply.as_ref()));
-            reply
-        }
+        pieces: impl Pieces,
+    ) -> Result<Reply> {
+        let stream = pieces.are_wanted(self);
+        let holder = match pieces.are_read_by_the_program() {
+            true => Holder::PROGRAM,
+            false => Holder::in_streams(self.streams()),
+        };
+        let mut call = ModelCall::new(self, model, &request, stream, holder).await?;
+        let span = call.span.clone();
+        let replied = if stream {
+            let deltas = stream_of(model, request);
+            let collected = self.collect(deltas, &mut call.begun, pieces);
+            AssertUnwindSafe(collected).catch_unwind().instrument(span).await
+        } else {
+            let generated = async { self.until_cancelled(model.generate(&request)).await };
+            AssertUnwindSafe(generated).catch_unwind().instrument(span).await
+        };
+        let reply = replied.unwrap_or_else(|panic| Err(panicked(panic)));
+        let span = call.span.clone();
+        span.in_scope(|| call.end(reply.as_ref()));
+        reply
     }
 
     /// Like [`ask`](Self::ask), but returns the pieces instead of emitting them as events.

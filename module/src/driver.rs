@@ -2,16 +2,11 @@
 //!
 //! Programs that use `toolwright-group` or `toolwright-orchestrator` do not need them.
 //!
-//! A [`Handler`] answers calls, and [`tool`] makes a [`Tool`] of it. [`begin`] starts a call of a
-//! tool in a [`Place`]. [`contained`] polls the call, catches its panics, and ends calls that nest
-//! too deep.
+//! A [`Handler`] answers calls, and [`tool`] makes a [`Tool`] of it.
 
 use std::borrow::Cow;
-use std::future::Future;
 use std::sync::Arc;
-use std::task;
 
-use futures_util::future::{Either, FutureExt};
 use serde::Serialize;
 use toolwright_signature::{Contract, Repair, Side};
 
@@ -29,9 +24,8 @@ use crate::ledger::{Exhausted, Ledger};
 use crate::message::{Message, Part, ToolCall};
 use crate::model::{LanguageModel, Reply, Request};
 use crate::places;
-use crate::repaired::Repaired;
 use crate::telemetry;
-pub use crate::tool::{Begun, Ended, Failed, Handler, Place, contained};
+pub use crate::tool::{Contained, Handler, answered};
 use crate::tool::{Tool, ToolOutput};
 
 /// Returns a tool with this handler.
@@ -40,18 +34,25 @@ pub fn tool(contract: Arc<Contract>, effect: Effect, handler: Arc<dyn Handler>) 
     Tool::erased(contract, effect, handler)
 }
 
-/// Starts a call of a tool. The output has no value, only text and other parts.
+/// Calls a tool with the contract and policy of a group, without the hooks of the context.
 ///
-/// A panic is not caught here: poll it inside [`contained`].
-#[inline]
-pub fn begin<'a>(
-    tool: &'a Tool,
-    arguments: Arguments<'a>,
-    cx: &'a Context,
-    output: &'a mut ToolOutput,
-    task: &mut task::Context<'_>,
-) -> Begun<'a> {
-    tool.begin(arguments, cx, output, task)
+/// # Errors
+///
+/// The errors of [`Tool::call`].
+pub async fn call_with(tool: &Tool, arguments: Arguments<'_>, cx: &Context) -> Result<ToolOutput> {
+    tool.call_with(arguments, cx).await
+}
+
+/// Marks an error as one of the call's own arguments.
+#[must_use]
+pub fn of_arguments(error: Error) -> Error {
+    error.of_this_calls_arguments(true)
+}
+
+/// Returns whether the call's own arguments caused the error, and not those of a call below it.
+#[must_use]
+pub fn is_of_arguments(error: &Error) -> bool {
+    error.is_of_this_calls_arguments()
 }
 
 /// Returns whether the context has hooks. [`call_through_hooks`] makes calls pass them.
@@ -65,8 +66,7 @@ pub fn has_hooks(cx: &Context) -> bool {
 ///
 /// # Errors
 ///
-/// The error of the call or of a hook. [`Failed::of`] says whether the call's own arguments caused
-/// it.
+/// The error of the call or of a hook.
 pub async fn call_through_hooks(
     cx: &Context,
     contract: &Contract,
@@ -83,19 +83,18 @@ pub async fn call_through_hooks(
 /// # Errors
 ///
 /// The errors of [`Context::ask`].
-pub fn ask<'a>(
-    cx: &'a Context,
-    own: &'a [AnyHook],
-    model: &'a dyn LanguageModel,
+pub async fn ask(
+    cx: &Context,
+    own: &[AnyHook],
+    model: &dyn LanguageModel,
     request: Request,
     stream: bool,
-) -> impl Future<Output = Result<Reply>> + Send + 'a {
+) -> Result<Reply> {
     if !has_hooks(cx) && own.is_empty() {
-        return Either::Left(cx.ask_model(model, request, Emit(stream)));
+        return cx.ask_model(model, request, Emit(stream)).await;
     }
     let hooks = [cx.hooks(), own].concat();
-    let ask = async move { chain::ask(cx, &hooks, model, request, stream).await };
-    Either::Right(ask.boxed())
+    Box::pin(chain::ask(cx, &hooks, model, request, stream)).await
 }
 
 /// Calls a tool through the context's hooks and then through `own`; see [`ask`].
@@ -103,17 +102,17 @@ pub fn ask<'a>(
 /// # Errors
 ///
 /// The errors of [`Tool::call`].
-pub fn call<'a>(
-    tool: &'a Tool,
-    own: &'a [AnyHook],
-    arguments: &'a str,
-    cx: &'a Context,
-) -> impl Future<Output = Result<ToolOutput>> + Send + 'a {
+pub async fn call(
+    tool: &Tool,
+    own: &[AnyHook],
+    arguments: &str,
+    cx: &Context,
+) -> Result<ToolOutput> {
     if !has_hooks(cx) && own.is_empty() {
-        return Either::Left(tool.call_module(arguments, cx));
+        return tool.call_module(arguments, cx).await;
     }
     let hooks = [cx.hooks(), own].concat();
-    Either::Right(async move { tool.call_through(&hooks, arguments, cx).await }.boxed())
+    Box::pin(tool.call_through(&hooks, arguments, cx)).await
 }
 
 /// Returns an input as JSON for a model, and its images, documents and audio. In the JSON is
@@ -240,23 +239,6 @@ pub fn stable_hash<'a>(texts: impl IntoIterator<Item = &'a str>) -> u128 {
 #[must_use]
 pub fn is_exhausted_by(ledger: &Ledger, exhausted: &Exhausted) -> bool {
     ledger.is_exhausted_by(exhausted)
-}
-
-/// Takes the repairs of a call's arguments out of its output.
-pub fn take_repaired(output: &mut ToolOutput) -> Option<Box<Repaired>> {
-    output.take_repaired()
-}
-
-/// Sets the repairs of a call's arguments.
-pub fn set_repaired(output: &mut ToolOutput, repaired: Option<Box<Repaired>>) {
-    output.set_repaired(repaired);
-}
-
-/// Sets the repairs of the failed call's own arguments. Repairs that a module passed up with
-/// its error are of another call and are dropped.
-#[must_use]
-pub fn with_repaired(error: Error, repaired: Option<Box<Repaired>>) -> Error {
-    error.with_repaired(repaired)
 }
 
 /// Returns the tool that is meant by a name in a model's own notation, such as `functions.look` or

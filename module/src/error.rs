@@ -204,6 +204,7 @@ impl Error {
         Self::new(Audience::ModelMayRetry, Some(text), Some(Box::new(source)))
             .at(Stage::Arguments)
             .with_raw(arguments)
+            .of_this_calls_arguments(true)
     }
 
     pub(crate) fn of_this_calls_arguments(mut self, yes: bool) -> Self {

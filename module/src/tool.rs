@@ -2,14 +2,15 @@
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{self, Poll};
 
 use futures_core::future::BoxFuture;
-use futures_util::future::{Either, FutureExt};
+use futures_util::future::FutureExt;
 use serde::Serialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -67,39 +68,36 @@ pub struct Tool {
 }
 
 /// A module with its types erased.
-///
-/// The handler writes its output into a [`Place`] that the caller owns. A returned output would be
-/// moved once for each future around it, which costs more than the call itself.
 pub trait Handler: Send + Sync {
-    /// Starts a call and polls it for the first time.
-    fn begin<'a>(
+    /// Answers a call: reads the arguments, and does the work inside [`answered`].
+    fn call<'a>(
         &'a self,
         arguments: Arguments<'a>,
         cx: &'a Context,
-        place: Place<'a>,
-        task: &mut task::Context<'_>,
-    ) -> Begun<'a>;
+    ) -> BoxFuture<'a, Result<ToolOutput>>;
 }
 
-/// The destination of a call's output.
-pub struct Place<'a> {
-    /// The output. It is empty when the call begins.
-    pub output: &'a mut ToolOutput,
-    /// Whether to keep the value that the text is rendered from.
-    pub with_value: bool,
-}
-
-/// The error of a call, with a flag for arguments that do not fit the contract.
+/// Does the work of a call whose arguments were read with these repairs.
 ///
-/// The flag is set where the error occurs, because an error that a module passes up may concern the
-/// arguments of another call. The type is one pointer, so that a call's result fits in registers.
-#[derive(Debug)]
-pub struct Failed(Error);
+/// An error of the work is not one of these arguments, whatever it was where the work got it: it
+/// may concern the arguments of another call.
+///
+/// # Errors
+///
+/// The error or panic of the work, with the repairs.
+pub async fn answered<T>(
+    repaired: Option<&Repaired>,
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let answer = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(panicked);
+    answer.map_err(|error| {
+        error.of_this_calls_arguments(false).with_repaired(repaired.cloned().map(Box::new))
+    })
+}
 
-impl From<Failed> for Error {
-    fn from(failed: Failed) -> Self {
-        failed.0
-    }
+fn panicked<T>(panic: Box<dyn Any + Send>) -> Result<T> {
+    let text = format!("the tool panicked: {}", panic_text::text_of(panic));
+    Err(Error::other(text).at(Stage::Panic))
 }
 
 struct Typed<M> {
@@ -129,29 +127,33 @@ impl<M: Module> Typed<M> {
     }
 }
 
+impl<M: Module> Typed<M> {
+    async fn answer(
+        &self,
+        contract: &Contract,
+        input: M::Signature,
+        cx: &Context,
+    ) -> Result<ToolOutput> {
+        let output = self.module.call(input, cx).await?;
+        let (text, parts) = self.render(&output)?;
+        // JSON has no form for NaN or infinity, so such a float is written as null.
+        if self.checks_output || self.has_floats && text.contains("null") {
+            check(contract, &output)?;
+        }
+        Ok(ToolOutput { text, parts, value: Some(Box::new(output)), repaired: None })
+    }
+}
+
 impl<M: Module> Handler for Typed<M> {
-    fn begin<'a>(
+    fn call<'a>(
         &'a self,
         arguments: Arguments<'a>,
         cx: &'a Context,
-        place: Place<'a>,
-        task: &mut task::Context<'_>,
-    ) -> Begun<'a> {
-        Begun::of(task, async move {
-            let Place { output: place, with_value } = place;
-            let input = arguments.read(|repaired| place.repaired = Some(Box::new(repaired)))?;
-            let output = self.module.call(input, cx).await.map_err(Failed::work)?;
-            let (text, parts) = self.render(&output).map_err(Failed::work)?;
-            // JSON has no form for NaN or infinity, so such a float is written as null.
-            if self.checks_output || self.has_floats && text.contains("null") {
-                check(arguments.contract, &output).map_err(Failed::work)?;
-            }
-            place.text = text;
-            place.parts = parts;
-            if with_value {
-                place.value = Some(Box::new(output));
-            }
-            Ok(())
+    ) -> BoxFuture<'a, Result<ToolOutput>> {
+        Box::pin(async move {
+            let (input, repaired) = arguments.read()?;
+            let work = self.answer(arguments.contract, input, cx);
+            Ok(answered(repaired.as_deref(), work).await?.with_repaired(repaired))
         })
     }
 }
@@ -163,122 +165,23 @@ where
     F: Fn(String, Context) -> Fut + Send + Sync,
     Fut: Future<Output = Result<ToolOutput>> + Send + 'static,
 {
-    fn begin<'a>(
+    fn call<'a>(
         &'a self,
         arguments: Arguments<'a>,
         cx: &'a Context,
-        place: Place<'a>,
-        task: &mut task::Context<'_>,
-    ) -> Begun<'a> {
-        // The closure itself may panic, before there is a future.
-        Begun::of(task, async move {
-            let mut text = arguments.text.to_owned();
-            let note = |repaired: Repaired| {
-                text.clone_from(&repaired.json);
-                place.output.repaired = Some(Box::new(repaired));
-            };
-            match arguments.read::<IgnoredAny>(note) {
+    ) -> BoxFuture<'a, Result<ToolOutput>> {
+        Box::pin(async move {
+            let repaired = match arguments.read::<IgnoredAny>() {
+                Ok((_, repaired)) => repaired,
                 // With the default policy the handler reads the arguments itself, and may accept
                 // more than the schema does.
-                Err(_) if arguments.policy == Policy::default() => {}
-                read => drop(read?),
-            }
-            let output = (self.0)(text, cx.clone()).await.map_err(Failed::work)?;
-            let repaired = place.output.repaired.take();
-            *place.output = ToolOutput { repaired, ..output };
-            Ok(())
+                Err(_) if arguments.policy == Policy::default() => None,
+                Err(error) => return Err(error),
+            };
+            let text = repaired.as_ref().map_or(arguments.text, |repaired| &repaired.json);
+            let work = async { (self.0)(text.to_owned(), cx.clone()).await };
+            Ok(answered(repaired.as_deref(), work).await?.with_repaired(repaired))
         })
-    }
-}
-
-impl Failed {
-    /// Returns the error of arguments that do not fit the contract.
-    #[must_use]
-    pub fn arguments(error: Error) -> Self {
-        Self(error.of_this_calls_arguments(true))
-    }
-
-    /// Returns the error of arguments that their contract could not read.
-    #[must_use]
-    pub fn read(error: toolwright_signature::ContractError, arguments: &str) -> Self {
-        Self::arguments(Error::arguments(error, arguments))
-    }
-
-    /// Returns the error of a call that failed after its arguments were read.
-    #[must_use]
-    pub fn work(error: Error) -> Self {
-        Self(error.of_this_calls_arguments(false))
-    }
-
-    /// Returns the failure of a call that passed hooks.
-    #[must_use]
-    pub fn of(error: Error) -> Self {
-        Self(error)
-    }
-
-    /// Returns the error, and whether the call's own arguments caused it.
-    #[must_use]
-    pub fn apart(self) -> (Error, bool) {
-        let arguments = self.0.is_of_this_calls_arguments();
-        (self.0, arguments)
-    }
-
-    #[cold]
-    fn too_deep() -> Self {
-        let text =
-            format!("tools call each other more than {MAX_DEPTH} deep; does one call itself?");
-        Self::work(Error::stop(text).at(Stage::Limit))
-    }
-
-    fn panicked(panic: Box<dyn Any + Send>) -> Self {
-        let text = format!("the tool panicked: {}", panic_text::text_of(panic));
-        Self::work(Error::other(text).at(Stage::Panic))
-    }
-}
-
-/// The result of a finished call. Its output is in its [`Place`].
-pub type Ended = Result<(), Failed>;
-
-/// The state of a call after its first poll.
-///
-/// The work is polled for the first time where its type is still known. A program with many tools
-/// then has one indirect jump for most calls, not two; the processor cannot predict these jumps.
-pub enum Begun<'a> {
-    /// The call finished with its first poll.
-    Ended(Ended),
-    /// The call has not finished.
-    Pending(BoxFuture<'a, Ended>),
-}
-
-impl<'a> Begun<'a> {
-    /// Polls `work` once.
-    #[inline]
-    pub fn of(task: &mut task::Context<'_>, work: impl Future<Output = Ended> + Send + 'a) -> Self {
-        let mut work = Box::pin(work);
-        match work.as_mut().poll(task) {
-            Poll::Ready(ended) => Self::Ended(ended),
-            Poll::Pending => Self::Pending(work),
-        }
-    }
-}
-
-/// Work that was polled and has not finished. It may be dropped at any time, for example with its
-/// whole dispatch. A panic in that drop is caught, so that sibling calls are still dropped.
-struct Pending<'a>(Option<BoxFuture<'a, Ended>>);
-
-impl Drop for Pending<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(work) = self.0.take() {
-            drop_quietly(work);
-        }
-    }
-}
-
-#[cold]
-fn drop_quietly(work: BoxFuture<'_, Ended>) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(work))) {
-        panic_text::text_of(panic);
     }
 }
 
@@ -290,39 +193,46 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Polls a call, catches its panics, and limits how deep calls nest.
-///
-/// A caught panic leaves sibling calls running. The limit ends a tool that calls itself before the
-/// stack overflows.
-///
-/// Call this after the types are erased. Before that it would be compiled for every handler, and
-/// cost more at every call.
-pub fn contained<'a>(
-    begin: impl FnOnce(&mut task::Context<'_>) -> Begun<'a> + Send,
-) -> impl Future<Output = Ended> + Send {
-    let (mut begin, mut pending) = (Some(begin), Pending(None));
-    poll_fn(move |task| {
-        let poll = || match (begin.take(), &mut pending.0) {
-            (Some(begin), _) => match begin(task) {
-                Begun::Ended(ended) => Poll::Ready(ended),
-                Begun::Pending(work) => {
-                    pending.0 = Some(work);
-                    Poll::Pending
-                }
-            },
-            (None, Some(work)) => work.as_mut().poll(task),
-            (None, None) => Poll::Pending,
-        };
+/// A call whose panics are errors, so that calls beside it go on. A tool that calls itself ends
+/// before the stack overflows.
+pub struct Contained<'a, T>(Option<BoxFuture<'a, Result<T>>>);
+
+impl<'a, T> Contained<'a, T> {
+    /// Wraps a call.
+    #[must_use]
+    pub fn new(call: BoxFuture<'a, Result<T>>) -> Self {
+        Self(Some(call))
+    }
+}
+
+impl<T> Future for Contained<'_, T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut task::Context<'_>) -> Poll<Result<T>> {
+        let Some(call) = &mut self.0 else { return Poll::Pending };
         let depth = DEPTH.get();
         if depth >= MAX_DEPTH {
-            return Poll::Ready(Err(Failed::too_deep()));
+            let text =
+                format!("tools call each other more than {MAX_DEPTH} deep; does one call itself?");
+            return Poll::Ready(Err(Error::stop(text).at(Stage::Limit)));
         }
         DEPTH.set(depth + 1);
         // A panic may leave shared state of the module inconsistent; its locks are poisoned then.
-        let polled = catch_unwind(AssertUnwindSafe(poll));
+        let polled = catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(task)));
         DEPTH.set(depth);
-        polled.unwrap_or_else(|panic| Poll::Ready(Err(Failed::panicked(panic))))
-    })
+        polled.unwrap_or_else(|panic| Poll::Ready(panicked(panic)))
+    }
+}
+
+/// A call may be dropped at any time, for example with its whole dispatch. Without this a panic in
+/// the drop of one call would keep the calls beside it from being dropped.
+impl<T> Drop for Contained<'_, T> {
+    fn drop(&mut self) {
+        let call = self.0.take();
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(call))) {
+            panic_text::text_of(panic);
+        }
+    }
 }
 
 impl Tool {
@@ -505,14 +415,10 @@ impl Tool {
     /// - [`Stage::Panic`]: the module panicked.
     /// - [`Stage::Module`]: the output does not fit the output schema.
     /// - Otherwise the module's own error, or that of a [`Hook`](crate::hook::Hook).
-    pub fn call<'a>(
-        &'a self,
-        arguments: &'a str,
-        cx: &'a Context,
-    ) -> impl Future<Output = Result<ToolOutput>> + Send + 'a {
+    pub async fn call(&self, arguments: &str, cx: &Context) -> Result<ToolOutput> {
         match cx.hooks() {
-            [] => Either::Left(self.call_module(arguments, cx)),
-            hooks => Either::Right(self.call_through(hooks, arguments, cx).boxed()),
+            [] => self.call_module(arguments, cx).await,
+            hooks => Box::pin(self.call_through(hooks, arguments, cx)).await,
         }
     }
 
@@ -530,27 +436,16 @@ impl Tool {
     /// Like [`call`](Self::call), without the hooks.
     pub(crate) async fn call_module(&self, arguments: &str, cx: &Context) -> Result<ToolOutput> {
         let policy = self.policy.min(cx.policy());
-        let arguments = Arguments { contract: &self.contract, text: arguments, policy };
-        let mut output = ToolOutput::default();
-        let place = Place { output: &mut output, with_value: true };
-        match contained(|task| self.handler.begin(arguments, cx, place, task)).await {
-            Ok(()) => Ok(output),
-            Err(failed) => Err(Error::from(failed).with_repaired(output.repaired)),
-        }
+        self.call_with(Arguments { contract: &self.contract, text: arguments, policy }, cx).await
     }
 
-    /// Begins a call for a group, which needs no value.
-    ///
-    /// A panic is not caught here; the group catches it.
-    pub(crate) fn begin<'a>(
-        &'a self,
-        arguments: Arguments<'a>,
-        cx: &'a Context,
-        output: &'a mut ToolOutput,
-        task: &mut task::Context<'_>,
-    ) -> Begun<'a> {
-        let place = Place { output, with_value: false };
-        self.handler.begin(arguments, cx, place, task)
+    /// Like [`call_module`](Self::call_module), with the contract and policy of a group.
+    pub(crate) async fn call_with(
+        &self,
+        arguments: Arguments<'_>,
+        cx: &Context,
+    ) -> Result<ToolOutput> {
+        Contained::new(self.handler.call(arguments, cx)).await
     }
 }
 
@@ -676,6 +571,12 @@ impl ToolOutput {
         self
     }
 
+    /// Sets the repairs of the call's arguments.
+    #[must_use]
+    pub fn with_repaired(self, repaired: Option<Box<Repaired>>) -> Self {
+        Self { repaired, ..self }
+    }
+
     /// Returns the text for the model.
     #[must_use]
     pub fn text(&self) -> &str {
@@ -721,14 +622,6 @@ impl ToolOutput {
         self.repaired.as_deref()
     }
 
-    pub(crate) fn take_repaired(&mut self) -> Option<Box<Repaired>> {
-        self.repaired.take()
-    }
-
-    pub(crate) fn set_repaired(&mut self, repaired: Option<Box<Repaired>>) {
-        self.repaired = repaired;
-    }
-
     /// Splits the output into its text and its other parts, for a message.
     #[must_use]
     pub fn into_text_and_parts(self) -> (String, Vec<Part>) {
@@ -771,7 +664,7 @@ impl ToolResult {
             Ok(mut output) => {
                 // The model reads the text. Without JSON for programs the call has still worked.
                 let value = output.value_beside_text().unwrap_or_default();
-                let repaired = output.take_repaired();
+                let repaired = output.repaired.take();
                 let (text, parts) = output.into_text_and_parts();
                 (Self { repaired, value, parts, ..Self::new(call, text) }, None)
             }

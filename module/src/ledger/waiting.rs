@@ -172,8 +172,7 @@ impl Ledger {
         if let Some(reservation) = self.reserve_now(most, holder) {
             return Ok(reservation);
         }
-        // Boxed, because few calls wait.
-        Box::pin(self.wait(most, streams, holder, deadline)).await
+        self.wait(most, streams, holder, deadline).await
     }
 
     /// Reserves if nobody waits and the call fits.
