@@ -13,9 +13,9 @@ use toolwright_anthropic::Anthropic;
 use toolwright_gemini::Gemini;
 use toolwright_module::LanguageModel;
 use toolwright_module::model::Settings;
-use toolwright_module::provider::ProviderError;
 use toolwright_module::testing::{Recorder, RecordingError, Replay};
 use toolwright_openai::{Api, OpenAi, Service};
+use toolwright_provider::ProviderError;
 
 use crate::config::Config;
 use crate::keys::{Keys, shown_variable};

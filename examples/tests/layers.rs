@@ -7,13 +7,17 @@ use std::process::Command;
 
 use serde_json::Value;
 
+/// What a provider may depend on.
+const PROVIDER: &[&str] =
+    &["toolwright-http", "toolwright-module", "toolwright-provider", "toolwright-signature"];
+
 /// Which of our crates each of them may depend on.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("toolwright-http", &[]),
     ("toolwright-macros", &[]),
     ("toolwright-signature", &[]),
-    // The feature `provider` brings the HTTP crate, and `macros` the attributes.
-    ("toolwright-module", &["toolwright-http", "toolwright-macros", "toolwright-signature"]),
+    ("toolwright-module", &["toolwright-macros", "toolwright-signature"]),
+    ("toolwright-provider", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     ("toolwright-group", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-orchestrator", &["toolwright-module", "toolwright-signature"]),
     (
@@ -26,21 +30,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["toolwright-journal", "toolwright-module", "toolwright-orchestrator"],
     ),
     ("toolwright-restate", &["toolwright-module", "toolwright-orchestrator"]),
-    ("toolwright-anthropic", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
-    // It plays the same scripts with all of them.
-    (
-        "toolwright-conformance",
-        &[
-            "toolwright-anthropic",
-            "toolwright-gemini",
-            "toolwright-module",
-            "toolwright-openai",
-            "toolwright-orchestrator",
-        ],
-    ),
-    ("toolwright-genai", &["toolwright-module", "toolwright-signature"]),
-    ("toolwright-gemini", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
-    ("toolwright-openai", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
+    ("toolwright-anthropic", PROVIDER),
+    ("toolwright-genai", &["toolwright-module", "toolwright-provider", "toolwright-signature"]),
+    ("toolwright-gemini", PROVIDER),
+    ("toolwright-openai", PROVIDER),
     ("toolwright-github", &["toolwright-http", "toolwright-module", "toolwright-signature"]),
     (
         "toolwright-mcp",
@@ -48,6 +41,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("toolwright-memory", &["toolwright-module", "toolwright-signature"]),
     ("toolwright-text", &["toolwright-module", "toolwright-signature"]),
+    // It plays the same scripts with all providers.
     (
         "toolwright-conformance",
         &[
@@ -56,6 +50,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "toolwright-module",
             "toolwright-openai",
             "toolwright-orchestrator",
+            "toolwright-provider",
         ],
     ),
     (
@@ -74,6 +69,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "toolwright-openai",
             "toolwright-orchestrator",
             "toolwright-postgres",
+            "toolwright-provider",
             "toolwright-restate",
             "toolwright-signature",
             "toolwright-text",
@@ -93,6 +89,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "toolwright-orchestrator",
             // The feature `postgres`.
             "toolwright-postgres",
+            "toolwright-provider",
             "toolwright-signature",
             "toolwright-text",
         ],
@@ -112,6 +109,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "toolwright-module",
             "toolwright-openai",
             "toolwright-orchestrator",
+            "toolwright-provider",
             "toolwright-signature",
             "toolwright-text",
         ],

@@ -16,7 +16,6 @@
 //! | offer a module to a model | [`Tool`] |
 //! | see, change, refuse or repeat every call | [`hook`] |
 //! | run a model's calls in a loop of your own | the crate `toolwright-group` |
-//! | write a provider | [`provider`] |
 //! | test without a model | the feature and module `testing` |
 //!
 //! # Map
@@ -31,7 +30,7 @@
 //! | `predict.rs`, `predictor.rs`, `predict_call.rs` | [`Predict`]; its prompts; its attempts |
 //! | `hook.rs`, `hook/chain.rs` | hooks around calls; the chain that a call passes through |
 //! | `error.rs`, `event.rs` | errors for two audiences; the events of a call |
-//! | `driver.rs`, `provider.rs` | parts for crates that run tools, and for crates that implement a model |
+//! | `driver.rs` | parts for crates that run tools |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -51,6 +50,7 @@ mod effect;
 pub mod error;
 pub mod event;
 mod example;
+mod file_name;
 pub mod hook;
 mod in_call;
 mod ledger;
@@ -67,7 +67,6 @@ mod predict_call;
 mod predict_stream;
 mod predictor;
 mod predictor_settings;
-pub mod provider;
 mod repaired;
 mod settings;
 mod stable_hash;

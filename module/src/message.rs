@@ -1,15 +1,18 @@
 //! Messages: the entries of a conversation with a model.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{MapAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Value, json};
+use toolwright_signature::{has_lost_half, readable_json};
 
 pub use crate::call_ids::CallIds;
+pub use crate::file_name::file_name;
 pub use crate::media::{Audio, Document, Image, Source};
 use crate::repaired::Repaired;
 
@@ -488,4 +491,57 @@ impl ToolResult {
         self.value = Some(value);
         self
     }
+}
+
+/// Marks all calls as [`incomplete`](ToolCall::incomplete), for a reply whose text is complete and
+/// whose calls may not be. For an incomplete reply,
+/// [`Reply::with_finish`](crate::Reply::with_finish) does it.
+pub fn mark_incomplete(parts: &mut [ReplyPart]) {
+    for part in parts {
+        if let ReplyPart::Call(call) = part {
+            call.incomplete = true;
+        }
+    }
+}
+
+/// Returns the JSON object to send in place of arguments that are not an object. Returns `None` if
+/// they are one.
+///
+/// Some servers fail on any other arguments. The model can still read what it wrote.
+///
+/// ```
+/// use toolwright_module::message::object_of;
+///
+/// assert_eq!(object_of(r#"{"a": 1}"#), None);
+/// assert_eq!(object_of("").as_deref(), Some("{}"));
+/// assert_eq!(object_of("[1").as_deref(), Some(r#"{"invalid_arguments":"[1"}"#));
+/// // Half of a character is not JSON for every server.
+/// assert!(object_of(r#"{"a": "\ud83d"}"#).unwrap().contains("invalid_arguments"));
+/// ```
+#[must_use]
+pub fn object_of(arguments: &str) -> Option<Cow<'static, str>> {
+    let text = arguments.trim();
+    if text.is_empty() {
+        Some(Cow::Borrowed("{}"))
+    } else if text.starts_with('{')
+        && serde_json::from_str::<IgnoredAny>(text).is_ok()
+        && !(text.contains("\\u") && has_lost_half(&readable_json(text.as_bytes())))
+    {
+        None
+    } else {
+        Some(Cow::Owned(json!({"invalid_arguments": arguments}).to_string()))
+    }
+}
+
+/// Returns the text before the images and documents of a call's result, for APIs that accept them
+/// only in a user message.
+///
+/// ```
+/// use toolwright_module::message::parts_of;
+///
+/// assert_eq!(parts_of("call_1"), "Images and documents of the result of call call_1:");
+/// ```
+#[must_use]
+pub fn parts_of(call: &str) -> String {
+    format!("Images and documents of the result of call {call}:")
 }

@@ -14,9 +14,8 @@ mod fallback;
 
 use crate::driver::shown;
 use crate::error::Result;
-use crate::message::{Message, Part, ReplyPart, ToolCall};
+use crate::message::{Message, Part, ReplyPart, ToolCall, mark_incomplete};
 use crate::most_usage::most_usage;
-use crate::provider::mark_incomplete;
 pub use crate::settings::{Effort, Setting, SettingSet, Settings, UnsupportedSetting};
 pub use crate::usage::Usage;
 pub use concurrency_limit::ConcurrencyLimit;

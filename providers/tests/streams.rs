@@ -25,8 +25,8 @@ use std::path::Path;
 use serde_json::Value;
 use toolwright_module::message::ReplyPart;
 use toolwright_module::model::Delta;
-use toolwright_module::provider::{Decoder, Reader};
 use toolwright_module::{Reply, ToolCall};
+use toolwright_provider::{Decoder, Reader};
 
 use crate::ProviderError;
 

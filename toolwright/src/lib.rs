@@ -41,8 +41,8 @@
 //! | `testing` | models for tests | `testing` |
 //!
 //! The features `bytes`, `chrono`, `decimal`, `indexmap`, `jiff`, `semver`, `url` and `uuid` allow types
-//! of these crates in signatures. The feature `provider` adds `module::provider`, for a provider of your
-//! own.
+//! of these crates in signatures. The feature `provider` adds what all providers share, for
+//! one of your own.
 //!
 //! A program with the feature `restate` must also depend on `restate-sdk`, because the code that
 //! its attributes generate refers to that crate.
@@ -86,6 +86,8 @@ pub use toolwright_orchestrator as agent;
 pub use toolwright_orchestrator::ToolOrchestrator as Agent;
 #[cfg(feature = "postgres")]
 pub use toolwright_postgres as postgres;
+#[cfg(feature = "provider")]
+pub use toolwright_provider as provider;
 #[cfg(feature = "restate")]
 pub use toolwright_restate as restate;
 pub use toolwright_signature as signature;

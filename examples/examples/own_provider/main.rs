@@ -5,9 +5,9 @@ mod small;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_module::provider::{Connection, Kept};
 use toolwright_module::{Context, Signature, Tool, from_fn};
 use toolwright_orchestrator::ToolOrchestrator;
+use toolwright_provider::{Connection, Kept};
 
 /// Say how the weather is.
 #[derive(Serialize, Deserialize, JsonSchema)]

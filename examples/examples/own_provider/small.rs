@@ -7,10 +7,10 @@ use futures_util::{StreamExt, TryFutureExt, TryStreamExt};
 use serde_json::{Value, json};
 use toolwright_module::message::Part;
 use toolwright_module::model::{BoxFuture, BoxStream, Capabilities, Delta, Finish, Usage};
-use toolwright_module::provider::{
+use toolwright_module::{Dialect, LanguageModel, Message, Reply, Request, Result, ToolCall};
+use toolwright_provider::{
     Connection, Decoder, Deltas, JsonBody, Kept, ProviderError, ReplyParts, portable_id, read_whole,
 };
-use toolwright_module::{Dialect, LanguageModel, Message, Reply, Request, Result, ToolCall};
 
 /// A model of the made-up API. Each message is written once and kept.
 pub(crate) struct Small {

@@ -15,7 +15,7 @@ use async_openai::types::responses::{
     InputTextContent, Item,
 };
 use toolwright_module::message::{CallKind, Document, Part, Source};
-use toolwright_module::provider::{file_name, parts_of};
+use toolwright_module::message::{file_name, parts_of};
 
 use crate::Outcome;
 

@@ -12,7 +12,7 @@ use async_openai::types::responses::{
 };
 use toolwright_module::ToolCall;
 use toolwright_module::message::CallKind;
-use toolwright_module::provider::object_of;
+use toolwright_module::message::object_of;
 use toolwright_signature::{Repair, Thoughts};
 
 use crate::Outcome;

@@ -7,10 +7,12 @@ use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use toolwright_module::ToolCall;
+use toolwright_module::message::object_of;
 use toolwright_module::message::{Opaque, Reasoning, ReplyPart, Text};
 use toolwright_module::model::{Delta, Usage};
-use toolwright_module::provider::{Deltas, ProviderError, ReplyParts, is_empty_object, object_of};
-use toolwright_module::{ToolCall, provider::lenient};
+use toolwright_provider::lenient;
+use toolwright_provider::{Deltas, ProviderError, ReplyParts, is_empty_object};
 
 use crate::{PROVIDER, Result};
 

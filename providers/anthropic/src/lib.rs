@@ -123,7 +123,7 @@ pub use options::{ApiVersion, CacheTime, Thinking, UnknownVersion};
 pub use reply::stop_details;
 /// The version of reqwest whose client [`Anthropic::with_http`] takes.
 pub use toolwright_http::reqwest;
-pub use toolwright_module::provider::ProviderError;
+pub use toolwright_provider::ProviderError;
 
 /// A result with the providers' error as the default error type.
 type Result<T, E = ProviderError> = std::result::Result<T, E>;

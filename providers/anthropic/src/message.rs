@@ -11,10 +11,9 @@ use serde_json::{Value, json};
 use toolwright_module::message::{
     CallKind, Document, Image, Part, Reasoning, ReplyPart, Source, Text, ToolResult,
 };
-use toolwright_module::provider::{
-    JsonBody, in_content, object_of, parts_of, portable_id, portable_name,
-};
+use toolwright_module::message::{object_of, parts_of};
 use toolwright_module::{Message, ToolCall};
+use toolwright_provider::{JsonBody, in_content, portable_id, portable_name};
 
 use crate::PROVIDER;
 use crate::reply::CONTAINER;

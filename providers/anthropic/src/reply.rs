@@ -3,11 +3,12 @@
 use serde::Deserialize;
 use serde::de::Error as _;
 use serde_json::{Map, Value};
+use toolwright_module::message::mark_incomplete;
 use toolwright_module::message::{Opaque, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
-use toolwright_module::provider::lenient::{Count, Text, if_object, is_set, object};
-use toolwright_module::provider::{Counts, ProviderError, complete_calls, mark_incomplete};
 use toolwright_module::{Reply, Request};
+use toolwright_provider::lenient::{Count, Text, if_object, is_set, object};
+use toolwright_provider::{Counts, ProviderError, complete_calls};
 
 use crate::block::{Block, content};
 use crate::{PROVIDER, Result};

@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use toolwright_http::RequestBody;
 use toolwright_module::message::Part;
 use toolwright_module::model::{Effort, SettingSet, Settings, ToolChoice};
-use toolwright_module::provider::order::OPENING;
-use toolwright_module::provider::{JsonBody, Kept, KeptTools, ProviderError};
 use toolwright_module::{Message, Request};
+use toolwright_provider::order::OPENING;
+use toolwright_provider::{JsonBody, Kept, KeptTools, ProviderError};
 use toolwright_signature::{Dialect, LoweredRequest};
 
 use crate::message::{Role, Written};

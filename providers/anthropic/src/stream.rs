@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use toolwright_module::model::Usage;
-use toolwright_module::provider::lenient::{Count, Text};
-use toolwright_module::provider::{Decoder, Deltas, ProviderError};
 use toolwright_module::{Reply, Request};
+use toolwright_provider::lenient::{Count, Text};
+use toolwright_provider::{Decoder, Deltas, ProviderError};
 
 use crate::Result;
 use crate::block::Block;

@@ -13,7 +13,7 @@ use std::fmt::Write;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use toolwright_module::provider::lenient;
+use toolwright_provider::lenient;
 
 /// Maximum number of steps in a path. It is that of `serde_json` for nested values.
 const MAX_DEPTH: usize = 120;

@@ -13,10 +13,8 @@ use toolwright_http::reqwest::header::HeaderName;
 use toolwright_http::reqwest::{self, Url};
 use toolwright_http::{Endpoint, RequestBody};
 use toolwright_module::model::{Capabilities, Delta, Setting, SettingSet, Settings};
-use toolwright_module::provider::{
-    Connection, ProviderError, from_env, mark_lost_halves, read_whole,
-};
 use toolwright_module::{LanguageModel, Reply, Request};
+use toolwright_provider::{Connection, ProviderError, from_env, mark_lost_halves, read_whole};
 use toolwright_signature::Dialect;
 
 use crate::reply::{Chunk, Chunks};

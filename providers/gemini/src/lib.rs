@@ -114,7 +114,7 @@ pub use gemini::Gemini;
 pub use reply::reply_details;
 /// The version of reqwest whose client [`Gemini::with_http`] takes.
 pub use toolwright_http::reqwest;
-pub use toolwright_module::provider::ProviderError;
+pub use toolwright_provider::ProviderError;
 
 /// The name of the provider.
 const PROVIDER: &str = "gemini";

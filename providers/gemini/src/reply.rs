@@ -7,11 +7,11 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 use toolwright_module::message::{Opaque, Reasoning, ReplyPart, Text, ToolCall};
 use toolwright_module::model::{Delta, Finish, Usage};
-use toolwright_module::provider::lenient::{self, Arguments, Count, is_set};
-use toolwright_module::provider::{
+use toolwright_module::{Reply, Request};
+use toolwright_provider::lenient::{self, Arguments, Count, is_set};
+use toolwright_provider::{
     Counts, Decoder, Deltas, ProviderError, ReplyParts, complete_calls, is_empty_object,
 };
-use toolwright_module::{Reply, Request};
 
 use crate::arguments::{PartialArguments, Piece};
 use crate::{PROVIDER, Result};

@@ -10,12 +10,11 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use toolwright_http::RequestBody;
 use toolwright_module::message::{CallIds, Opaque, Part, ReplyPart, Source, ToolResult};
+use toolwright_module::message::{object_of, parts_of};
 use toolwright_module::model::{SettingSet, Settings, ToolChoice};
-use toolwright_module::provider::order::OPENING;
-use toolwright_module::provider::{
-    JsonBody, Kept, KeptTools, ProviderError, in_content, object_of, parts_of, portable_id,
-};
 use toolwright_module::{Message, Request, ToolCall};
+use toolwright_provider::order::OPENING;
+use toolwright_provider::{JsonBody, Kept, KeptTools, ProviderError, in_content, portable_id};
 use toolwright_signature::{Dialect, LoweredRequest};
 
 use crate::reply::DETAILS;

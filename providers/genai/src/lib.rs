@@ -35,7 +35,7 @@ println!("{}", reply.to_text());
 //!   of status 200, so that the hook `Retry` or a `Fallback` can repeat it.
 //! - The size of a reply is not limited. Errors contain no request id.
 //!
-//! Messages have the order that every service accepts (`toolwright_module::provider::order`), because
+//! Messages have the order that every service accepts (`toolwright_provider::order`), because
 //! genai does not say which order a service accepts.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -4,14 +4,13 @@ use std::fmt;
 
 use genai::chat::{ChatResponse, ContentPart, StopReason};
 use serde_json::Value;
+use toolwright_module::message::mark_incomplete;
 use toolwright_module::message::{Reasoning, ReplyPart};
 use toolwright_module::model::{
     BoxFuture, Capabilities, Finish, Setting, SettingSet, Settings, Usage,
 };
-use toolwright_module::provider::{
-    Counts, Deltas, ProviderError, ReplyParts, complete_calls, lenient, mark_incomplete,
-};
 use toolwright_module::{LanguageModel, Reply, Request, Result, ToolCall};
+use toolwright_provider::{Counts, Deltas, ProviderError, ReplyParts, complete_calls, lenient};
 use toolwright_signature::Dialect;
 
 use crate::request::{chat_request, options};

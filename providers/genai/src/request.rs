@@ -8,10 +8,11 @@ use genai::chat::{
 };
 use serde_json::Value;
 use toolwright_module::message::{Part, ReplyPart, Source};
+use toolwright_module::message::{file_name, object_of, parts_of};
 use toolwright_module::model::{Effort, Settings, ToolChoice};
-use toolwright_module::provider::order::{Content, Role, Turn, turns};
-use toolwright_module::provider::{ProviderError, file_name, in_content, object_of, parts_of};
 use toolwright_module::{Message, Request};
+use toolwright_provider::order::{Content, Role, Turn, turns};
+use toolwright_provider::{ProviderError, in_content};
 use toolwright_signature::{Dialect, LoweredRequest};
 
 use crate::model::PROVIDER;

@@ -8,7 +8,7 @@ use toolwright_http::reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 
 use crate::Result;
 use crate::open_ai::OpenAi;
-use toolwright_module::provider::ProviderError;
+use toolwright_provider::ProviderError;
 
 impl OpenAi {
     /// Creates a model with the base URL, headers and query of a configuration of async-openai.

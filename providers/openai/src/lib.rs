@@ -105,7 +105,7 @@ pub use open_ai::OpenAi;
 pub use services::Service;
 /// The version of reqwest whose client [`OpenAi::with_http`] takes.
 pub use toolwright_http::reqwest;
-pub use toolwright_module::provider::ProviderError;
+pub use toolwright_provider::ProviderError;
 
 /// A result with the providers' error as the default error type.
 type Result<T, E = ProviderError> = std::result::Result<T, E>;

@@ -16,8 +16,8 @@ use toolwright_http::{Endpoint, RequestBody};
 #[cfg(feature = "async-openai")]
 use toolwright_http::{ErrorKind, HttpError, UrlFault};
 use toolwright_module::model::{Capabilities, Delta, Setting, SettingSet, Settings};
-use toolwright_module::provider::{Connection, ProviderError, deltas_of, from_env, read_whole};
 use toolwright_module::{LanguageModel, Reply, Request};
+use toolwright_provider::{Connection, ProviderError, deltas_of, from_env, read_whole};
 use toolwright_signature::Dialect;
 
 use crate::api::Api;

@@ -10,12 +10,11 @@ use bytes::Bytes;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use toolwright_module::message::object_of;
 use toolwright_module::message::{ReplyPart, Source};
 use toolwright_module::model::{Effort, SettingSet, Settings, ToolChoice};
-use toolwright_module::provider::{
-    Kept, KeptTools, ProviderError, in_content, object_of, portable_name,
-};
 use toolwright_module::{Message, Request, ToolCall};
+use toolwright_provider::{Kept, KeptTools, ProviderError, in_content, portable_name};
 use toolwright_signature::{Dialect, LoweredRequest};
 
 use crate::Result;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use toolwright_module::model::{Setting, SettingSet};
-use toolwright_module::provider::portable_id;
+use toolwright_provider::portable_id;
 
 use crate::Service;
 

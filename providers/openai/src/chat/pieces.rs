@@ -8,16 +8,16 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolwright_module::message::{CallKind, Opaque, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
-use toolwright_module::provider::lenient::{Str, is_set};
-use toolwright_module::provider::{Deltas, ReplyParts, complete_calls, is_empty_object};
 use toolwright_module::{Reply, Request, ToolCall};
+use toolwright_provider::lenient::{Str, is_set};
+use toolwright_provider::{Deltas, ReplyParts, complete_calls, is_empty_object};
 
 use super::reasoning::{Details, Field, text_of};
 use super::reply::{BareError, Call, Choice, Completion, Content, Function, Message, Tokens};
 use crate::Result;
 use crate::arguments::{is_complete, is_json, is_same, is_unfinished};
-use toolwright_module::provider::Decoder;
-use toolwright_module::provider::ProviderError;
+use toolwright_provider::Decoder;
+use toolwright_provider::ProviderError;
 
 impl Completion<'_> {
     /// Converts a whole reply.

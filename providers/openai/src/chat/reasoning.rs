@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 use toolwright_module::message::{Reasoning, ReplyPart};
-use toolwright_module::provider::in_content;
+use toolwright_provider::in_content;
 
 /// The field of a message with the reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

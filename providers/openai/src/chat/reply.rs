@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use toolwright_module::model::Usage;
-use toolwright_module::provider::Counts;
-use toolwright_module::provider::lenient::{
+use toolwright_provider::Counts;
+use toolwright_provider::lenient::{
     Arguments, Count, Str, Text, Words, fields, if_object, is_set, object, or_default,
 };
 

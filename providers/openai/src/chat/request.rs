@@ -10,9 +10,10 @@ use toolwright_http::RequestBody;
 use toolwright_module::message::{
     Audio, CallKind, Document, Image, Opaque, Part, ReplyPart, Source,
 };
-use toolwright_module::provider::order::{Content, Role, Turn, turns};
-use toolwright_module::provider::{JsonBody, file_name, in_content, parts_of};
+use toolwright_module::message::{file_name, parts_of};
 use toolwright_module::{Message, Request, ToolCall};
+use toolwright_provider::order::{Content, Role, Turn, turns};
+use toolwright_provider::{JsonBody, in_content};
 
 use super::reasoning::{Field, details_of};
 use crate::Result;

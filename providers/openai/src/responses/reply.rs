@@ -15,11 +15,11 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use toolwright_module::message::{CallKind, Opaque, Reasoning, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
-use toolwright_module::provider::lenient::{
+use toolwright_module::{Contract, Reply, Request, ToolCall};
+use toolwright_provider::lenient::{
     Arguments, Count, ListItem, Str, Text, Words, if_object, is_set, list, object, or_default,
 };
-use toolwright_module::provider::{Counts, Deltas, ReplyParts, complete_calls, is_empty_object};
-use toolwright_module::{Contract, Reply, Request, ToolCall};
+use toolwright_provider::{Counts, Deltas, ReplyParts, complete_calls, is_empty_object};
 
 use super::request::{ITEM_ID, items_of};
 use super::state::History;
@@ -27,8 +27,8 @@ use crate::Result;
 use crate::arguments::{is_complete, is_unfinished};
 use crate::request::unsent;
 use crate::rules::Rules;
-use toolwright_module::provider::Decoder;
-use toolwright_module::provider::ProviderError;
+use toolwright_provider::Decoder;
+use toolwright_provider::ProviderError;
 
 /// A whole reply.
 #[derive(Default, Deserialize)]

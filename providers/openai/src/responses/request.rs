@@ -7,9 +7,10 @@ use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use toolwright_http::RequestBody;
+use toolwright_module::message::file_name;
 use toolwright_module::message::{CallKind, Document, Image, Part, ReplyPart, Source, ToolResult};
-use toolwright_module::provider::{JsonBody, file_name, in_content, portable_id};
 use toolwright_module::{Message, Request};
+use toolwright_provider::{JsonBody, in_content, portable_id};
 
 use super::state;
 use crate::Result;

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use serde::Deserialize;
-//! use toolwright_module::provider::lenient::{self, Count, Text};
+//! use toolwright_provider::lenient::{self, Count, Text};
 //!
 //! #[derive(Deserialize, Default)]
 //! struct Usage {
@@ -37,7 +37,7 @@ use serde::de::{
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::provider::is_empty_object;
+use crate::is_empty_object;
 
 /// Deserializes `null` as the default, as if the field were missing.
 pub fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
@@ -82,7 +82,7 @@ impl<'de> Deserialize<'de> for Text {
 /// ```
 /// use std::borrow::Cow;
 ///
-/// use toolwright_module::provider::lenient::Str;
+/// use toolwright_provider::lenient::Str;
 ///
 /// let piece: Str<'_> = serde_json::from_str(r#""a word""#)?;
 /// assert!(matches!(piece.0, Cow::Borrowed("a word")));
@@ -258,7 +258,7 @@ impl Arguments {
 /// model said. Pieces of a list that are not text, such as an image, have no text.
 ///
 /// ```
-/// use toolwright_module::provider::lenient::Words;
+/// use toolwright_provider::lenient::Words;
 ///
 /// for content in [
 ///     r#""two""#,

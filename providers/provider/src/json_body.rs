@@ -20,12 +20,12 @@ const AFTER: usize = 256;
 /// The body of a request under construction: a JSON object, written field by field.
 ///
 /// Parts that were written before are copied as bytes, so that a long conversation is not
-/// serialized again for each request. The [`extra`](crate::model::Settings::extra) fields of the
+/// serialized again for each request. The [`extra`](toolwright_module::model::Settings::extra) fields of the
 /// settings take the place of fields of the same name.
 ///
 /// ```
 /// use serde_json::json;
-/// use toolwright_module::provider::JsonBody;
+/// use toolwright_provider::JsonBody;
 ///
 /// let extra = json!({"seed": 8});
 /// let mut body = JsonBody::new(extra.as_object());
@@ -99,7 +99,7 @@ impl<'a> JsonBody<'a> {
     /// [`into_request`](Self::into_request).
     ///
     /// ```
-    /// use toolwright_module::provider::JsonBody;
+    /// use toolwright_provider::JsonBody;
     ///
     /// let tools = bytes::Bytes::from(format!("[{}]", " ".repeat(10_000)));
     /// let mut body = JsonBody::new(None);
@@ -137,7 +137,7 @@ impl<'a> JsonBody<'a> {
     /// copied only once.
     ///
     /// ```
-    /// use toolwright_module::provider::JsonBody;
+    /// use toolwright_provider::JsonBody;
     ///
     /// let mut body = JsonBody::new(None);
     /// body.raw_with("tools", |json| json.extend_from_slice(br#"[{"name":"look"}]"#));

@@ -19,7 +19,7 @@
 //!
 //! ```
 //! use toolwright_module::Message;
-//! use toolwright_module::provider::order::{Content, Role, turns};
+//! use toolwright_provider::order::{Content, Role, turns};
 //!
 //! let messages = [Message::user("Rate it."), Message::user("Be brief.")];
 //! let turns = turns(&messages, |_| true, true);
@@ -30,7 +30,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::message::{Message, ReplyPart};
+use toolwright_module::message::{Message, ReplyPart};
 
 /// The model's text between results and a message of the user. The servers that require it also
 /// refuse an empty one.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use toolwright_anthropic::{Anthropic, ApiVersion};
 use toolwright_gemini::Gemini;
 use toolwright_module::LanguageModel;
-use toolwright_module::provider::ProviderError;
 use toolwright_openai::{Api, OpenAi};
+use toolwright_provider::ProviderError;
 
 /// Maximum time without a byte. Some scripts are silent for longer.
 const SILENCE: Duration = Duration::from_millis(2500);

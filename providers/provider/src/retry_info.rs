@@ -9,7 +9,7 @@ use serde_json::Value;
 /// ```text
 /// {"error": {"details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "1.5s"}]}}
 /// ```
-pub(super) fn retry_info(body: &Value) -> Option<Duration> {
+pub(crate) fn retry_info(body: &Value) -> Option<Duration> {
     // A stream without events is a list.
     let body = body.get(0).unwrap_or(body);
     let details = body.get("error")?.get("details")?.as_array()?;

@@ -1,23 +1,23 @@
 //! The error of a provider: its texts, when to retry, and the conversion from HTTP errors and to
-//! [`Error`](crate::Error).
+//! [`Error`](toolwright_module::Error).
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use crate::error::Stage;
-use crate::model::{UnsupportedSetting, Usage};
-use crate::provider::NamelessCall;
-use crate::provider::lenient::is_set;
-use crate::provider::retry_info::retry_info;
+use crate::NamelessCall;
+use crate::lenient::is_set;
+use crate::retry_info::retry_info;
 use serde::de::Error as _;
 use serde_json::{Value, json};
 use toolwright_http::{
     Endpoint, ErrorKind, Redactor, Refusal, Retry, UrlFault, is_retryable_status, with_causes,
 };
+use toolwright_module::error::Stage;
+use toolwright_module::model::{UnsupportedSetting, Usage};
 
 /// A result with the providers' error as the default error type.
-pub(super) type Result<T, E = ProviderError> = std::result::Result<T, E>;
+pub(crate) type Result<T, E = ProviderError> = std::result::Result<T, E>;
 
 /// The cause of an error.
 type Source = Box<dyn StdError + Send + Sync>;
@@ -34,10 +34,10 @@ const MAX_MESSAGE: usize = 1000;
 /// and the server's response, which may contain a user's data. `{:?}` adds the causes. No form
 /// contains the API key.
 ///
-/// The methods of a model return [`Error`](crate::Error), which contains this error:
+/// The methods of a model return [`Error`](toolwright_module::Error), which contains this error:
 ///
 /// ```
-/// use toolwright_module::provider::ProviderError;
+/// use toolwright_provider::ProviderError;
 ///
 /// fn pause(error: &toolwright_module::Error) -> Option<std::time::Duration> {
 ///     match error.downcast_ref() {
@@ -265,7 +265,7 @@ impl ProviderError {
     }
 
     /// Returns whether to retry the request after this error.
-    pub(super) fn retry(&self) -> Retry {
+    pub(crate) fn retry(&self) -> Retry {
         match self {
             Self::Connect { .. } | Self::Transport { .. } => Retry::Backoff,
             Self::Truncated { .. } => Retry::AnswerBegan,
@@ -284,7 +284,7 @@ impl ProviderError {
     }
 
     /// Returns the usage that the server counted for a reply that failed.
-    pub(super) fn usage(&self) -> Option<Usage> {
+    pub(crate) fn usage(&self) -> Option<Usage> {
         match self {
             Self::Reported { usage, .. }
             | Self::Empty { usage }
@@ -295,7 +295,7 @@ impl ProviderError {
     }
 
     /// Returns the place of that usage.
-    pub(super) fn usage_mut(&mut self) -> Option<&mut Usage> {
+    pub(crate) fn usage_mut(&mut self) -> Option<&mut Usage> {
         match self {
             Self::Reported { usage, .. }
             | Self::Empty { usage }
@@ -351,7 +351,7 @@ impl ProviderError {
     /// For a provider without a [`Connection`](super::Connection). It removes no secrets;
     /// [`Connection::public`](super::Connection::public) does.
     #[must_use]
-    pub fn into_error(self) -> crate::Error {
+    pub fn into_error(self) -> toolwright_module::Error {
         let usage = match &self {
             // If the server does not report usage, the caller estimates it.
             // The request was not sent, so the usage is zero.
@@ -364,7 +364,7 @@ impl ProviderError {
             _ => None,
         };
         let raw = self.raw().map(str::to_owned);
-        let mut error = crate::Error::other(self).at(stage).retryable(retryable);
+        let mut error = toolwright_module::Error::other(self).at(stage).retryable(retryable);
         if let Some(wait) = wait {
             error = error.with_retry_after(wait);
         }
@@ -379,7 +379,7 @@ impl ProviderError {
 
     /// Replaces the error for a whole body that does not fit the API with the server's own
     /// error, if the body contains one.
-    pub(super) fn or_error_in(self, body: &[u8]) -> Self {
+    pub(crate) fn or_error_in(self, body: &[u8]) -> Self {
         let value = || serde_json::from_slice::<Value>(body).ok();
         match self {
             Self::Empty { .. } | Self::Decoding { .. } => {
@@ -408,7 +408,7 @@ impl ProviderError {
     }
 
     /// Removes the secrets of the endpoint from the error, and cuts its texts.
-    pub(super) fn redacted(mut self, endpoint: &Endpoint) -> Self {
+    pub(crate) fn redacted(mut self, endpoint: &Endpoint) -> Self {
         let redactor = endpoint.redactor();
         let clean = |text: &mut String, max| *text = redactor.redact_start(text, max);
         let clean_word = |text: &mut Option<String>| {

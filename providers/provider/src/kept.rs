@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use foldhash::fast::RandomState;
 use toolwright_signature::Contract;
 
-use crate::model::Request;
+use toolwright_module::model::Request;
 
 /// Values that are made once for each [`Arc`] and kept while it lives, such as the wire form of a
 /// message, which is part of every later request.
@@ -18,7 +18,7 @@ use crate::model::Request;
 /// ```
 /// use std::sync::Arc;
 /// use toolwright_module::Message;
-/// use toolwright_module::provider::Kept;
+/// use toolwright_provider::Kept;
 ///
 /// let kept = Kept::<Message, [u8]>::default();
 /// let message = Message::user("Hi!");
@@ -99,7 +99,7 @@ impl<K: ?Sized, V: ?Sized> fmt::Debug for Kept<K, V> {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use toolwright_module::provider::KeptTools;
+/// use toolwright_provider::KeptTools;
 /// use toolwright_module::{Message, Request};
 ///
 /// let kept = KeptTools::<String>::default();

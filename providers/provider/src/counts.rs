@@ -1,7 +1,7 @@
 //! [`Counts`]: the usage that a server's counts of tokens stand for.
 
-use crate::model::Usage;
-use crate::provider::lenient::Count;
+use crate::lenient::Count;
+use toolwright_module::model::Usage;
 
 /// The counts of tokens in a reply, as the server names them.
 ///
@@ -10,8 +10,8 @@ use crate::provider::lenient::Count;
 /// those that were read, or stand beside them, and so may reasoning.
 ///
 /// ```
-/// use toolwright_module::provider::Counts;
-/// use toolwright_module::provider::lenient::Count;
+/// use toolwright_provider::Counts;
+/// use toolwright_provider::lenient::Count;
 ///
 /// let count = |tokens| Some(Count(Some(tokens)));
 /// let counts = Counts {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use toolwright_module::model::Finish;
-use toolwright_module::provider::ProviderError;
 use toolwright_module::{Error, Reply};
+use toolwright_provider::ProviderError;
 
 use super::hi;
 use crate::Check;

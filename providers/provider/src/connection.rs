@@ -18,8 +18,8 @@ use toolwright_signature::{has_lost_half, readable_json};
 
 use super::error::{ProviderError, Result};
 use super::streaming::{Decoder, stream_of};
-use crate::message::ReplyPart;
-use crate::model::{Delta, Reply, Usage};
+use toolwright_module::message::ReplyPart;
+use toolwright_module::model::{Delta, Reply, Usage};
 
 /// Default total time of an answer. It is enough for a long answer of a slow server, and it
 /// ends a response that never ends.
@@ -33,13 +33,13 @@ const MAX_TIME: Duration = Duration::from_secs(1800);
 /// waiting does not help, such as for an account without credit. It needs the tokio runtime.
 ///
 /// ```
-/// use toolwright_module::provider::Connection;
+/// use toolwright_provider::Connection;
 ///
 /// let connection = Connection::at("https://api.example.com/v1")?
 ///     .with_endpoint(|endpoint| endpoint.with_bearer("key", "sk-made-up"))?
 ///     .with_retries(0);
 /// assert_eq!(connection.endpoint().base_url(), "https://api.example.com/v1");
-/// # Ok::<(), toolwright_module::provider::ProviderError>(())
+/// # Ok::<(), toolwright_provider::ProviderError>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Connection {
@@ -262,7 +262,7 @@ impl Connection {
 
     /// Converts an error for the caller of a model: without secrets, and with stage and usage.
     #[must_use]
-    pub fn public(&self, error: ProviderError) -> crate::Error {
+    pub fn public(&self, error: ProviderError) -> toolwright_module::Error {
         error.redacted(self.endpoint()).into_error()
     }
 }
@@ -315,14 +315,14 @@ pub fn from_env(variable: &str, what: &str) -> Result<Option<String>> {
 }
 
 /// Returns JSON with U+FFFD for halves of characters, which `serde_json` does not read.
-pub(super) fn readable(json: &str) -> Cow<'_, str> {
+pub(crate) fn readable(json: &str) -> Cow<'_, str> {
     match json.contains("\\ud") || json.contains("\\uD") {
         true => readable_json(json.as_bytes()),
         false => Cow::Borrowed(json),
     }
 }
 
-pub(super) fn readable_body(body: Bytes) -> Bytes {
+pub(crate) fn readable_body(body: Bytes) -> Bytes {
     match std::str::from_utf8(&body).map(readable) {
         Ok(Cow::Owned(body)) => body.into(),
         _ => body,
@@ -352,7 +352,7 @@ pub fn read_whole<'b, T: Deserialize<'b>>(
     Ok(reply)
 }
 
-/// Marks the calls of a reply as [`incomplete`](crate::ToolCall::incomplete) that have half of a
+/// Marks the calls of a reply as [`incomplete`](toolwright_module::ToolCall::incomplete) that have half of a
 /// character in their arguments, where the body has one. [`read_whole`] and [`Reader`](super::Reader)
 /// do it.
 ///
@@ -365,7 +365,7 @@ pub fn mark_lost_halves(reply: &mut Reply, body: &[u8]) {
 }
 
 /// Marks the calls with U+FFFD in their arguments.
-pub(super) fn mark_lost(reply: &mut Reply) {
+pub(crate) fn mark_lost(reply: &mut Reply) {
     for part in &mut reply.parts {
         if let ReplyPart::Call(call) = part {
             let arguments = &*call.arguments;

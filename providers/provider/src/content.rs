@@ -3,16 +3,16 @@
 use serde_json::{Value, json};
 use toolwright_signature::Thoughts;
 
-use crate::message::{Reasoning, ReplyPart};
-use crate::model::Delta;
-use crate::provider::Deltas;
+use crate::Deltas;
+use toolwright_module::message::{Reasoning, ReplyPart};
+use toolwright_module::model::Delta;
 
 /// The name of the field of thoughts that were in the content, in [`Reasoning::opaque`].
 const FIELD: &str = "content";
 
 /// The beginning of a content, until the answer begins.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Beginning {
+pub(crate) struct Beginning {
     /// The content so far. Empty after the answer has begun.
     text: String,
     /// `None` before the content.
@@ -33,7 +33,7 @@ struct Block {
 
 impl Beginning {
     /// Adds a piece of the content. Returns the answer's text in it.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         provider: &str,
         piece: &str,
@@ -57,7 +57,7 @@ impl Beginning {
     }
 
     /// Ends what is undecided, and returns its text. Thoughts that have begun go on.
-    pub(super) fn end(&mut self, parts: &mut [ReplyPart]) -> Option<String> {
+    pub(crate) fn end(&mut self, parts: &mut [ReplyPart]) -> Option<String> {
         let thoughts = self.thoughts.as_ref().filter(|thoughts| !thoughts.is_open())?;
         if self.is_over {
             return None;
@@ -70,24 +70,24 @@ impl Beginning {
     }
 
     /// Ends the thoughts too.
-    pub(super) fn end_thoughts(&mut self, parts: &mut [ReplyPart]) {
+    pub(crate) fn end_thoughts(&mut self, parts: &mut [ReplyPart]) {
         if self.thoughts.is_some() && !self.is_over {
             self.close(0, parts);
         }
     }
 
     /// Makes all further content text.
-    pub(super) fn skip(&mut self) {
+    pub(crate) fn skip(&mut self) {
         self.is_over = true;
     }
 
     /// Returns whether all further content is text.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.is_over
     }
 
     /// Returns whether a piece of content was added.
-    pub(super) fn has_begun(&self) -> bool {
+    pub(crate) fn has_begun(&self) -> bool {
         self.is_over || !self.text.is_empty()
     }
 
@@ -150,7 +150,7 @@ impl Beginning {
 ///
 /// ```
 /// use toolwright_module::message::ReplyPart;
-/// use toolwright_module::provider::{Deltas, ReplyParts, in_content};
+/// use toolwright_provider::{Deltas, ReplyParts, in_content};
 ///
 /// let mut parts = ReplyParts::default();
 /// parts.content("my-server", "<think>\nMaybe 4?\n</think>\n\n5", &mut Deltas::discarded());
@@ -174,7 +174,7 @@ pub fn in_content<'r>(reasoning: &'r Reasoning, provider: &str) -> Option<[&'r s
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::ReplyParts;
+    use crate::ReplyParts;
 
     fn content(pieces: &[&str]) -> Vec<ReplyPart> {
         let (mut parts, deltas) = (ReplyParts::default(), &mut Deltas::discarded());

@@ -17,7 +17,7 @@ use toolwright_signature::{ends_in_half, has_lost_half, joined_halves};
 use super::connection::{mark_lost, readable, readable_body};
 use super::error::{ProviderError, Result};
 use super::{Deltas, deltas_of};
-use crate::model::{Delta, Reply, Usage};
+use toolwright_module::model::{Delta, Reply, Usage};
 
 /// Maximum time to wait for events after the end of the answer, such as the usage.
 const USAGE_WAIT: Duration = Duration::from_secs(3);
@@ -29,7 +29,7 @@ const USAGE_WAIT: Duration = Duration::from_secs(3);
 /// use serde::Deserialize;
 /// use toolwright_module::Reply;
 /// use toolwright_module::model::Delta;
-/// use toolwright_module::provider::{Decoder, Deltas, ProviderError, Reader, ReplyParts};
+/// use toolwright_provider::{Decoder, Deltas, ProviderError, Reader, ReplyParts};
 ///
 /// /// Reads `{"word": "…"}` until `[DONE]`.
 /// #[derive(Default)]
@@ -330,7 +330,7 @@ struct State<D: Decoder> {
 /// # Errors
 ///
 /// The errors of `whole`.
-pub(super) fn stream_of<D: Decoder>(
+pub(crate) fn stream_of<D: Decoder>(
     response: Streamed,
     decoder: D,
     silence: Duration,
@@ -412,7 +412,7 @@ impl<D: Decoder> State<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::ReplyParts;
+    use crate::ReplyParts;
 
     #[derive(Default)]
     struct Words(ReplyParts);
@@ -473,7 +473,7 @@ mod tests {
     #[test]
     fn a_whole_body_with_half_a_character_is_read() {
         let body = super::super::connection::readable(r#"{"word": "a\ud83d"}"#).into_owned();
-        let reply = crate::provider::read_whole(body.as_bytes(), |reply: Word| {
+        let reply = crate::read_whole(body.as_bytes(), |reply: Word| {
             let mut parts = ReplyParts::default();
             parts.text(reply.word, &mut Deltas::default());
             Ok(Reply::new(parts.take()))

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use toolwright_module::model::{Effort, Setting, SettingSet, Settings};
-use toolwright_module::provider::ProviderError;
 use toolwright_module::{Signature, Tool, from_fn};
+use toolwright_provider::ProviderError;
 
 use super::{hi, reply};
 use crate::Check;

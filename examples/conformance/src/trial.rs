@@ -8,9 +8,9 @@ use futures_util::StreamExt;
 use tokio::time::{Instant, sleep};
 use toolwright_module::message::ReplyPart;
 use toolwright_module::model::Delta;
-use toolwright_module::provider::ProviderError;
 use toolwright_module::{Context, Error, LanguageModel, Reply, Request, Tool};
 use toolwright_orchestrator::{Finished, Task, ToolOrchestrator};
+use toolwright_provider::ProviderError;
 
 use crate::server::{ContractServer, Seen};
 use crate::{Check, Provider, Wire};

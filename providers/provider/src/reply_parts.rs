@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 
-use crate::message::{CallIds, CallKind, Reasoning, ReplyPart, ToolCall};
-use crate::model::{Delta, Finish, Reply};
-use crate::provider::content::Beginning;
-use crate::provider::is_empty_object;
+use crate::content::Beginning;
+use crate::is_empty_object;
+use toolwright_module::message::{CallIds, CallKind, Reasoning, ReplyPart, ToolCall};
+use toolwright_module::model::{Delta, Finish, Reply};
 
 /// The parts of a reply, in the order in which they began.
 ///
