@@ -389,6 +389,8 @@ impl Chunks {
             let thought = Reasoning::new(PROVIDER, piece, Value::Object(rest));
             self.parts.push(ReplyPart::Reasoning(thought), deltas);
         } else if !piece.is_empty() {
+            // A text before it that has not shown whether it is a mark is text.
+            self.parts.end_content(deltas);
             self.parts.reasoning(PROVIDER, piece, deltas);
         }
     }

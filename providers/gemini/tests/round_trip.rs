@@ -100,6 +100,16 @@ proptest! {
     }
 }
 
+/// White space may be the beginning of a mark, until another part shows that it is not.
+#[tokio::test]
+async fn white_space_before_a_thought_goes_back_before_it() {
+    let parts = [json!({"text": "\n"}), json!({"text": "a", "thought": true})];
+    let server = Server::answering([Answer::json(event(&parts, Some("STOP")).to_string()), ok()]);
+    let server = server.await;
+    let reply = server.model().generate(&hi()).await.unwrap();
+    assert_eq!(sent_back(&server, reply).await, parts);
+}
+
 /// What is stored and loaded again goes back just the same.
 #[tokio::test]
 async fn a_stored_reply_goes_back_as_it_came() {
