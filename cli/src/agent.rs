@@ -12,7 +12,7 @@ use toolwright_journal::{Journal, RunSummary};
 use toolwright_mcp::McpClient;
 use toolwright_module::model::{LanguageModel, Settings};
 use toolwright_module::{Contract, Effect, Tool};
-use toolwright_orchestrator::{ApprovalPolicy, Choosing, Limits, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, ApprovalPolicy, Choosing, Limits};
 
 use crate::assistant::{Assistant, options_of};
 use crate::config::ConfigArgs;
@@ -116,7 +116,7 @@ impl AgentMaker {
     /// # Errors
     ///
     /// If the model's provider does not accept the tools.
-    pub(crate) fn agent(&self, servers: &[McpClient]) -> Result<ToolOrchestrator, Box<dyn Error>> {
+    pub(crate) fn agent(&self, servers: &[McpClient]) -> Result<Agent, Box<dyn Error>> {
         // Made first, so that no later change is overlooked.
         let fresh = FreshTools::of(servers);
         let mut tools = self.ours.clone();
@@ -131,7 +131,7 @@ impl AgentMaker {
         }
         let args = &self.args;
         let tokens = args.max_output_tokens.unwrap_or(OUTPUT_TOKENS);
-        let mut agent = ToolOrchestrator::new(Arc::clone(&self.model), tools)?
+        let mut agent = Agent::new(Arc::clone(&self.model), tools)?
             .with_limits(self.limits.clone())
             .with_settings(Settings::default().with_max_output_tokens(tokens))?
             .with_streaming(self.streams);

@@ -19,7 +19,7 @@ use toolwright_module::error::Stage;
 use toolwright_module::{Cancellation, Context, Contract, Error as ModuleError, Message};
 use toolwright_orchestrator::perform::with_decider;
 use toolwright_orchestrator::{
-    AwaitsApproval, Ending, Finished, Limits, Run, RunState, Task, ToolOrchestrator,
+    Agent, AwaitsApproval, Ending, Finished, Limits, Run, RunState, Task,
 };
 
 use crate::agent::AgentMaker;
@@ -55,7 +55,7 @@ pub(crate) const OPTIONS: &str = "options";
 /// An assistant, with the servers that it started.
 pub struct Assistant {
     /// The agent with the present tools of the servers.
-    pub(crate) agent: RefCell<ToolOrchestrator>,
+    pub(crate) agent: RefCell<Agent>,
     pub(crate) maker: AgentMaker,
     /// The contract whose output is the answer, if the answer is not text.
     pub(crate) output: Option<Arc<Contract>>,

@@ -80,6 +80,11 @@ impl Screen {
 
     /// Shows an event.
     pub fn show(&self, event: &Event) {
+        // The whole call is shown when it begins, and the answer at the end. Until then the model is
+        // shown as thinking.
+        if matches!(event.kind, EventKind::AnswerDelta { .. } | EventKind::CallDelta { .. }) {
+            return;
+        }
         self.rest();
         // Closed output is not a reason to end the run.
         let written = match &event.kind {

@@ -61,10 +61,7 @@ const MEANINGS: &[(&str, &str)] = &[
         "give the agent a tool of this name (`Tool::named`), or drive the run with the agent that began it",
         "resume the run with the tools that it was started with",
     ),
-    (
-        "resume the run with `ToolOrchestrator::resume`",
-        "resume it with the tools that it was started with",
-    ),
+    ("resume the run with `Agent::resume`", "resume it with the tools that it was started with"),
     (
         "give it the one with the hash of `RunState::tool_set_hash`",
         "resume it with the tools that it was started with",
@@ -77,7 +74,7 @@ const MEANINGS: &[(&str, &str)] = &[
         "change it with `RunState::with_open_calls`, or start a run with its history",
         "resume it with the tools that it was started with",
     ),
-    ("resume it with `ReAct::resume`", "resume it with its program"),
+    ("resume it with `Agent::resume`", "resume it with its program"),
     (
         "change the tool or the instructions, or raise `max_same_failures`",
         "change the task, --system or the tools",
@@ -97,7 +94,7 @@ const MEANINGS: &[(&str, &str)] = &[
         "leave its option out",
     ),
     (
-        "choose some for each request with `ToolOrchestrator::filtered`, or give them to agents that are tools of this one",
+        "choose some for each request with `Agent::filtered`, or give them to agents that are tools of this one",
         "for example with --mcp-without",
     ),
     ("give one with `with_key`, or use `from_env`", "name its variable in --key-env"),

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_cli::say;
 use toolwright_module::{Dialect, Effect, Reply, Result, Signature, Tool};
-use toolwright_orchestrator::{ApprovalPolicy, ReAct, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, ApprovalPolicy, ReAct};
 
 #[path = "common/deploys.rs"]
 mod deploys;
@@ -124,8 +124,10 @@ async fn main() -> std::result::Result<(), Box<dyn Error>> {
     let deploy = std::env::args().nth(2).unwrap_or_default();
     if deploy == "the output of a typed run changes" {
         let finish = call("g", "finish", r#"{"done": true, "cost": 2}"#);
-        let agent = ReAct::<Invite>::new(model(&deploy, finish), tools(&deploy)?)?;
-        let finished = journal.drive_typed(&agent, "typed", Invite::ada(), &cx).await;
+        let agent = Agent::new(model(&deploy, finish), tools(&deploy)?)?;
+        let invite = ReAct::<Invite>::new(agent)?;
+        let task = invite.task(&Invite::ada())?;
+        let finished = journal.drive(invite.agent(), "typed", task, &cx).await;
         let finished = finished.map_err(toolwright_module::Error::into_std)?;
         say(&serde_json::to_string(&finished.answer)?);
         return Ok(());
@@ -134,7 +136,7 @@ async fn main() -> std::result::Result<(), Box<dyn Error>> {
         "the instructions are reworded" => "Be very polite.",
         _ => "Be polite.",
     };
-    let mut agent = ToolOrchestrator::new(model(&deploy, Reply::text("Done.")), tools(&deploy)?)?
+    let mut agent = Agent::new(model(&deploy, Reply::text("Done.")), tools(&deploy)?)?
         .with_instructions(instructions);
     if deploy == "each call needs an approval" {
         agent = agent.with_approval(ApprovalPolicy::from_effect(Effect::Read))?;

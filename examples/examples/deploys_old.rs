@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_cli::say;
 use toolwright_module::{Effect, Reply, Signature};
-use toolwright_orchestrator::{ReAct, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, ReAct};
 
 #[path = "common/deploys.rs"]
 mod deploys;
@@ -43,13 +43,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if std::env::args().nth(2).as_deref() == Some("typed") {
         let finish = call("f", "finish", r#"{"done": true}"#);
         let model = Script::new(calls.into_iter().chain([finish]));
-        let agent = ReAct::<Invite>::new(model, tools()?)?;
-        let finished = journal.drive_typed(&agent, "typed", Invite::ada(), &cx).await?;
+        let invite = ReAct::<Invite>::new(Agent::new(model, tools()?)?)?;
+        let task = invite.task(&Invite::ada())?;
+        let finished = journal.drive(invite.agent(), "typed", task, &cx).await?;
         say(&serde_json::to_string(&finished.answer)?);
         return Ok(());
     }
     let model = Script::new(calls.into_iter().chain([Reply::text("Done.")]));
-    let agent = ToolOrchestrator::new(model, tools()?)?.with_instructions("Be polite.");
+    let agent = Agent::new(model, tools()?)?.with_instructions("Be polite.");
     let finished = journal.drive(&agent, "untyped", TASK, &cx).await?;
     say(&finished.answer);
     Ok(())

@@ -23,7 +23,7 @@ use serde_json::Value;
 use toolwright_cli::say;
 use toolwright_journal::Journal;
 use toolwright_module::{Context, Effect, Tool};
-use toolwright_orchestrator::ToolOrchestrator;
+use toolwright_orchestrator::Agent;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 async fn drive_one(journal: Journal, id: &str, plan: Vec<Value>) -> Result<(), Box<dyn Error>> {
     let prefix = String::new();
     let tool = Tool::new(EchoModule { effect: effect(), prefix: prefix.clone() })?;
-    let agent = ToolOrchestrator::new(Script { plan, prefix }, [tool])?;
+    let agent = Agent::new(Script { plan, prefix }, [tool])?;
     let journal = journal.with_listener(|_, record| {
         if let Some(name) = ended(record) {
             die_at("after", &name);
@@ -75,7 +75,7 @@ async fn drive_many(
         let prefix = format!("{id}/");
         let tool = Tool::new(EchoModule { effect, prefix: prefix.clone() })?;
         let model = Script { plan: plan.to_vec(), prefix: prefix.clone() };
-        let agent = ToolOrchestrator::new(model, [tool])?;
+        let agent = Agent::new(model, [tool])?;
         let journal = journal.clone();
         let cx = Context::default().with_approver(move |asked| approve(prefix.clone(), asked));
         runs.spawn(async move {

@@ -16,7 +16,7 @@ use toolwright_module::testing::SchemaDriven;
 use toolwright_module::{
     ChainOfThought, Context, Effect, LanguageModel, Predict, Signature, Tool, from_fn,
 };
-use toolwright_orchestrator::ToolOrchestrator;
+use toolwright_orchestrator::Agent;
 use toolwright_signature::Dialect;
 
 /// Search legal documents by query.
@@ -112,7 +112,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
 
-    let agent = ToolOrchestrator::new(chooser, tools)?;
+    let agent = Agent::new(chooser, tools)?;
     let screen = Screen::default();
     let cx = Context::default().with_events(move |event| screen.show(event));
     let finished = agent.run("Find and summarize recent tax law changes.", &cx).await?;

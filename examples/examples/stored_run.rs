@@ -22,7 +22,7 @@ use scripted_run::{EchoModule, Script, approve, die_at, effect, ended, plan};
 use toolwright_cli::say;
 use toolwright_module::model::BoxFuture;
 use toolwright_module::{Context, Tool};
-use toolwright_orchestrator::ToolOrchestrator;
+use toolwright_orchestrator::Agent;
 use toolwright_orchestrator::perform::{Append, Open, Record, Replay, with_performer};
 
 /// The table of records. A row is on disk when its transaction has ended.
@@ -66,7 +66,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let table = Table::open(&file.ok_or("give the file of the run, such as run.db")?)?;
     let tool = EchoModule { effect: effect(), prefix: String::new() };
     let model = Script { plan: plan()?, prefix: String::new() };
-    let agent = ToolOrchestrator::new(model, [Tool::new(tool)?])?;
+    let agent = Agent::new(model, [Tool::new(tool)?])?;
 
     // The outcomes so far come from the table, and new ones go to it. The rest is as without it.
     let replay = Replay::new(table.records()?, table);

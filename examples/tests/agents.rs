@@ -105,9 +105,11 @@ async fn the_tools_of_a_toolset_of_ones_own_drive_react() {
             Some(other) => Reply::text(format!("I did not expect {other}.")),
         })
     });
-    let agent = ReAct::<QuestionAnswer>::new(model, toolset.tools().unwrap()).unwrap();
+    let agent = ToolOrchestrator::new(model, toolset.tools().unwrap()).unwrap();
+    let react = ReAct::<QuestionAnswer>::new(agent).unwrap();
     let question = "What has been done?".to_owned();
-    let finished = agent.run(QuestionAnswer { question }, &Context::default()).await.unwrap();
+    let task = react.task(&QuestionAnswer { question }).unwrap();
+    let finished = react.agent().run(task, &Context::default()).await.unwrap();
     assert_eq!(finished.answer, Answered { answer: "a, b!".to_owned() });
     assert_eq!(finished.tools_used, ["my_tools_operation_one", "my_tools_operation_two"]);
     assert_eq!(*toolset.0.lock().unwrap(), ["a", "b!"]);
@@ -251,9 +253,11 @@ async fn react_answers_a_signature_with_memory_tools() {
         };
         Ok(Reply::calls([ToolCall::new(name, name, arguments)]))
     });
-    let agent = ReAct::<QuestionAnswer>::new(model, memory.tools().unwrap()).unwrap();
+    let agent = ToolOrchestrator::new(model, memory.tools().unwrap()).unwrap();
+    let react = ReAct::<QuestionAnswer>::new(agent).unwrap();
     let question = "What is my color?".to_owned();
-    let finished = agent.run(QuestionAnswer { question }, &Context::default()).await.unwrap();
+    let task = react.task(&QuestionAnswer { question }).unwrap();
+    let finished = react.agent().run(task, &Context::default()).await.unwrap();
 
     assert_eq!(finished.answer, Answered { answer: "Your color is blue.".to_owned() });
     assert_eq!(finished.tools_used, ["memory_retrieve"]);

@@ -109,6 +109,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "toolwright-module",
             "toolwright-openai",
             "toolwright-orchestrator",
+            "toolwright-postgres",
             "toolwright-provider",
             "toolwright-signature",
             "toolwright-text",

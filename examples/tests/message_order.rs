@@ -17,7 +17,7 @@ use toolwright_module::{
 };
 use toolwright_openai::OpenAi;
 use toolwright_orchestrator::ToolOrchestrator;
-use toolwright_orchestrator::{Choosing, Limits, ReAct, StepResult, Task, TaskAnswer};
+use toolwright_orchestrator::{Choosing, Limits, ReAct, StepResult, Task};
 
 /// Returns why the server refuses a conversation. It has the rules of Mistral's validator and those of
 /// a template in which the roles of the user and the model must alternate, apart from calls and
@@ -259,8 +259,8 @@ async fn a_user_goes_on_after_a_step_that_failed() {
 #[tokio::test]
 async fn a_validators_text_follows_an_answer() {
     let server = Server::start(vec![calls(1), said("Perhaps."), said("Yes.")]);
-    let agent = agent(&server, look()).with_validator(|_: &Task, said: &TaskAnswer| {
-        let ok = said.answer == "Yes.";
+    let agent = agent(&server, look()).with_validator(|_: &Task, answer: &String| {
+        let ok = answer == "Yes.";
         ok.then_some(()).ok_or_else(|| Error::retry("Answer with `Yes.` or `No.`"))
     });
     assert_eq!(answered(&agent, "Does it rain?").await, "Yes.");
@@ -342,9 +342,8 @@ async fn typed_agents_and_predictors_ask_again() {
         "function": {"name": "finish", "arguments": r#"{"wet":true}"#}});
     let finish = ended(json!({"role": "assistant", "tool_calls": [finish]}), "tool_calls");
     let server = Server::start(vec![calls(1), said("It does."), said(""), finish]);
-    let react = ReAct::<Rains>::new(server.model(), [look()]).unwrap();
-    let finished = react.run(input(), &Context::default()).await.unwrap();
-    assert_eq!(finished.answer, Wet { wet: true });
+    let react = ReAct::<Rains>::new(agent(&server, look())).unwrap();
+    assert_eq!(react.call(input(), &Context::default()).await.unwrap(), Wet { wet: true });
 
     for structured in [true, false] {
         let wet = said(r#"{"wet":true}"#);

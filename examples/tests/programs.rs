@@ -35,6 +35,32 @@ fn a_loop_by_hand_stores_every_step_and_goes_on() {
     insta::assert_snapshot!(ran.stdout);
 }
 
+const LETTER: &str = "Dear Ada Obi, Your hinges are on their way.\n";
+
+#[test]
+fn a_typed_answer_in_a_conversation_is_shown_while_it_is_written_in_every_home() {
+    let ran = run(&mut program("letter"));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), LETTER), "{}", ran.stderr);
+    // The first letter has no lines, so the model writes another one.
+    insta::assert_snapshot!(ran.stderr);
+
+    let shown = ran.stderr;
+    let folder = tempfile::tempdir().unwrap();
+    let mut homes = vec![["folder".to_owned(), folder.path().to_str().unwrap().to_owned()]];
+    if let Ok(server) = std::env::var("TOOLWRIGHT_POSTGRES") {
+        homes.push(["postgres".to_owned(), server]);
+    }
+    for home in homes {
+        let ran = run(program("letter").args(&home));
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), LETTER), "{}", ran.stderr);
+        assert_eq!(ran.stderr, shown, "{home:?}");
+        // The answer is there, and no model is asked.
+        let again = run(program("letter").args(&home));
+        assert_eq!((again.code, again.stdout.as_str()), (Some(0), LETTER), "{}", again.stderr);
+        assert_eq!(again.stderr, "", "{home:?}");
+    }
+}
+
 #[test]
 fn the_readme_shows_the_hello_program_and_the_program_runs() {
     let readme = include_str!("../../README.md");

@@ -45,7 +45,7 @@ use crate::validator::{Validator, Validators};
 /// ```
 pub struct ChainOfThought<S: Signature> {
     predictor: Predictor,
-    validators: Validators<S>,
+    validators: Validators<S, S::Output>,
 }
 
 /// An output with the reasoning before it.

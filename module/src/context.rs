@@ -543,8 +543,8 @@ impl Context {
         stream: bool,
     ) -> Result<Reply> {
         match self.hooks() {
-            [] => self.ask_model(model, request, Emit(stream)).await,
-            hooks => Box::pin(chain::ask(self, hooks, model, request, stream)).await,
+            [] => self.ask_model(model, request, Emit { stream, answer: None }).await,
+            hooks => Box::pin(chain::ask(self, hooks, model, request, stream, None)).await,
         }
     }
 
@@ -627,7 +627,7 @@ impl Context {
         begun: &mut bool,
         pieces: impl Pieces,
     ) -> Result<Reply> {
-        let mut taken = 0;
+        let (mut taken, mut answer) = (0, AnswerSoFar::of(pieces.answer()));
         loop {
             yield_now_and_then(&mut taken).await;
             let next = async { deltas.next().await.unwrap_or_else(|| Err(no_reply())) };
@@ -635,7 +635,7 @@ impl Context {
             *begun = true;
             match next {
                 Delta::Done(reply) => return Ok(*reply),
-                delta => pieces.take(delta, self),
+                delta => pieces.take(delta, self, &mut answer),
             }
         }
     }
@@ -654,11 +654,17 @@ impl Context {
     }
 
     /// Emits a piece of a reply.
-    pub(crate) fn emit_delta(&self, delta: Delta) {
+    pub(crate) fn emit_delta(&self, delta: Delta, answer: &mut AnswerSoFar<'_>) {
         match delta {
             Delta::Text(text) => self.emit(|| EventKind::TextDelta { text }),
             Delta::Reasoning(text) => self.emit(|| EventKind::ReasoningDelta { text }),
-            Delta::Call { .. } | Delta::Done(_) => {}
+            Delta::Call { index, name, arguments } => {
+                match answer.piece(index, &name, &arguments) {
+                    Some(at) => self.emit(|| EventKind::AnswerDelta { at, text: arguments }),
+                    None => self.emit(|| EventKind::CallDelta { index, name, arguments }),
+                }
+            }
+            Delta::Done(_) => {}
         }
     }
 
@@ -686,24 +692,59 @@ pub(crate) trait Pieces: Copy + Send + Sync {
     fn are_wanted(self, cx: &Context) -> bool;
     /// Returns whether the call goes on only while the program reads the pieces.
     fn are_read_by_the_program(self) -> bool;
-    fn take(self, delta: Delta, cx: &Context);
+    /// Returns the name of the tool whose arguments are the answer.
+    fn answer(&self) -> Option<&str>;
+    fn take(self, delta: Delta, cx: &Context, answer: &mut AnswerSoFar<'_>);
 }
 
-/// Emits the pieces as events if `true`.
-#[derive(Clone, Copy)]
-pub(crate) struct Emit(pub(crate) bool);
+/// The pieces of a typed answer that were emitted.
+pub(crate) struct AnswerSoFar<'a> {
+    /// The name of the tool whose arguments are the answer.
+    tool: Option<&'a str>,
+    /// The index of the call, once it has begun.
+    index: Option<usize>,
+    length: usize,
+}
 
-impl Pieces for Emit {
+impl<'a> AnswerSoFar<'a> {
+    pub(crate) fn of(tool: Option<&'a str>) -> Self {
+        Self { tool, index: None, length: 0 }
+    }
+
+    /// Returns where in the answer this piece of a call belongs. `None` if it is of another call.
+    fn piece(&mut self, index: usize, name: &str, arguments: &str) -> Option<usize> {
+        if self.tool != Some(name) || *self.index.get_or_insert(index) != index {
+            return None;
+        }
+        let at = self.length;
+        self.length += arguments.len();
+        Some(at)
+    }
+}
+
+/// Emits the pieces as events if `stream`.
+#[derive(Clone, Copy)]
+pub(crate) struct Emit<'a> {
+    pub(crate) stream: bool,
+    /// The name of the tool whose arguments are the answer.
+    pub(crate) answer: Option<&'a str>,
+}
+
+impl Pieces for Emit<'_> {
     fn are_wanted(self, cx: &Context) -> bool {
-        self.0 && cx.has_events()
+        self.stream && cx.has_events()
     }
 
     fn are_read_by_the_program(self) -> bool {
         false
     }
 
-    fn take(self, delta: Delta, cx: &Context) {
-        cx.emit_delta(delta);
+    fn answer(&self) -> Option<&str> {
+        self.answer
+    }
+
+    fn take(self, delta: Delta, cx: &Context, answer: &mut AnswerSoFar<'_>) {
+        cx.emit_delta(delta, answer);
     }
 }
 

@@ -78,7 +78,8 @@ pub async fn call_through_hooks(
 }
 
 /// Sends a request through the context's hooks and then through `own`. These hooks belong to an
-/// agent, and the calls below it do not pass them.
+/// agent, and the calls below it do not pass them. If the reply is streamed, the arguments of a call of
+/// the tool `answer` are emitted as the answer.
 ///
 /// # Errors
 ///
@@ -89,12 +90,13 @@ pub async fn ask(
     model: &dyn LanguageModel,
     request: Request,
     stream: bool,
+    answer: Option<&str>,
 ) -> Result<Reply> {
     if !has_hooks(cx) && own.is_empty() {
-        return cx.ask_model(model, request, Emit(stream)).await;
+        return cx.ask_model(model, request, Emit { stream, answer }).await;
     }
     let hooks = [cx.hooks(), own].concat();
-    Box::pin(chain::ask(cx, &hooks, model, request, stream)).await
+    Box::pin(chain::ask(cx, &hooks, model, request, stream, answer)).await
 }
 
 /// Calls a tool through the context's hooks and then through `own`; see [`ask`].

@@ -56,6 +56,28 @@ pub enum EventKind {
         /// The text since the last delta.
         text: String,
     },
+    /// The model wrote a part of a typed answer, which is JSON. Give it to a
+    /// [`Partial`](crate::Partial), which reads the fields so far.
+    ///
+    /// The answer is shown as the model writes it. It may not fit, and then the model writes another
+    /// one. [`Done`](Self::Done) has the answer that counts. It is not shown in pieces if the model
+    /// cannot call tools, or wrote it as text.
+    AnswerDelta {
+        /// Length of the answer before this piece, in bytes. At 0 another answer begins, and what was
+        /// shown before is void.
+        at: usize,
+        /// The text since the last delta.
+        text: String,
+    },
+    /// The model wrote a part of a call of a tool.
+    CallDelta {
+        /// Index that distinguishes the calls of one reply.
+        index: usize,
+        /// Name of the tool, as far as it is known.
+        name: String,
+        /// The arguments since the last delta of this call.
+        arguments: String,
+    },
     /// A model call succeeded.
     ModelReplied {
         /// The model's name, as its server reports it.

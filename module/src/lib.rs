@@ -90,4 +90,4 @@ pub use repaired::Repaired;
 pub use tool::{Tool, ToolOutput};
 #[cfg(feature = "macros")]
 pub use toolwright_macros::{module_tool as tool, module_toolset as toolset};
-pub use toolwright_signature::{Contract, Dialect, Policy, Signature};
+pub use toolwright_signature::{Contract, Dialect, Partial, Policy, Signature};

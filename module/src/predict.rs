@@ -59,7 +59,7 @@ pub use crate::validator::{Validator, Validators};
 /// ```
 pub struct Predict<S: Signature> {
     predictor: Predictor,
-    validators: Validators<S>,
+    validators: Validators<S, S::Output>,
 }
 
 predictor_settings!(Predict);

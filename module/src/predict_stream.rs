@@ -185,7 +185,7 @@ impl<'a, O: DeserializeOwned> PredictStream<'a, O> {
         predictor: &'a Predictor,
         input: S,
         cx: &'a Context,
-        validators: &'a Validators<S>,
+        validators: &'a Validators<S, S::Output>,
         output: fn(&O) -> &S::Output,
     ) -> Self
     where
@@ -332,7 +332,7 @@ impl<O: DeserializeOwned> PredictStream<'_, O> {
 fn check<'a, S: Signature, O: Send + Sync + 'a>(
     input: S,
     cx: &'a Context,
-    validators: &'a Validators<S>,
+    validators: &'a Validators<S, S::Output>,
     output: fn(&O) -> &S::Output,
 ) -> Check<'a, O> {
     let input = Arc::new(input);

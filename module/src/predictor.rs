@@ -192,7 +192,7 @@ impl Predictor {
         &self,
         input: &S,
         cx: &Context,
-        validators: &Validators<S>,
+        validators: &Validators<S, S::Output>,
         output: fn(&T) -> &S::Output,
     ) -> Result<Reading<T>> {
         let mut call = self.begin(input, cx)?;

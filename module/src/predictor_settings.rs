@@ -88,7 +88,7 @@ macro_rules! predictor_settings {
             /// An output that a validator rejects is sent back with the validator's text, within
             /// the [attempts](Self::with_attempts).
             #[must_use]
-            pub fn with_validator(self, validator: impl Validator<S>) -> Self {
+            pub fn with_validator(self, validator: impl Validator<S, S::Output>) -> Self {
                 Self { validators: self.validators.with(validator), ..self }
             }
 

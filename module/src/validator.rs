@@ -2,16 +2,15 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use futures_core::future::BoxFuture;
-use toolwright_signature::Signature;
-
 use crate::context::Context;
 use crate::error::Result;
+use futures_core::future::BoxFuture;
 
-/// A rule for the outputs of a signature that its schema cannot express.
+/// A rule for the outputs of a model that their schema cannot express: `I` is the input, `O` the
+/// output.
 ///
-/// [`Predict::with_validator`](crate::Predict::with_validator) adds one. It runs after an answer was
-/// read, with the input and the output as values. With [`Error::retry`](crate::Error::retry) the
+/// [`Predict::with_validator`](crate::Predict::with_validator) adds one, and so do agents, whose input
+/// is their task. It runs after an answer was read, with the input and the output as values. With [`Error::retry`](crate::Error::retry) the
 /// model reads the text and answers again, within the attempts. Any other error fails the call.
 ///
 /// A closure that takes the input and the output is a validator. Write the types of its parameters:
@@ -65,7 +64,7 @@ use crate::error::Result;
 /// # impl Tables { async fn is_free(&self, _: u32) -> Result<bool> { Ok(true) } }
 /// struct IsFree;
 ///
-/// impl Validator<ChooseTable> for IsFree {
+/// impl Validator<ChooseTable, u32> for IsFree {
 ///     async fn check(&self, _: &ChooseTable, seats: &u32, cx: &Context) -> Result<()> {
 ///         let tables = cx.get::<Tables>().ok_or_else(|| Error::other("no tables in the context"))?;
 ///         match tables.is_free(*seats).await? {
@@ -76,61 +75,58 @@ use crate::error::Result;
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a validator of `{S}`",
-    note = "write a closure with typed parameters, `|input: &{S}, output: &…| …`, that returns `Result<()>`, or `impl Validator<{S}> for {Self}`"
+    message = "`{Self}` is not a validator of an output `{O}` for an input `{I}`",
+    note = "write a closure with typed parameters, `|input: &{I}, output: &{O}| …`, that returns `Result<()>`, or `impl Validator<{I}, {O}> for {Self}`"
 )]
-pub trait Validator<S: Signature>: Send + Sync + 'static {
+pub trait Validator<I: Sync, O: Sync>: Send + Sync + 'static {
     /// Checks an output.
     ///
     /// # Errors
     ///
     /// [`Error::retry`](crate::Error::retry) if the model should answer again. Any other error fails
     /// the call.
-    fn check(
-        &self,
-        input: &S,
-        output: &S::Output,
-        cx: &Context,
-    ) -> impl Future<Output = Result<()>> + Send;
+    fn check(&self, input: &I, output: &O, cx: &Context)
+    -> impl Future<Output = Result<()>> + Send;
 }
 
-impl<S, F> Validator<S> for F
+impl<I, O, F> Validator<I, O> for F
 where
-    S: Signature,
-    F: Fn(&S, &S::Output) -> Result<()> + Send + Sync + 'static,
+    I: Sync,
+    O: Sync,
+    F: Fn(&I, &O) -> Result<()> + Send + Sync + 'static,
 {
-    async fn check(&self, input: &S, output: &S::Output, _: &Context) -> Result<()> {
+    async fn check(&self, input: &I, output: &O, _: &Context) -> Result<()> {
         self(input, output)
     }
 }
 
-/// Validators of one signature, for modules that read outputs of a model. A clone shares them.
-pub struct Validators<S: Signature>(Vec<Arc<dyn ErasedValidator<S>>>);
+/// Validators of one kind of output, for modules that read outputs of a model. A clone shares them.
+pub struct Validators<I, O>(Vec<Arc<dyn ErasedValidator<I, O>>>);
 
-trait ErasedValidator<S: Signature>: Send + Sync {
+trait ErasedValidator<I, O>: Send + Sync {
     fn check_boxed<'a>(
         &'a self,
-        input: &'a S,
-        output: &'a S::Output,
+        input: &'a I,
+        output: &'a O,
         cx: &'a Context,
     ) -> BoxFuture<'a, Result<()>>;
 }
 
-impl<S: Signature, V: Validator<S>> ErasedValidator<S> for V {
+impl<I: Sync, O: Sync, V: Validator<I, O>> ErasedValidator<I, O> for V {
     fn check_boxed<'a>(
         &'a self,
-        input: &'a S,
-        output: &'a S::Output,
+        input: &'a I,
+        output: &'a O,
         cx: &'a Context,
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(self.check(input, output, cx))
     }
 }
 
-impl<S: Signature> Validators<S> {
+impl<I: Sync, O: Sync> Validators<I, O> {
     /// Adds a validator, after those added before.
     #[must_use]
-    pub fn with(mut self, validator: impl Validator<S>) -> Self {
+    pub fn with(mut self, validator: impl Validator<I, O>) -> Self {
         self.0.push(Arc::new(validator));
         self
     }
@@ -148,7 +144,7 @@ impl<S: Signature> Validators<S> {
     /// The first error of a validator. If its audience is
     /// [`ModelMayRetry`](crate::error::Audience::ModelMayRetry), the model should read it and answer
     /// again.
-    pub async fn check(&self, input: &S, output: &S::Output, cx: &Context) -> Result<()> {
+    pub async fn check(&self, input: &I, output: &O, cx: &Context) -> Result<()> {
         for validator in &self.0 {
             validator.check_boxed(input, output, cx).await?;
         }
@@ -156,19 +152,19 @@ impl<S: Signature> Validators<S> {
     }
 }
 
-impl<S: Signature> Default for Validators<S> {
+impl<I, O> Default for Validators<I, O> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<S: Signature> Clone for Validators<S> {
+impl<I, O> Clone for Validators<I, O> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<S: Signature> fmt::Debug for Validators<S> {
+impl<I, O> fmt::Debug for Validators<I, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Validators").field(&self.0.len()).finish()
     }

@@ -108,6 +108,7 @@ fn named(event: &Event) -> String {
     match &event.kind {
         EventKind::TextDelta { text } => format!("text {text}"),
         EventKind::ReasoningDelta { text } => format!("reasoning {text}"),
+        EventKind::CallDelta { name, arguments, .. } => format!("{name} {arguments}"),
         EventKind::ModelReplied { model, reply, .. } => {
             format!("{model} replied for {} tokens", reply.usage.output_tokens)
         }
@@ -165,7 +166,12 @@ async fn a_reply_is_streamed_to_a_listener_and_stays_the_same() {
     assert_eq!(cx.ask(&model, question(), true).await.unwrap(), reply);
     assert_eq!(
         ear.heard(),
-        ["ear: reasoning hm", "ear: text Hello.", "ear: true-name replied for 4 tokens"]
+        [
+            "ear: reasoning hm",
+            "ear: text Hello.",
+            "ear: look {}",
+            "ear: true-name replied for 4 tokens"
+        ]
     );
 
     let ear = Ear::default();

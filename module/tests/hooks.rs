@@ -558,7 +558,7 @@ async fn an_agents_own_hooks_are_inside_those_of_the_context() {
         cx.ask(&failing(0), hi(), false).await?;
         Ok(ToolOutput::text_only("done"))
     });
-    driver::ask(&cx, &own, &failing(0), hi(), false).await.unwrap();
+    driver::ask(&cx, &own, &failing(0), hi(), false, None).await.unwrap();
     driver::call(&tool, &own, "{}", &cx).await.unwrap();
     let expected = [
         "context: scripted",

@@ -49,7 +49,7 @@ struct Free(Vec<u32>);
 /// Needs the context, and waits.
 struct IsFree(Arc<AtomicU32>);
 
-impl Validator<ChooseTable> for IsFree {
+impl Validator<ChooseTable, Table> for IsFree {
     async fn check(&self, _: &ChooseTable, table: &Table, cx: &Context) -> Result<()> {
         self.0.fetch_add(1, Ordering::Relaxed);
         tokio::task::yield_now().await;

@@ -26,6 +26,7 @@ use toolwright_module::{Context, Error, Message, Repaired, Result, ToolCall};
 use self::caller::{Caller, is_interruption, lower_json, not_begun};
 use self::waiting::{ONE_YEAR, before_context_deadline, before_deadlines, kept};
 
+use crate::agent::Core;
 use crate::error;
 use crate::finished::ToolFailure;
 use crate::limits::Limits;
@@ -33,7 +34,6 @@ use crate::perform;
 use crate::run::{Due, Run, edit_of, with_edits};
 use crate::state::Decided;
 use crate::step::{RunResult, StepResult, StepResultKind};
-use crate::tool_orchestrator::ToolOrchestrator;
 
 /// One drive of a run.
 pub(crate) struct Driver<'a, 's> {
@@ -84,7 +84,7 @@ pub(crate) enum Verdict {
 
 impl<'a, 's> Driver<'a, 's> {
     pub(crate) fn new(
-        agent: &'a ToolOrchestrator,
+        agent: &'a Core,
         name: &str,
         run: &'a mut Run,
         cx: Context,
@@ -93,10 +93,10 @@ impl<'a, 's> Driver<'a, 's> {
         // The ledger is below the caller's, so models below the tools count in both.
         let (limits, spent) = (run.limits().clone(), run.spent());
         let ledger = driver::ledger(cx.ledger(), name, limits.budget, spent);
-        let mut cx = cx.with_ledger(ledger.clone()).with_policy(agent.policy());
+        let mut cx = cx.with_ledger(ledger.clone()).with_policy(agent.policy);
         run.set_policy(cx.policy());
         if cx.model().is_none() {
-            cx = cx.with_model(agent.model().clone());
+            cx = cx.with_model(agent.model.clone());
         }
         run.earlier = perform::performer(&cx).map(|it| Arc::new(it.earlier(&cx.path())));
         run.ask_about_begun();
@@ -220,7 +220,7 @@ impl<'a, 's> Driver<'a, 's> {
         let repairs = repaired.repairs.clone();
         caller.cx.emit(|| EventKind::AnswerRepaired { name, repairs });
         if let Some(output) = run.output() {
-            let dialect = caller.agent.model().capabilities().dialect;
+            let dialect = caller.agent.model.capabilities().dialect;
             lower_json(&mut repaired.json, |value| output.lower_output_value(dialect, value));
         }
         let answer = repaired.json.clone();

@@ -127,7 +127,7 @@ pub enum RunError {
 
     /// The run has other tools than the agent that drives it.
     #[error(
-        "the run and the agent that drives it differ in the tool `{name}`; resume the run with `ToolOrchestrator::resume`"
+        "the run and the agent that drives it differ in the tool `{name}`; resume the run with `Agent::resume`"
     )]
     OtherTools {
         /// Name of a tool that differs or that one of them does not have.
@@ -166,12 +166,12 @@ pub enum RunError {
         fault: Box<toolwright_signature::ContractError>,
     },
 
-    /// The run is for another output than the agent that drives it.
+    /// The run is for another type of answer than the agent that drives it.
     #[error(
-        "the run does not end with the current output of `{name}`; if `{name}` started it, resume it with `ReAct::resume`; otherwise use the agent that started it"
+        "the run does not end with the current answer of the type `{name}`; if an agent with this type started it, resume it with `Agent::resume`; otherwise use the agent that started it"
     )]
     OtherOutput {
-        /// Name of the agent's signature.
+        /// Name of the type of the agent's answer, or of its signature.
         name: String,
     },
 

@@ -12,14 +12,13 @@ use crate::step::RunResult;
 
 /// A finished run: its answer, how it ended and what it used.
 ///
-/// The answer of a [`ToolOrchestrator`](crate::ToolOrchestrator) is text; the answer of a
-/// [`ReAct`](crate::ReAct) is its signature's output.
+/// The answer has the type of the [`Agent`](crate::Agent): a text, or a value.
 ///
 /// It serializes as JSON, for example for a log or a queue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Finished<O = String> {
-    /// The model's last text, or the typed output.
+    /// The model's last text, or the typed answer.
     pub answer: O,
     /// The ending of the run. After [`Ending::LimitReached`] the answer may be incomplete.
     pub ending: Ending,
@@ -43,7 +42,7 @@ pub struct Finished<O = String> {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<ToolFailure>,
     /// The calls whose arguments had to be repaired, as the model wrote them. A stored run
-    /// keeps them. A `ReAct` also lists its call of `finish`.
+    /// keeps them. A typed answer is a call of `finish`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repaired: Vec<RepairedCall>,
     /// The whole conversation.
@@ -76,10 +75,10 @@ impl Finished {
         }
     }
 
-    /// Replaces the answer's text by the output that was read from it.
-    pub(crate) fn with_output<O>(self, output: O) -> Finished<O> {
+    /// Replaces the answer's text by the value that was read from it.
+    pub(crate) fn with_answer<O>(self, answer: O) -> Finished<O> {
         Finished {
-            answer: output,
+            answer,
             ending: self.ending,
             limit: self.limit,
             reason: self.reason,

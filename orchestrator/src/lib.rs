@@ -1,8 +1,9 @@
 //! Agents: a model, its tools, and the loop between them as a value.
 //!
 //! [`Run`] is the loop: a state machine that can be stored at any step and resumed elsewhere.
-//! [`ToolOrchestrator`] drives a run on tokio. [`ReAct`] drives a run with a typed input and
-//! output. Provider crates supply the model, and your program supplies the tools.
+//! [`Agent`] drives a run on tokio; its answer is a text, or a value of a type. [`ReAct`] is a module
+//! over an agent, with a typed input too. Provider crates supply the model, and your program supplies
+//! the tools.
 //!
 //! A program with an agent needs this crate and that of a provider, and no other crate of ours: the
 //! types that this crate's functions take are exported here, and all of `toolwright-module` is in
@@ -12,7 +13,7 @@
 //! use schemars::JsonSchema;
 //! use serde::{Deserialize, Serialize};
 //! use toolwright_orchestrator::module::{from_fn, testing::SchemaDriven};
-//! use toolwright_orchestrator::{Context, Effect, Result, Signature, Tool, ToolOrchestrator};
+//! use toolwright_orchestrator::{Agent, Context, Effect, Result, Signature, Tool};
 //!
 //! /// Say how the weather is.
 //! #[derive(Serialize, Deserialize, JsonSchema)]
@@ -30,7 +31,7 @@
 //! let weather = from_fn(async |ask: GetWeather| Ok(format!("Rain in {}.", ask.city)));
 //! let tool = Tool::new(weather)?.with_effect(Effect::Read);
 //! // A test model, in place of that of a provider.
-//! let agent = ToolOrchestrator::new(SchemaDriven::default(), [tool])?;
+//! let agent = Agent::new(SchemaDriven::default(), [tool])?;
 //! let finished = agent.run("How is the weather?", &Context::default()).await?;
 //! assert_eq!(finished.tools_used, ["get_weather"]);
 //! # Ok(())
@@ -46,12 +47,14 @@
 //! | `task.rs`, `run/conversation.rs`, `pairing.rs` | [`Task`], histories and follow-ups; calls and their results |
 //! | `state.rs` | [`RunState`]: the stored format of a run, and its older versions |
 //! | `tool_set.rs` | [`ToolSet`]: the comparison of stored tools with the current ones |
-//! | `driver.rs`, `tool_orchestrator.rs` | running the steps: models, tools, deadlines, approval |
+//! | `agent.rs`, `agent/reader.rs` | [`Agent`]: its settings, and the reading of its answer |
+//! | `driver.rs`, `agent/driving.rs` | running the steps: models, tools, deadlines, approval |
 //! | `perform.rs` | [`perform`]: a journal of every part of a run, for runs that survive a crash |
-//! | `react.rs`, `selector.rs` | typed runs; tool choice for models that cannot call tools |
+//! | `react.rs`, `selector.rs` | [`ReAct`]: an agent as a module; tool choice for models that cannot call tools |
 //! | `limits.rs`, `repeated_mistakes.rs` | [`Limits`]; the end of a run that repeats a mistake |
 //! | `finished.rs`, `unfinished.rs`, `error.rs` | how a run ends |
 
+mod agent;
 mod approval_policy;
 mod driver;
 mod error;
@@ -71,11 +74,11 @@ mod task;
 mod telemetry;
 mod tool_choosing;
 mod tool_names;
-mod tool_orchestrator;
 mod tool_set;
 mod tools;
 mod unfinished;
 
+pub use agent::{Agent, ToolOrchestrator};
 pub use approval_policy::ApprovalPolicy;
 pub use error::RunError;
 pub use finished::{Finished, ToolFailure};
@@ -88,7 +91,6 @@ pub use state::{DecidedCall, RunState};
 pub use step::{RunResult, Step, StepKind, StepResult, StepResultKind};
 pub use task::{Task, TaskAnswer};
 pub use tool_choosing::Choosing;
-pub use tool_orchestrator::ToolOrchestrator;
 pub use tool_set::{Change, Resumed, ToolSet};
 pub use toolwright_module as module;
 pub use toolwright_module::event::Ending;

@@ -141,18 +141,18 @@ struct Performer(Option<Arc<dyn Perform>>);
 /// ```
 /// # use toolwright_module::testing::Scripted;
 /// # use toolwright_module::{Context, Reply};
-/// use toolwright_orchestrator::ToolOrchestrator;
+/// use toolwright_orchestrator::Agent;
 /// use toolwright_orchestrator::perform::{Replay, Record, with_performer};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-/// let agent = ToolOrchestrator::new(Scripted::replies([Reply::text("Hello.")]), [])?;
+/// let agent = Agent::new(Scripted::replies([Reply::text("Hello.")]), [])?;
 /// let journal = Replay::in_memory([]);
 /// let cx = with_performer(&Context::default(), journal.clone());
 /// assert_eq!(agent.run("Say hello.", &cx).await?.answer, "Hello.");
 ///
 /// // The program is killed. Another one has the same records, and asks no model.
 /// let records: Vec<Record> = journal.records();
-/// let agent = ToolOrchestrator::new(Scripted::replies([]), [])?;
+/// let agent = Agent::new(Scripted::replies([]), [])?;
 /// let cx = with_performer(&Context::default(), Replay::in_memory(records));
 /// assert_eq!(agent.run("Say hello.", &cx).await?.answer, "Hello.");
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
@@ -180,7 +180,7 @@ struct Decider(String);
 /// # use toolwright_module::testing::Scripted;
 /// use toolwright_module::approval::{Approval, Decision};
 /// use toolwright_orchestrator::perform::{Record, Replay, with_decider, with_performer};
-/// # use toolwright_orchestrator::{ApprovalPolicy, ToolOrchestrator};
+/// # use toolwright_orchestrator::{Agent, ApprovalPolicy};
 /// # /// Send a letter.
 /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 /// # struct SendLetter {}
@@ -188,7 +188,7 @@ struct Decider(String);
 /// # let letter = toolwright_module::from_fn(async |_: SendLetter| Ok("Sent.".to_owned()));
 /// # let call = ToolCall::new("1", "send_letter", "{}");
 /// # let model = Scripted::replies([Reply::calls([call]), Reply::text("Done.")]);
-/// # let agent = ToolOrchestrator::new(model, [toolwright_module::Tool::new(letter)?])?
+/// # let agent = Agent::new(model, [toolwright_module::Tool::new(letter)?])?
 /// #     .with_approval(ApprovalPolicy::from_effect(Effect::Write))?;
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 ///

@@ -43,7 +43,7 @@ use crate::tools::Tools;
 /// results give the same run. It serializes as [`RunState`]: store it at any step, and
 /// [`resume`](Self::resume) it in another process.
 ///
-/// [`ToolOrchestrator`](crate::ToolOrchestrator) drives a run on tokio. The example below drives
+/// [`Agent`](crate::Agent) drives a run on tokio. The example below drives
 /// one by hand. With real tools, [`ToolResult::of`] makes the result for the model; if it returns
 /// an error with the audience `Run`, end your loop with it:
 ///
@@ -205,7 +205,7 @@ impl Run {
     }
 
     /// Resumes a stored run with these tools. Agents have
-    /// [`ToolOrchestrator::resume`](crate::ToolOrchestrator::resume).
+    /// [`Agent::resume`](crate::Agent::resume).
     ///
     /// ```
     /// # use toolwright_orchestrator::{Limits, Run, RunState};
@@ -304,8 +304,13 @@ impl Run {
         }
     }
 
-    /// Returns the parts of the first message of the user, which is the input of a typed run.
-    pub(crate) fn first_task(&self) -> &[Part] {
+    /// Returns the current task, with the conversation before it.
+    pub(crate) fn as_task(&self) -> Task {
+        Task::after(&self.state.messages[..self.state.task_at], self.task())
+    }
+
+    /// Returns the parts of the first message of the user.
+    fn first_task(&self) -> &[Part] {
         let first = self.state.messages.iter().find_map(|message| match &**message {
             Message::User { parts } => Some(parts),
             _ => None,

@@ -22,10 +22,10 @@ use toolwright_signature::Signature;
 /// use toolwright_module::Message;
 /// use toolwright_module::message::Image;
 /// # use toolwright_module::testing::SchemaDriven;
-/// use toolwright_orchestrator::{Task, ToolOrchestrator};
+/// use toolwright_orchestrator::{Agent, Task};
 ///
 /// # let model = SchemaDriven::default();
-/// let agent = ToolOrchestrator::new(model, [])?;
+/// let agent = Agent::new(model, [])?;
 /// agent.start("What is on the plan?")?;
 ///
 /// let before = [Message::user("Hello."), Message::assistant("Hello! How can I help?")];
@@ -103,6 +103,18 @@ impl Task {
     #[must_use]
     pub fn history(&self) -> &[Arc<Message>] {
         &self.history
+    }
+
+    /// Returns the task of a message of the user, after this conversation.
+    pub(crate) fn after(history: &[Arc<Message>], message: &[Part]) -> Self {
+        let mut task = Self::from(history);
+        for part in message {
+            match part {
+                Part::Text(text) => task.task.push_str(text),
+                part => task.parts.push(part.clone()),
+            }
+        }
+        task
     }
 
     /// Returns the history and the message of the user, if it has text or parts.

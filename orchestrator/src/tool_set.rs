@@ -14,14 +14,14 @@ use crate::tools::{KnownTool, Tools};
 ///
 /// A stored run has only the [`hash`](Self::hash) of its tools. Store the tool set of each deploy
 /// once, by its hash. After a later deploy, [`RunState::with_tool_set`](crate::RunState) gives it to
-/// a stored run, so that [`resume`](crate::ToolOrchestrator::resume) can say what changed.
+/// a stored run, so that [`resume`](crate::Agent::resume) can say what changed.
 ///
 /// ```
 /// # use toolwright_module::testing::SchemaDriven;
-/// use toolwright_orchestrator::{RunState, ToolOrchestrator, ToolSet};
+/// use toolwright_orchestrator::{Agent, RunState, ToolSet};
 ///
 /// # let model = SchemaDriven::default();
-/// let agent = ToolOrchestrator::new(model, [])?;
+/// let agent = Agent::new(model, [])?;
 /// let stored_tools = serde_json::to_string(&agent.tool_set())?;
 /// let stored_run = serde_json::to_string(&agent.start("Say hello.")?)?;
 ///
@@ -48,7 +48,7 @@ struct StoredTool {
 
 impl ToolSet {
     /// Returns the tool set of these tools. An agent has
-    /// [`tool_set`](crate::ToolOrchestrator::tool_set).
+    /// [`tool_set`](crate::Agent::tool_set).
     ///
     /// # Errors
     ///

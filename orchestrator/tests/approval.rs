@@ -265,7 +265,7 @@ async fn an_agent_with_a_different_tool_of_the_same_name_is_rejected() {
     let mut run = agent([harmless], []).0.start("Go.").unwrap();
     let (other, _) = agent([burn(&log)], [calls([("1", "burn", "b")])]);
     let error = other.drive(&mut run, &soon()).await.unwrap_err();
-    insta::assert_snapshot!(error, @"the run and the agent that drives it differ in the tool `burn`; resume the run with `ToolOrchestrator::resume`");
+    insta::assert_snapshot!(error, @"the run and the agent that drives it differ in the tool `burn`; resume the run with `Agent::resume`");
 }
 
 /// A stored run with four open calls, two of which wait for a decision.

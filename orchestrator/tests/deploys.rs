@@ -7,11 +7,10 @@ use toolwright_module::approval::Decision;
 use toolwright_module::message::ToolResult;
 use toolwright_module::{Contract, Effect, Message, Reply, Signature, Tool, ToolCall, ToolOutput};
 use toolwright_orchestrator::{
-    ApprovalPolicy, Change, Limits, ReAct, Resumed, Run, RunError, RunState, StepKind, StepResult,
-    ToolSet,
+    ApprovalPolicy, Change, Limits, Resumed, Run, RunError, RunState, StepKind, StepResult, ToolSet,
 };
 
-use crate::support::{Look, agent, call, calls, look, replies, show, soon, tidy, tool};
+use crate::support::{Look, agent, call, calls, look, react, replies, show, soon, tidy, tool};
 
 /// Returns a tool named `look` with this schema.
 fn looks(properties: Value, required: Value) -> Tool {
@@ -296,14 +295,15 @@ impl Signature for CountRooms {
 async fn a_typed_run_is_resumed_with_the_current_output() {
     let finish = |id, output| Reply::calls([ToolCall::new(id, "finish", output)]);
     let (model, _) = replies([finish("1", r#"{"rooms": 3}"#)]);
-    let before = ReAct::<CountBefore>::new(model, [look()]).unwrap();
-    let mut run = before.start(&CountBefore {}).unwrap();
-    before.drive(&mut run, &soon()).await.unwrap();
+    let before = react::<CountBefore>(model, [look()]).unwrap();
+    let mut run = before.agent().start(before.task(&CountBefore {}).unwrap()).unwrap();
+    before.agent().drive(&mut run, &soon()).await.unwrap();
     let stored = serde_json::to_string(&run).unwrap();
 
     // The answer does not fit the current output, so the model is asked again.
     let (model, asked) = replies([finish("2", r#"{"rooms": 3, "floors": 1}"#)]);
-    let now = ReAct::<CountRooms>::new(model, [look()]).unwrap();
+    let now = react::<CountRooms>(model, [look()]).unwrap();
+    let now = now.agent();
     let Resumed { mut run, changes, .. } = now.resume(state(&stored)).unwrap();
     insta::assert_snapshot!(changes[0], @"the output: output $.floors: before: has no such field; now: is required");
     let finished = now.drive(&mut run, &soon()).await.unwrap();

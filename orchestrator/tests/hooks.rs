@@ -14,9 +14,9 @@ use toolwright_module::testing::Scripted;
 use toolwright_module::{
     Context, Effect, Error, Reply, Request, Result, Signature, Tool, ToolCall, ToolOutput,
 };
-use toolwright_orchestrator::{ReAct, Task, TaskAnswer, ToolOrchestrator};
+use toolwright_orchestrator::{Task, ToolOrchestrator};
 
-use crate::support::{self, agent, calls, look, replies, tidy};
+use crate::support::{self, act, agent, calls, look, react, replies, tidy};
 
 /// Notes each call with its path.
 #[derive(Clone, Default)]
@@ -174,9 +174,9 @@ async fn the_hooks_of_an_agent_see_its_own_calls_and_none_below() {
 #[tokio::test]
 async fn the_rules_of_an_agent_are_read_by_its_model() {
     let (agent, asked) = agent([], [Reply::text("Perhaps."), Reply::text("Yes.")]);
-    let agent = agent.with_validator(|task: &Task, said: &TaskAnswer| {
+    let agent = agent.with_validator(|task: &Task, answer: &String| {
         assert_eq!(task.task, "Is it late?");
-        match said.answer.as_str() {
+        match answer.as_str() {
             "Yes." => Ok(()),
             _ => Err(Error::retry("say yes or no")),
         }
@@ -187,7 +187,7 @@ async fn the_rules_of_an_agent_are_read_by_its_model() {
     let Message::User { parts } = &*last else { panic!() };
     assert_eq!(parts, &["That answer cannot be used: say yes or no".into()]);
 
-    let broken = |_: &Task, _: &TaskAnswer| Err(Error::other("the database is down"));
+    let broken = |_: &Task, _: &String| Err(Error::other("the database is down"));
     let agent = agent.with_model(Scripted::replies([Reply::text("Yes.")])).unwrap();
     let error = agent.with_validator(broken).run("Is it late?", &Context::default()).await;
     assert_eq!(error.unwrap_err().to_string(), "the database is down");
@@ -207,7 +207,7 @@ async fn the_rules_of_a_typed_agent_get_its_input_and_output() {
         Reply::calls([ToolCall::new(id, "finish", format!(r#"{{"result": {seats}}}"#))])
     };
     let (model, asked) = replies([finish("1", 2), finish("2", 6)]);
-    let agent = ReAct::<ChooseTable>::new(model, []).unwrap().with_validator(
+    let agent = react::<ChooseTable>(model, []).unwrap().with_validator(
         |book: &ChooseTable, seats: &u32| {
             if *seats >= book.guests {
                 Ok(())
@@ -216,7 +216,7 @@ async fn the_rules_of_a_typed_agent_get_its_input_and_output() {
             }
         },
     );
-    let finished = agent.run(ChooseTable { guests: 4 }, &Context::default()).await.unwrap();
+    let finished = act(&agent, ChooseTable { guests: 4 }, &Context::default()).await.unwrap();
     assert_eq!(finished.answer, 6);
     let last = asked.requests()[1].messages.last().cloned().unwrap();
     let Message::Tool(result) = &*last else { panic!() };

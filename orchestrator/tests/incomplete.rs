@@ -9,9 +9,9 @@ use toolwright_module::event::Ending;
 use toolwright_module::message::ReplyPart;
 use toolwright_module::model::Finish;
 use toolwright_module::{Effect, Message, Reply, Signature, Tool, ToolCall, from_fn};
-use toolwright_orchestrator::{Choosing, Limits, ReAct, ToolOrchestrator, Unfinished};
+use toolwright_orchestrator::{Choosing, Limits, ToolOrchestrator, Unfinished};
 
-use crate::support::{agent, replies, run, show, soon};
+use crate::support::{act, agent, react, replies, run, show, soon};
 
 /// Delete files. Without a prefix, all of them.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -189,8 +189,8 @@ async fn a_piece_of_an_answer_is_never_the_answer_of_a_typed_agent() {
         for piece in ["{}", r#"{"name": "Ada"}"#] {
             let cut = Reply::calls([ToolCall::new("c", "finish", piece)]);
             let (model, _) = replies([cut.with_finish(finish.clone()), whole()]);
-            let agent = ReAct::<Find>::new(model, []).unwrap();
-            let finished = agent.run(Find {}, &soon()).await.unwrap();
+            let agent = react::<Find>(model, []).unwrap();
+            let finished = act(&agent, Find {}, &soon()).await.unwrap();
             assert_eq!(finished.answer, Found { name: Some("Ada".into()), age: Some(36) });
         }
     }
@@ -200,8 +200,8 @@ async fn a_piece_of_an_answer_is_never_the_answer_of_a_typed_agent() {
         call.incomplete = true;
     }
     let (model, _) = replies([twice, whole()]);
-    let agent = ReAct::<Find>::new(model, []).unwrap();
-    assert_eq!(agent.run(Find {}, &soon()).await.unwrap().answer.age, Some(36));
+    let agent = react::<Find>(model, []).unwrap();
+    assert_eq!(act(&agent, Find {}, &soon()).await.unwrap().answer.age, Some(36));
 }
 
 #[tokio::test]

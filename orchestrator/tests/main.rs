@@ -7,6 +7,7 @@
 mod support;
 
 // Tests by subject.
+mod answering;
 mod approval;
 mod cancellation;
 mod conversations;

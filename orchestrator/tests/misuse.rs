@@ -11,7 +11,7 @@ use toolwright_module::{
 };
 use toolwright_orchestrator::{ApprovalPolicy, StepKind, Task, ToolOrchestrator};
 
-use crate::support::{Log, Look, agent, calls, look, replies, run, show, soon, tool};
+use crate::support::{Log, Look, agent, calls, look, react, replies, run, show, soon, tool};
 
 #[tokio::test]
 async fn agents_that_call_themselves_reach_a_limit() {
@@ -77,7 +77,7 @@ async fn only_a_typed_run_rejects_a_tool_named_finish() {
     let (model, _) = replies([]);
     ToolOrchestrator::new(model, [finish.clone()]).unwrap();
     let (model, _) = replies([]);
-    let error = toolwright_orchestrator::ReAct::<Look>::new(model, [finish]).unwrap_err();
+    let error = react::<Look>(model, [finish]).unwrap_err();
     insta::assert_snapshot!(error, @"a typed run reserves the tool name `finish`; rename the tool with `Tool::named`");
 }
 

@@ -8,10 +8,10 @@ use toolwright_module::testing::Scripted;
 use toolwright_module::{
     Contract, Dialect, Effect, LanguageModel, Reply, Signature, Tool, ToolCall, ToolOutput,
 };
-use toolwright_orchestrator::{Choosing, ReAct, RunError as SetupError, Task, ToolOrchestrator};
+use toolwright_orchestrator::{Choosing, RunError as SetupError, Task, ToolOrchestrator};
 use toolwright_signature::ContractError;
 
-use crate::support::{look, replies, run, tidy};
+use crate::support::{look, react, replies, run, tidy};
 
 fn model(dialect: Dialect) -> impl LanguageModel {
     let capabilities = Capabilities::new(dialect).with_tools(true);
@@ -81,7 +81,7 @@ fn an_agent_with_too_many_tools_is_rejected() {
     assert_eq!(error.to_string(), too_many.to_string());
 
     // The last one is `finish`.
-    let react = |count| ReAct::<Task>::new(model(Dialect::OpenAiStrict), tools(count));
+    let react = |count| react::<Task>(model(Dialect::OpenAiStrict), tools(count));
     assert!(react(127).is_ok());
     let error = react(128).unwrap_err();
     assert!(matches!(error, SetupError::Contract(ContractError::TooManyTools { .. })), "{error:?}");
@@ -134,7 +134,7 @@ async fn a_tool_named_finish_is_ordinary_in_an_untyped_run() {
 
 #[test]
 fn a_typed_run_reserves_the_name_finish() {
-    let error = ReAct::<Task>::new(model(Dialect::OpenAiLoose), [finish()]).unwrap_err();
+    let error = react::<Task>(model(Dialect::OpenAiLoose), [finish()]).unwrap_err();
     assert!(matches!(error, SetupError::ReservedTool), "{error:?}");
     let agent = ToolOrchestrator::new(model(Dialect::OpenAiLoose), [finish()]).unwrap();
     let output = Contract::of::<Finish>().unwrap();

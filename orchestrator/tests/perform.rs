@@ -16,8 +16,7 @@ use toolwright_orchestrator::perform::{
     self, Append, Open, Outcome, OutcomeKind, Part, PartKind, Record, Replay, with_performer,
 };
 use toolwright_orchestrator::{
-    AwaitsApproval, Finished, Limits, Run, RunState, StepKind, StepResult, Task, TaskAnswer,
-    ToolOrchestrator,
+    AwaitsApproval, Finished, Limits, Run, RunState, StepKind, StepResult, Task, ToolOrchestrator,
 };
 
 use crate::support::{Log, call, calls, look, replies, tidy, tool};
@@ -503,7 +502,7 @@ async fn a_panic_of_a_filter_an_editor_or_a_validator_ends_the_drive_with_an_err
         ToolOrchestrator::filtered(Scripted::replies([]), [look()], |_, _| panic!("a filter"))
             .unwrap(),
         agent().with_editor(|_| panic!("an editor")),
-        agent().with_validator(|_: &Task, _: &TaskAnswer| panic!("a validator")),
+        agent().with_validator(|_: &Task, _: &String| panic!("a validator")),
     ];
     for agent in panics {
         let error = agent.run("Go.", &Context::default()).await.unwrap_err();

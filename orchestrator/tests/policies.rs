@@ -18,7 +18,7 @@ use toolwright_orchestrator::{
     ApprovalPolicy, Limits, ReAct, Run, RunState, StepKind, StepResult, ToolOrchestrator,
 };
 
-use crate::support::{Asked, Look, agent, look, replies, run, show, soon, tidy, tool};
+use crate::support::{Asked, Look, agent, look, react, replies, run, show, soon, tidy, tool};
 
 /// Count steps.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -249,29 +249,31 @@ async fn the_answer_of_a_typed_run_is_stored_repaired() {
             kept.lock().unwrap().push((name.clone(), repairs.len()));
         }
     });
-    let react = ReAct::<Find>::new(model, []).unwrap();
+    let react = react::<Find>(model, []).unwrap();
     let find = Find { what: "doors".to_owned() };
-    let mut run = react.start(&find).unwrap();
-    let finished = react.drive(&mut run, &cx).await.unwrap();
+    let agent = react.agent();
+    let mut run = agent.start(react.task(&find).unwrap()).unwrap();
+    let finished = agent.drive(&mut run, &cx).await.unwrap();
     assert_eq!(finished.answer, Found { rooms: 3 });
     assert_eq!(finished.repaired[0].call.arguments, "{'rooms': '3'}");
     assert_eq!(*heard.lock().unwrap(), [("find".to_owned(), 2)]);
     // The repairs are the same in the history, after storing, and after a follow-up.
     let stored = serde_json::to_string(&run).unwrap();
     let state: RunState = serde_json::from_str(&stored).unwrap();
-    let mut run = Run::resume(state, react.tools()).unwrap().run;
+    let mut run = Run::resume(state, agent.tools()).unwrap().run;
     assert_eq!(run.repaired(), finished.repaired);
-    let again = react.drive(&mut run, &cx).await.unwrap();
+    let again = agent.drive(&mut run, &cx).await.unwrap();
     assert_eq!((again.answer, again.repaired.len()), (Found { rooms: 3 }, 1));
     run.follow_up("Once more.").unwrap();
-    let third = react.drive(&mut run, &cx).await.unwrap();
+    let third = agent.drive(&mut run, &cx).await.unwrap();
     assert_eq!(third.answer, Found { rooms: 4 });
     assert_eq!(sent(&asked)[1], [r#"{"rooms":3}"#]);
 
     // With a strict policy the answer is sent back instead.
     let (model, asked) =
         replies([finish(), Reply::calls([ToolCall::new("2", "finish", r#"{"rooms": 4}"#)])]);
-    let react = ReAct::<Find>::new(model, []).unwrap().with_policy(Policy::Strict);
+    let agent = ToolOrchestrator::new(model, []).unwrap().with_policy(Policy::Strict);
+    let react = ReAct::new(agent).unwrap();
     assert_eq!(react.call(find, &Context::default()).await.unwrap(), Found { rooms: 4 });
     let reported = show(&asked.requests()[1].messages);
     assert!(reported.contains("output of `find` does not fit: $: not JSON"), "{reported}");

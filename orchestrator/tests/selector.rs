@@ -9,13 +9,15 @@ use toolwright_module::error::Stage;
 use toolwright_module::message::ReplyPart;
 use toolwright_module::model::{Finish, ToolChoice};
 use toolwright_module::testing::SchemaDriven;
-use toolwright_module::{Dialect, Effect, Message, Policy, Reply, Signature, ToolCall};
+use toolwright_module::{
+    Dialect, Effect, LanguageModel, Message, Policy, Reply, Signature, Tool, ToolCall,
+};
 use toolwright_orchestrator::{
     Choosing, Ending, Finished, Limits, ReAct, Run, RunState, StepKind, StepResult,
     ToolOrchestrator,
 };
 
-use crate::support::{Asked, Look, look, replies, run, show, soon, tidy, tool};
+use crate::support::{Asked, Look, act, look, replies, run, show, soon, tidy, tool};
 
 fn call(tool: &str, place: &str) -> Reply {
     let input = json!({ "place": place });
@@ -92,9 +94,8 @@ async fn finish_ends_the_loop() {
     let output = json!({"clean": true, "remarks": []});
     let selection = json!({"selection": {"action": "finish", "tool_input": output}});
     let (model, asked) = replies([Reply::text(selection.to_string()), call("tidy", "hall")]);
-    let typed = ReAct::<Judge>::new(model, [look(), tidy()]).unwrap();
-    let typed = typed.with_choosing(Choosing::Selector).unwrap();
-    let finished = typed.run(Judge { room: "hall".to_owned() }, &soon()).await.unwrap();
+    let typed = selecting(model, [look(), tidy()]);
+    let finished = act(&typed, Judge { room: "hall".to_owned() }, &soon()).await.unwrap();
     assert_eq!((asked.requests().len(), finished.tools_used.len()), (1, 0));
     assert!(finished.answer.clean);
 }
@@ -252,6 +253,11 @@ async fn a_duplicate_field_of_a_selection_is_a_mistake() {
     assert!(shown.contains("twice"), "{shown}");
 }
 
+fn selecting(model: impl LanguageModel, tools: impl IntoIterator<Item = Tool>) -> ReAct<Judge> {
+    let agent = ToolOrchestrator::new(model, tools).unwrap();
+    ReAct::new(agent.with_choosing(Choosing::Selector).unwrap()).unwrap()
+}
+
 #[tokio::test]
 async fn a_typed_run_finishes_in_every_form_too() {
     for said in [
@@ -261,9 +267,8 @@ async fn a_typed_run_finishes_in_every_form_too() {
         r#"{"tool_name": "finish", "arguments": {"clean": "true", "remarks": []}}"#,
     ] {
         let (model, _) = replies([Reply::text(said)]);
-        let agent = ReAct::<Judge>::new(model, [look()]).unwrap();
-        let agent = agent.with_choosing(Choosing::Selector).unwrap();
-        let finished = agent.run(Judge { room: "hall".to_owned() }, &soon()).await.unwrap();
+        let agent = selecting(model, [look()]);
+        let finished = act(&agent, Judge { room: "hall".to_owned() }, &soon()).await.unwrap();
         assert_eq!(finished.answer, Judgement { clean: true, remarks: vec![] }, "{said}");
         assert_eq!(finished.repaired[0].call.name, "finish");
     }
@@ -374,9 +379,8 @@ async fn a_typed_run_ends_with_the_input_of_finish() {
         ),
     ];
     let (model, asked) = replies(said);
-    let agent = ReAct::<Judge>::new(model, [look()]).unwrap();
-    let agent = agent.with_choosing(Choosing::Selector).unwrap();
-    let finished = agent.run(Judge { room: "hall".to_owned() }, &soon()).await.unwrap();
+    let agent = selecting(model, [look()]);
+    let finished = act(&agent, Judge { room: "hall".to_owned() }, &soon()).await.unwrap();
     assert_eq!(finished.answer, Judgement { clean: true, remarks: vec![] });
     insta::assert_snapshot!(show(&asked.requests()[2].messages));
 }

@@ -800,7 +800,7 @@ async fn a_run_with_other_tools_is_rejected() {
     let mut run = other.start("Go.").unwrap();
     let error = agent.drive(&mut run, &soon()).await.unwrap_err();
     assert_eq!((error.stage(), error.audience()), (Stage::Setup, Audience::Run));
-    insta::assert_snapshot!(error, @"the run and the agent that drives it differ in the tool `look`; resume the run with `ToolOrchestrator::resume`");
+    insta::assert_snapshot!(error, @"the run and the agent that drives it differ in the tool `look`; resume the run with `Agent::resume`");
 }
 
 #[tokio::test]
@@ -812,6 +812,7 @@ async fn a_listener_gets_the_streamed_answer_and_every_call() {
     let cx = soon().with_events(move |event| {
         heard.write(match &event.kind {
             EventKind::TextDelta { text } => format!("text {text}"),
+            EventKind::CallDelta { name, arguments, .. } => format!("{name}: {arguments}"),
             EventKind::ModelReplied { model, .. } => format!("{model} replied"),
             EventKind::ToolStarted { call } => format!("{} begins", call.name),
             EventKind::ToolFinished { call, text, .. } => format!("{} ends: {text}", call.name),
@@ -825,6 +826,7 @@ async fn a_listener_gets_the_streamed_answer_and_every_call() {
         log.entries(),
         [
             "agent starts at 0",
+            "look: {\"place\":\"a\"}",
             "scripted replied",
             "look begins",
             "look ends: a is empty",

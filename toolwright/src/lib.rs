@@ -83,7 +83,7 @@ pub use toolwright_module::{Context, Effect, Error, Module, Predict, Result, Sig
 #[cfg(feature = "openai")]
 pub use toolwright_openai as openai;
 pub use toolwright_orchestrator as agent;
-pub use toolwright_orchestrator::ToolOrchestrator as Agent;
+pub use toolwright_orchestrator::Agent;
 #[cfg(feature = "postgres")]
 pub use toolwright_postgres as postgres;
 #[cfg(feature = "provider")]

@@ -255,13 +255,15 @@ impl World {
             self.pay_back(),
             self.send_letter(),
         ];
-        let agent = ReAct::<Settle>::new(self.model(replies), tools).unwrap();
-        let agent =
-            agent.with_instructions("You settle complaints. Pay back at most what was paid.");
+        let agent = ToolOrchestrator::new(self.model(replies), tools)
+            .unwrap()
+            .with_instructions("You settle complaints. Pay back at most what was paid.");
+        let react = ReAct::<Settle>::new(agent).unwrap();
         let complaint = "Ada Obi writes: both hinges of order 1042 broke after two days. She wants her money back.";
         let cx = self.cx().with_run("failed", metadata("Settle the complaint of Ada Obi"));
         let settle = Settle { complaint: complaint.to_owned() };
-        self.journal.drive_typed(&agent, "failed", settle, &cx).await.unwrap_err();
+        let task = react.task(&settle).unwrap();
+        self.journal.drive(react.agent(), "failed", task, &cx).await.unwrap_err();
     }
 
     /// A typed run. Its answer does not fit at first, and is repaired then.
@@ -271,10 +273,12 @@ impl World {
             Reply::calls([call("c2", "finish", json!({"paid": "much", "told": "Sorry."}))]),
             Reply::calls([call("c3", "finish", "{'paid': '24.0', 'told': 'Sorry.'}")]),
         ];
-        let agent = ReAct::<Settle>::new(self.model(replies), [self.find_order()]).unwrap();
+        let agent = ToolOrchestrator::new(self.model(replies), [self.find_order()]).unwrap();
+        let react = ReAct::<Settle>::new(agent).unwrap();
         let settle = Settle { complaint: "A hinge broke.".to_owned() };
         let cx = self.cx();
-        let settled = self.journal.drive_typed(&agent, "settled", settle, &cx).await.unwrap();
+        let task = react.task(&settle).unwrap();
+        let settled = self.journal.drive(react.agent(), "settled", task, &cx).await.unwrap();
         assert_eq!(settled.answer, Settled { paid: 24.0, told: "Sorry.".to_owned() });
     }
 

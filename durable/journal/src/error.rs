@@ -20,11 +20,11 @@ pub(crate) type Result<T, E = JournalError> = std::result::Result<T, E>;
 /// # use toolwright_journal::Journal;
 /// # use toolwright_module::testing::Scripted;
 /// # use toolwright_module::{Context, Reply};
-/// # use toolwright_orchestrator::ToolOrchestrator;
+/// # use toolwright_orchestrator::Agent;
 /// use toolwright_journal::JournalError;
 ///
 /// # let folder = tempfile::tempdir()?;
-/// # let agent = ToolOrchestrator::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
+/// # let agent = Agent::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// let (journal, cx) = (Journal::open(folder.path())?, Context::default());
 /// journal.drive(&agent, "greeting", "Say hello.", &cx).await?;

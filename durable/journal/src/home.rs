@@ -15,11 +15,10 @@ use serde_json::Value;
 use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::error::Stage;
 use toolwright_module::model::BoxFuture;
-use toolwright_module::{Context, Effect, Error, Message, Signature};
+use toolwright_module::{Context, Effect, Error, Message};
 use toolwright_orchestrator::perform::{self, PartId, Record};
 use toolwright_orchestrator::{
-    Change, Finished, Limits, ReAct, Resumed, Run, RunError, RunState, Task, ToolOrchestrator,
-    ToolSet, Unfinished,
+    Agent, Change, Finished, Limits, Resumed, Run, RunError, RunState, Task, ToolSet, Unfinished,
 };
 
 use crate::deploys;
@@ -68,20 +67,13 @@ impl Fresh {
     ///
     /// # Errors
     ///
-    /// The errors of [`ToolOrchestrator::start`].
-    pub fn new(agent: &ToolOrchestrator, task: impl Into<Task>) -> toolwright_module::Result<Self> {
+    /// The errors of [`Agent::start`].
+    pub fn new<O>(agent: &Agent<O>, task: impl Into<Task>) -> toolwright_module::Result<Self>
+    where
+        O: Send + Sync + 'static,
+    {
         let run = agent.start(task).map_err(wrong_setup)?;
-        Ok(Self { run, signature: None, tools: agent.tool_set() })
-    }
-
-    /// Returns a run of a typed agent.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`ReAct::start`].
-    pub fn typed<S: Signature>(agent: &ReAct<S>, input: &S) -> toolwright_module::Result<Self> {
-        let run = agent.start(input).map_err(wrong_setup)?;
-        let signature = Some(S::schema_name().into_owned());
+        let signature = agent.output().map(|output| output.name().to_owned());
         Ok(Self { run, signature, tools: agent.tool_set() })
     }
 
@@ -108,7 +100,7 @@ impl Fresh {
         &self.tools
     }
 
-    /// Returns the name of the signature of a typed run.
+    /// Returns the name of the type of a typed answer.
     #[must_use]
     pub fn signature(&self) -> Option<&str> {
         self.signature.as_deref()
@@ -178,11 +170,11 @@ impl Stored {
     }
 
     /// Takes the state of the run before its first step. It is `None` if there is no first record.
-    /// `signature` is the name of the agent's signature.
+    /// `signature` is the name of the type of the agent's answer.
     ///
     /// # Errors
     ///
-    /// The run was started by an agent with another signature, or the state cannot be read.
+    /// The run was started by an agent with another type of answer, or the state cannot be read.
     pub fn take_state(&mut self, id: &str, signature: Option<&str>) -> Result<Option<RunState>> {
         let Some(started) = &mut self.started else { return Ok(None) };
         if started.signature.as_deref() != signature {
@@ -245,24 +237,11 @@ impl<P: Place> Drive<P> {
     ///
     /// # Errors
     ///
-    /// The errors of [`ToolOrchestrator::drive`] and those of the place.
-    pub async fn run(self, agent: &ToolOrchestrator) -> toolwright_module::Result<Finished> {
-        let Self { id, cx, recorder, place, state, failed, change_listener } = self;
-        let resumed = agent.resume(state).map_err(wrong_setup)?;
-        let mut run = at_start(&id, resumed, agent.limits(), change_listener);
-        let result = agent.drive(&mut run, &cx).await;
-        End { id, cx, recorder, place, failed }.record(result).await
-    }
-
-    /// Drives a run of a typed agent to its end, and records the end.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`ReAct::drive`] and those of the place.
-    pub async fn run_typed<S: Signature>(
-        self,
-        agent: &ReAct<S>,
-    ) -> toolwright_module::Result<Finished<S::Output>> {
+    /// The errors of [`Agent::drive`] and those of the place.
+    pub async fn run<O>(self, agent: &Agent<O>) -> toolwright_module::Result<Finished<O>>
+    where
+        O: Serialize + Send + Sync + 'static,
+    {
         let Self { id, cx, recorder, place, state, failed, change_listener } = self;
         let resumed = agent.resume(state).map_err(wrong_setup)?;
         let mut run = at_start(&id, resumed, agent.limits(), change_listener);

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toolwright_module::__files::{self, Link};
-use toolwright_module::{Context, Signature};
+use toolwright_module::Context;
 use toolwright_orchestrator::perform::Record;
-use toolwright_orchestrator::{Change, Finished, ReAct, RunState, Task, ToolOrchestrator, ToolSet};
+use toolwright_orchestrator::{Agent, Change, Finished, RunState, Task, ToolSet};
 
 use crate::error::{JournalError, Result};
 use crate::file::{self, RunFile};
@@ -46,18 +47,18 @@ pub(crate) const TEMPORARY: &str = "new";
 /// use toolwright_journal::Journal;
 /// use toolwright_module::testing::Scripted;
 /// use toolwright_module::{Context, Reply};
-/// use toolwright_orchestrator::ToolOrchestrator;
+/// use toolwright_orchestrator::Agent;
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// let journal = Journal::open(folder.path())?;
-/// let agent = ToolOrchestrator::new(Scripted::replies([Reply::text("Hello.")]), [])?;
+/// let agent = Agent::new(Scripted::replies([Reply::text("Hello.")]), [])?;
 /// let cx = Context::default().with_run("greeting", [("tenant", "acme")]);
 /// let finished = journal.drive(&agent, "greeting", "Say hello.", &cx).await?;
 /// assert_eq!(finished.answer, "Hello.");
 ///
 /// // The same again, perhaps in another process: the answer is there, and no model is asked.
-/// let agent = ToolOrchestrator::new(Scripted::replies([]), [])?;
+/// let agent = Agent::new(Scripted::replies([]), [])?;
 /// let again = journal.drive(&agent, "greeting", "Say hello.", &Context::default()).await?;
 /// assert_eq!(again, finished);
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
@@ -131,9 +132,9 @@ impl Journal {
     /// # use toolwright_journal::Journal;
     /// # use toolwright_module::testing::Scripted;
     /// # use toolwright_module::{Context, Reply};
-    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # use toolwright_orchestrator::Agent;
     /// # let folder = tempfile::tempdir()?;
-    /// # let agent = ToolOrchestrator::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
+    /// # let agent = Agent::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// let count = Arc::new(AtomicUsize::new(0));
     /// let counts = Arc::clone(&count);
@@ -163,12 +164,12 @@ impl Journal {
     /// # use toolwright_journal::Journal;
     /// # use toolwright_module::testing::Scripted;
     /// # use toolwright_module::{Context, Reply};
-    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # use toolwright_orchestrator::Agent;
     /// # let folder = tempfile::tempdir()?;
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// let journal = Journal::open(folder.path())?
     ///     .with_change_listener(|id, change| println!("{id}: {change}"));
-    /// # let agent = ToolOrchestrator::new(Scripted::replies([Reply::text("Hello.")]), [])?;
+    /// # let agent = Agent::new(Scripted::replies([Reply::text("Hello.")]), [])?;
     /// journal.drive(&agent, "greeting", "Say hello.", &Context::default()).await?;
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -194,6 +195,8 @@ impl Journal {
     /// [`Context::with_run`](toolwright_module::Context::with_run) of the first drive. The run keeps
     /// the instructions and the approval policy of its first drive. The limits are those of `agent`.
     ///
+    /// For a [`ReAct`](toolwright_orchestrator::ReAct), give its agent and a task of its input.
+    ///
     /// The id may be any text of up to 4,096 bytes. If the returned future is dropped, the run stays where it is.
     ///
     /// # Errors
@@ -204,74 +207,27 @@ impl Journal {
     ///   [`AwaitsApproval`](toolwright_orchestrator::AwaitsApproval) as its cause: a call waits for a
     ///   person, and there is no approver. Give the decision to [`decide`](Self::decide) and drive the
     ///   run again.
-    /// - The other errors of [`ToolOrchestrator::drive`]. After most of them the run can be driven
+    /// - The other errors of [`Agent::drive`]. After most of them the run can be driven
     ///   again.
     ///
     /// [`Stage::Journal`]: toolwright_module::error::Stage::Journal
     /// [`Stage::Approval`]: toolwright_module::error::Stage::Approval
-    pub fn drive<'a>(
+    pub fn drive<'a, O>(
         &'a self,
-        agent: &'a ToolOrchestrator,
+        agent: &'a Agent<O>,
         id: &'a str,
         task: impl Into<Task>,
         cx: &'a Context,
-    ) -> impl Future<Output = toolwright_module::Result<Finished>> + Send + 'a {
+    ) -> impl Future<Output = toolwright_module::Result<Finished<O>>> + Send + 'a
+    where
+        O: Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
         let fresh = Fresh::new(agent, task);
         async move {
             match self.begin(id, fresh?, cx).await? {
                 Begun::Finished(finished) => Ok(finished),
                 Begun::Open(drive, _closes) => drive.run(agent).await,
             }
-        }
-    }
-
-    /// Starts or continues a run of a typed agent, like [`drive`](Self::drive).
-    ///
-    /// ```
-    /// # use schemars::JsonSchema;
-    /// # use serde::{Deserialize, Serialize};
-    /// # use toolwright_module::testing::Scripted;
-    /// # use toolwright_module::{Context, Reply, Signature, ToolCall};
-    /// use toolwright_journal::Journal;
-    /// use toolwright_orchestrator::ReAct;
-    ///
-    /// /// Add two numbers.
-    /// #[derive(Clone, Serialize, Deserialize, JsonSchema)]
-    /// struct Add {
-    ///     a: i64,
-    ///     b: i64,
-    /// }
-    ///
-    /// impl Signature for Add {
-    ///     type Output = i64;
-    /// }
-    ///
-    /// # let folder = tempfile::tempdir()?;
-    /// # let sum = || Reply::calls([ToolCall::new("1", "finish", r#"{"result": 5}"#)]);
-    /// # let model = Scripted::replies([sum()]);
-    /// let agent = ReAct::<Add>::new(model, [])?;
-    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// let (journal, cx) = (Journal::open(folder.path())?, Context::default());
-    /// let add = Add { a: 2, b: 3 };
-    /// assert_eq!(journal.drive_typed(&agent, "sum", add.clone(), &cx).await?.answer, 5);
-    /// assert_eq!(journal.drive_typed(&agent, "sum", add, &cx).await?.answer, 5);
-    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`drive`](Self::drive).
-    pub async fn drive_typed<S: Signature>(
-        &self,
-        agent: &ReAct<S>,
-        id: &str,
-        input: S,
-        cx: &Context,
-    ) -> toolwright_module::Result<Finished<S::Output>> {
-        match self.begin(id, Fresh::typed(agent, &input)?, cx).await? {
-            Begun::Finished(finished) => Ok(finished),
-            Begun::Open(drive, _closes) => drive.run_typed(agent).await,
         }
     }
 

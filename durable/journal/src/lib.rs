@@ -8,12 +8,12 @@
 //! use toolwright_journal::Journal;
 //! use toolwright_module::testing::Scripted;
 //! use toolwright_module::{Context, Reply};
-//! use toolwright_orchestrator::ToolOrchestrator;
+//! use toolwright_orchestrator::Agent;
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 //! # let folder = tempfile::tempdir()?;
 //! let journal = Journal::open(folder.path())?;
-//! let agent = ToolOrchestrator::new(Scripted::replies([Reply::text("Hello.")]), [])?;
+//! let agent = Agent::new(Scripted::replies([Reply::text("Hello.")]), [])?;
 //! let cx = Context::default();
 //! let finished = journal.drive(&agent, "greeting-1", "Say hello.", &cx).await?;
 //! assert_eq!(finished.answer, "Hello.");

@@ -29,11 +29,11 @@ impl Journal {
     /// # use toolwright_journal::Journal;
     /// # use toolwright_module::testing::Scripted;
     /// # use toolwright_module::{Context, Reply};
-    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # use toolwright_orchestrator::Agent;
     /// use toolwright_journal::RunStatus;
     ///
     /// # let folder = tempfile::tempdir()?;
-    /// # let agent = ToolOrchestrator::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
+    /// # let agent = Agent::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// # let (journal, cx) = (Journal::open(folder.path())?, Context::default());
     /// journal.drive(&agent, "greeting", "Say hello.", &cx).await?;
@@ -64,9 +64,9 @@ impl Journal {
     /// # use toolwright_journal::Journal;
     /// # use toolwright_module::testing::Scripted;
     /// # use toolwright_module::{Context, Reply};
-    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # use toolwright_orchestrator::Agent;
     /// # let folder = tempfile::tempdir()?;
-    /// # let agent = ToolOrchestrator::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
+    /// # let agent = Agent::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// # let journal = Journal::open(folder.path())?;
     /// let cx = Context::default().with_run("greeting", [("tenant", "acme")]);
@@ -110,9 +110,9 @@ impl Journal {
     /// # use toolwright_journal::Journal;
     /// # use toolwright_module::testing::Scripted;
     /// # use toolwright_module::{Context, Reply};
-    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # use toolwright_orchestrator::Agent;
     /// # let folder = tempfile::tempdir()?;
-    /// # let agent = ToolOrchestrator::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
+    /// # let agent = Agent::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// # let (journal, cx) = (Journal::open(folder.path())?, Context::default());
     /// journal.drive(&agent, "greeting", "Say hello.", &cx).await?;
@@ -139,11 +139,11 @@ impl Journal {
     /// # use toolwright_journal::Journal;
     /// # use toolwright_module::testing::Scripted;
     /// # use toolwright_module::{Context, Reply};
-    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # use toolwright_orchestrator::Agent;
     /// use toolwright_journal::home::Entry;
     ///
     /// # let folder = tempfile::tempdir()?;
-    /// # let agent = ToolOrchestrator::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
+    /// # let agent = Agent::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// # let (journal, cx) = (Journal::open(folder.path())?, Context::default());
     /// journal.drive(&agent, "greeting", "Say hello.", &cx).await?;
@@ -181,9 +181,9 @@ impl Journal {
     /// # use toolwright_journal::Journal;
     /// # use toolwright_module::testing::Scripted;
     /// # use toolwright_module::{Context, Reply};
-    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # use toolwright_orchestrator::Agent;
     /// # let folder = tempfile::tempdir()?;
-    /// # let agent = ToolOrchestrator::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
+    /// # let agent = Agent::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// # let (journal, cx) = (Journal::open(folder.path())?, Context::default());
     /// journal.drive(&agent, "greeting", "Say hello.", &cx).await?;
@@ -208,9 +208,9 @@ impl Journal {
     /// # use toolwright_journal::{Journal, RunStatus};
     /// # use toolwright_module::testing::Scripted;
     /// # use toolwright_module::{Context, Reply};
-    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # use toolwright_orchestrator::Agent;
     /// # let folder = tempfile::tempdir()?;
-    /// # let agent = ToolOrchestrator::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
+    /// # let agent = Agent::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// # let (journal, cx) = (Journal::open(folder.path())?, Context::default());
     /// // At the start of a program: go on with everything that was cut off.
@@ -259,7 +259,7 @@ impl Journal {
     /// # use toolwright_module::{Signature, Tool, from_fn};
     /// # use toolwright_module::testing::Scripted;
     /// # use toolwright_module::{Context, Reply, ToolCall};
-    /// # use toolwright_orchestrator::{ApprovalPolicy, ToolOrchestrator};
+    /// # use toolwright_orchestrator::{Agent, ApprovalPolicy};
     /// # /// Send a letter.
     /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
     /// # struct SendLetter {}
@@ -274,7 +274,7 @@ impl Journal {
     /// # let (journal, cx) = (Journal::open(folder.path())?, Context::default());
     /// # let send = ToolCall::new("1", "send_letter", "{}");
     /// # let model = Scripted::replies([Reply::calls([send]), Reply::text("Done.")]);
-    /// let agent = ToolOrchestrator::new(model, [Tool::new(letter)?])?
+    /// let agent = Agent::new(model, [Tool::new(letter)?])?
     ///     .with_approval(ApprovalPolicy::from_effect(Effect::Write))?;
     /// let error = journal.drive(&agent, "letter", "Send it.", &cx).await.unwrap_err();
     /// assert_eq!(error.stage(), Stage::Approval);
@@ -365,12 +365,12 @@ impl Journal {
     /// # use toolwright_journal::Journal;
     /// # use toolwright_module::testing::Scripted;
     /// # use toolwright_module::{Context, Error, Reply, Request};
-    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # use toolwright_orchestrator::Agent;
     /// use toolwright_journal::RunStatus;
     ///
     /// # let folder = tempfile::tempdir()?;
     /// # let no_network = |_: &Request| Err::<Reply, _>(Error::other("no network"));
-    /// # let agent = ToolOrchestrator::new(Scripted::new(no_network), [])?;
+    /// # let agent = Agent::new(Scripted::new(no_network), [])?;
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// # let (journal, cx) = (Journal::open(folder.path())?, Context::default());
     /// # journal.drive(&agent, "greeting", "Say hello.", &cx).await.unwrap_err();
@@ -436,9 +436,9 @@ impl Journal {
     /// # use toolwright_journal::Journal;
     /// # use toolwright_module::testing::Scripted;
     /// # use toolwright_module::{Context, Reply};
-    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # use toolwright_orchestrator::Agent;
     /// # let folder = tempfile::tempdir()?;
-    /// # let agent = ToolOrchestrator::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
+    /// # let agent = Agent::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// # let (journal, cx) = (Journal::open(folder.path())?, Context::default());
     /// journal.drive(&agent, "greeting", "Say hello.", &cx).await?;

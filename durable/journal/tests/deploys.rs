@@ -9,12 +9,12 @@ use toolwright_journal::{Journal, JournalError};
 use toolwright_module::event::Ending;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
-    Context, Effect, Error, LanguageModel, Message, Reply, Signature, Tool, ToolCall,
+    Context, Effect, Error, LanguageModel, Message, Reply, Signature, ToolCall,
 };
 use toolwright_orchestrator::perform::Record;
-use toolwright_orchestrator::{ApprovalPolicy, Finished, Limits, ReAct, ToolOrchestrator};
+use toolwright_orchestrator::{ApprovalPolicy, Finished, Limits, ToolOrchestrator};
 
-use crate::support::{TASK, World, calls, folder, journals, tool};
+use crate::support::{TASK, World, calls, folder, journals, react, tool};
 
 /// Drives a run until the model is asked for the reply with this number, which fails.
 async fn until(nth: usize, journal: &Journal, agent: impl Fn(Vec<Reply>) -> ToolOrchestrator) {
@@ -189,9 +189,11 @@ async fn a_finished_run_with_another_type_of_output_says_so() {
     let (folder, cx) = (folder(), Context::default());
     let journal = Journal::open(folder.path()).unwrap();
     let finish = Reply::calls([ToolCall::new("1", "finish", r#"{"result": 5}"#)]);
-    let agent = ReAct::<CountBefore>::new(Scripted::replies([finish]), Vec::<Tool>::new()).unwrap();
-    journal.drive_typed(&agent, "run", CountBefore {}, &cx).await.unwrap();
-    let agent = ReAct::<CountRooms>::new(Scripted::replies([]), Vec::<Tool>::new()).unwrap();
-    let error = journal.drive_typed(&agent, "run", CountRooms {}, &cx).await.unwrap_err();
+    let before = react::<CountBefore>(Scripted::replies([finish]), []);
+    let task = before.task(&CountBefore {}).unwrap();
+    journal.drive(before.agent(), "run", task, &cx).await.unwrap();
+    let now = react::<CountRooms>(Scripted::replies([]), []);
+    let task = now.task(&CountRooms {}).unwrap();
+    let error = journal.drive(now.agent(), "run", task, &cx).await.unwrap_err();
     assert!(matches!(journals(&error), JournalError::OtherOutput { .. }), "{error:#}");
 }

@@ -15,9 +15,9 @@ use toolwright_module::predict::Validator;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{Context, Effect, Error, Message, Reply, Signature, ToolCall};
 use toolwright_orchestrator::perform::value;
-use toolwright_orchestrator::{Limits, ReAct, Task, TaskAnswer, ToolOrchestrator, Unfinished};
+use toolwright_orchestrator::{Limits, Task, ToolOrchestrator, Unfinished};
 
-use crate::support::{TASK, World, calls, drive, folder, journals, tool};
+use crate::support::{TASK, World, calls, drive, folder, journals, react, tool};
 
 #[tokio::test]
 async fn the_same_id_and_task_give_the_same_answer_and_another_task_is_an_error() {
@@ -75,13 +75,15 @@ async fn a_typed_run_has_its_output_again() {
     let cx = Context::default();
     let sum = Reply::calls([ToolCall::new("1", "finish", r#"{"result": 5}"#)]);
     let add = Add { a: 2, b: 3 };
-    let agent = ReAct::<Add>::new(Scripted::replies([sum]), []).unwrap();
-    assert_eq!(journal.drive_typed(&agent, "sum", add.clone(), &cx).await.unwrap().answer, 5);
-    assert_eq!(journal.drive_typed(&agent, "sum", add.clone(), &cx).await.unwrap().answer, 5);
+    let sums = react::<Add>(Scripted::replies([sum]), []);
+    let (agent, task) = (sums.agent(), sums.task(&add).unwrap());
+    assert_eq!(journal.drive(agent, "sum", task.clone(), &cx).await.unwrap().answer, 5);
+    assert_eq!(journal.drive(agent, "sum", task, &cx).await.unwrap().answer, 5);
 
     // Another signature, and a run without one.
-    let name = ReAct::<Name>::new(Scripted::replies([]), []).unwrap();
-    let error = journal.drive_typed(&name, "sum", Name { a: 2, b: 3 }, &cx).await.unwrap_err();
+    let name = react::<Name>(Scripted::replies([]), []);
+    let task = name.task(&Name { a: 2, b: 3 }).unwrap();
+    let error = journal.drive(name.agent(), "sum", task, &cx).await.unwrap_err();
     assert!(matches!(journals(&error), JournalError::OtherTask { .. }), "{error:#}");
     let plain = ToolOrchestrator::new(Scripted::replies([]), []).unwrap();
     let task = serde_json::to_string(&add).unwrap();
@@ -289,15 +291,16 @@ async fn a_typed_run_that_reached_a_limit_goes_on_with_a_larger_one() {
         calls([("a", "look", "here")]),
         Reply::calls([ToolCall::new("1", "finish", r#"{"result": 5}"#)]),
     ];
-    let agent = ReAct::<Add>::new(world.model(said), [world.look()]).unwrap();
+    let react = react::<Add>(world.model(said), [world.look()]);
+    let agent = react.agent();
     let budget = |calls| Limits::default().with_budget(Budget::default().with_model_calls(calls));
     let short = agent.clone().with_limits(budget(1));
-    let add = Add { a: 2, b: 3 };
-    let error = journal.drive_typed(&short, "sum", add.clone(), &cx).await.unwrap_err();
+    let add = react.task(&Add { a: 2, b: 3 }).unwrap();
+    let error = journal.drive(&short, "sum", add.clone(), &cx).await.unwrap_err();
     assert!(error.downcast_ref::<Unfinished>().is_some(), "{error:#}");
     assert_eq!(journal.run("sum").unwrap().status, RunStatus::Failed);
-    let long = agent.with_limits(budget(5));
-    assert_eq!(journal.drive_typed(&long, "sum", add, &cx).await.unwrap().answer, 5);
+    let long = agent.clone().with_limits(budget(5));
+    assert_eq!(journal.drive(&long, "sum", add, &cx).await.unwrap().answer, 5);
     assert_eq!(world.counts(), [2, 1, 0, 0]);
 }
 
@@ -343,8 +346,8 @@ struct Computes {
     checked: Arc<AtomicUsize>,
 }
 
-impl Validator<Task> for Computes {
-    async fn check(&self, _: &Task, _: &TaskAnswer, cx: &Context) -> toolwright_module::Result<()> {
+impl Validator<Task, String> for Computes {
+    async fn check(&self, _: &Task, _: &String, cx: &Context) -> toolwright_module::Result<()> {
         let computed =
             value(cx, "computed", async { Ok(self.computed.fetch_add(1, Ordering::SeqCst)) });
         assert_eq!(computed.await?, 0);

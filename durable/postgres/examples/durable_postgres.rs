@@ -28,7 +28,7 @@ use toolwright_module::model::{BoxFuture, Capabilities};
 use toolwright_module::{
     Cancellation, Context, Dialect, Effect, LanguageModel, Reply, Request, Result, Tool,
 };
-use toolwright_orchestrator::ToolOrchestrator;
+use toolwright_orchestrator::Agent;
 use toolwright_postgres::Runs;
 
 const TASK: &str = "Repeat the numbers";
@@ -118,7 +118,7 @@ async fn work(
         }
     });
     let tool = Tool::new(EchoModule { effect, prefix: String::new() })?;
-    let agent = ToolOrchestrator::new(Script(plan.into()), [tool])?;
+    let agent = Agent::new(Script(plan.into()), [tool])?;
     let cancellation = Cancellation::default();
     let cx = Context::default()
         .with_cancellation(cancellation.clone())

@@ -7,11 +7,11 @@
 //!
 //! ```no_run
 //! use toolwright_module::{Cancellation, Context, LanguageModel};
-//! use toolwright_orchestrator::ToolOrchestrator;
+//! use toolwright_orchestrator::Agent;
 //! use toolwright_postgres::Runs;
 //!
 //! # async fn example(model: impl LanguageModel + 'static) -> Result<(), Box<dyn std::error::Error>> {
-//! let agent = ToolOrchestrator::new(model, [])?;
+//! let agent = Agent::new(model, [])?;
 //! let runs = Runs::connect("postgres://user:password@127.0.0.1/letters", "greeter").await?;
 //! let cx = Context::default().with_run("greeting", [("tenant", "acme")]);
 //! runs.start(&agent, "greeting", "Say hello.", &cx).await?;

@@ -6,17 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::{Manager, Pool, Runtime};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::sleep;
 use tokio_postgres::{NoTls, Row};
 use toolwright_journal::JournalError;
 use toolwright_journal::home::{ChangeListener, Drive, Entry, Fresh, MAX_RESULT_BYTES, Stored};
+use toolwright_module::Context;
 use toolwright_module::error::Stage;
-use toolwright_module::{Context, Signature};
 use toolwright_orchestrator::perform::Record;
-use toolwright_orchestrator::{
-    AwaitsApproval, Change, Finished, ReAct, Task, ToolOrchestrator, ToolSet, Unfinished,
-};
+use toolwright_orchestrator::{Agent, AwaitsApproval, Change, Finished, Task, ToolSet, Unfinished};
 
 use crate::error::{Result, RunsError};
 use crate::lease::{self, Lease, Left, Listener, Taken, Writer, milliseconds};
@@ -52,11 +51,11 @@ const NETWORK_TIMEOUT: Duration = Duration::from_secs(10);
 ///
 /// ```no_run
 /// use toolwright_module::{Context, LanguageModel};
-/// use toolwright_orchestrator::ToolOrchestrator;
+/// use toolwright_orchestrator::Agent;
 /// use toolwright_postgres::Runs;
 ///
 /// # async fn example(model: impl LanguageModel + 'static) -> Result<(), Box<dyn std::error::Error>> {
-/// let agent = ToolOrchestrator::new(model, [])?;
+/// let agent = Agent::new(model, [])?;
 /// let runs = Runs::connect("postgres://user:password@127.0.0.1/letters", "greeter").await?;
 /// let cx = Context::default().with_run("greeting", [("tenant", "acme")]);
 /// let finished = runs.drive(&agent, "greeting", "Say hello.", &cx).await?;
@@ -202,32 +201,25 @@ impl Runs {
     /// - [`Stage::Journal`] with a [`RunsError`] as its cause. No model sees such an error.
     /// - [`Stage::Approval`] with [`AwaitsApproval`] as its cause: a call waits for a person, and
     ///   there is no approver. Give the decision to [`decide`](Self::decide) and drive the run again.
-    /// - The other errors of [`ToolOrchestrator::drive`]. After most of them the run can be driven
+    /// - The other errors of [`Agent::drive`]. After most of them the run can be driven
     ///   again.
-    pub fn drive<'a>(
+    pub fn drive<'a, O>(
         &'a self,
-        agent: &'a ToolOrchestrator,
+        agent: &'a Agent<O>,
         id: &'a str,
         task: impl Into<Task>,
         cx: &'a Context,
-    ) -> impl Future<Output = toolwright_module::Result<Finished>> + Send + 'a {
+    ) -> impl Future<Output = toolwright_module::Result<Finished<O>>> + Send + 'a
+    where
+        O: Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
         let fresh = Fresh::new(agent, task);
-        async move { self.drive_fresh(agent, id, fresh?, cx).await }
-    }
-
-    /// Starts or continues a run of a typed agent, like [`drive`](Self::drive).
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`drive`](Self::drive).
-    pub async fn drive_typed<S: Signature>(
-        &self,
-        agent: &ReAct<S>,
-        id: &str,
-        input: S,
-        cx: &Context,
-    ) -> toolwright_module::Result<Finished<S::Output>> {
-        self.drive_fresh(agent, id, Fresh::typed(agent, &input)?, cx).await
+        async move {
+            match self.begin(id, &fresh?, cx).await.map_err(RunsError::into_module)? {
+                Begun::Finished(finished) => Ok(finished),
+                Begun::Open(open) => open.drive(agent).await,
+            }
+        }
     }
 
     /// Starts a run without driving it. A [worker](Self::work) does that. When this returns, the run
@@ -239,9 +231,9 @@ impl Runs {
     ///
     /// - [`Stage::Journal`] with a [`RunsError`] as its cause.
     /// - [`Stage::Setup`]: the agent cannot start a run.
-    pub fn start<'a>(
+    pub fn start<'a, O: Send + Sync + 'static>(
         &'a self,
-        agent: &'a ToolOrchestrator,
+        agent: &'a Agent<O>,
         id: &'a str,
         task: impl Into<Task>,
         cx: &'a Context,
@@ -250,40 +242,11 @@ impl Runs {
         async move { self.start_fresh(id, &fresh?, cx).await.map_err(RunsError::into_module) }
     }
 
-    /// Starts a run of a typed agent without driving it, like [`start`](Self::start).
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`start`](Self::start).
-    pub async fn start_typed<S: Signature>(
-        &self,
-        agent: &ReAct<S>,
-        id: &str,
-        input: S,
-        cx: &Context,
-    ) -> toolwright_module::Result<()> {
-        let fresh = Fresh::typed(agent, &input)?;
-        self.start_fresh(id, &fresh, cx).await.map_err(RunsError::into_module)
-    }
-
     async fn start_fresh(&self, id: &str, fresh: &Fresh, cx: &Context) -> Result<()> {
         if self.insert(id, fresh, cx, None).await?.is_none() {
             self.look(id, fresh).await?;
         }
         Ok(())
-    }
-
-    async fn drive_fresh<A: Agent>(
-        &self,
-        agent: &A,
-        id: &str,
-        fresh: Fresh,
-        cx: &Context,
-    ) -> toolwright_module::Result<Finished<A::Output>> {
-        match self.begin(id, &fresh, cx).await.map_err(RunsError::into_module)? {
-            Begun::Finished(finished) => Ok(finished),
-            Begun::Open(open) => open.drive(agent).await,
-        }
     }
 
     /// Starts the run, or takes it, and reads what is there.
@@ -507,15 +470,15 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    pub(crate) async fn drive<A: Agent>(
-        self,
-        agent: &A,
-    ) -> toolwright_module::Result<Finished<A::Output>> {
+    pub(crate) async fn drive<O>(self, agent: &Agent<O>) -> toolwright_module::Result<Finished<O>>
+    where
+        O: Serialize + Send + Sync + 'static,
+    {
         let Self { mut lease, drive } = self;
         let result = tokio::select! {
             biased;
             error = lease.lost() => Err(error.into_module()),
-            result = agent.drive(drive) => result,
+            result = drive.run(agent) => result,
         };
         let left = match &result {
             Ok(_) => Left::open(),
@@ -530,52 +493,6 @@ impl Open {
         };
         lease.release(left).await;
         result
-    }
-}
-
-/// An agent whose runs can be driven.
-pub(crate) trait Agent: Sync {
-    type Output: DeserializeOwned + Send;
-
-    fn signature() -> Option<String>;
-
-    fn tools(&self) -> ToolSet;
-
-    fn drive(
-        &self,
-        drive: Drive<Writer>,
-    ) -> impl Future<Output = toolwright_module::Result<Finished<Self::Output>>> + Send;
-}
-
-impl Agent for ToolOrchestrator {
-    type Output = String;
-
-    fn signature() -> Option<String> {
-        None
-    }
-
-    fn tools(&self) -> ToolSet {
-        self.tool_set()
-    }
-
-    async fn drive(&self, drive: Drive<Writer>) -> toolwright_module::Result<Finished> {
-        drive.run(self).await
-    }
-}
-
-impl<S: Signature> Agent for ReAct<S> {
-    type Output = S::Output;
-
-    fn signature() -> Option<String> {
-        Some(S::schema_name().into_owned())
-    }
-
-    fn tools(&self) -> ToolSet {
-        self.tool_set()
-    }
-
-    async fn drive(&self, drive: Drive<Writer>) -> toolwright_module::Result<Finished<S::Output>> {
-        drive.run_typed(self).await
     }
 }
 

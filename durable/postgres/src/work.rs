@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use toolwright_module::error::Stage;
-use toolwright_module::{Context, Error, Signature};
-use toolwright_orchestrator::{ReAct, ToolOrchestrator};
+use toolwright_module::{Context, Error};
+use toolwright_orchestrator::Agent;
 
 use crate::error::Result;
 use crate::lease::{Taken, milliseconds};
-use crate::runs::{Agent, Runs};
+use crate::runs::Runs;
 use crate::tables;
 
 /// How often a worker looks for runs while it has nothing to do.
@@ -35,12 +36,12 @@ impl Runs {
     /// ```no_run
     /// use toolwright_module::Cancellation;
     /// use toolwright_module::{Context, LanguageModel};
-    /// use toolwright_orchestrator::ToolOrchestrator;
+    /// use toolwright_orchestrator::Agent;
     /// use toolwright_postgres::Runs;
     ///
     /// # async fn example(model: impl LanguageModel + 'static) -> Result<(), Box<dyn std::error::Error>> {
     /// # let url = "postgres://user:password@127.0.0.1/letters";
-    /// let agent = ToolOrchestrator::new(model, [])?;
+    /// let agent = Agent::new(model, [])?;
     /// let runs = Runs::connect(url, "greeter").await?;
     /// runs.start(&agent, "greeting", "Say hello.", &Context::default()).await?;
     ///
@@ -51,19 +52,14 @@ impl Runs {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn work(&self, agent: &ToolOrchestrator, most: usize, cx: &Context) {
-        self.work_with(agent.clone(), most, cx).await;
-    }
-
-    /// Drives the runs of a typed agent that nobody drives, like [`work`](Self::work).
-    pub async fn work_typed<S: Signature>(&self, agent: &ReAct<S>, most: usize, cx: &Context) {
-        self.work_with(agent.clone(), most, cx).await;
-    }
-
-    async fn work_with<A: Agent + Send + 'static>(&self, agent: A, most: usize, cx: &Context) {
-        let (most, signature) = (most.max(1), A::signature());
-        let tools = Arc::new(agent.tools());
-        let agent = Arc::new(agent);
+    pub async fn work<O>(&self, agent: &Agent<O>, most: usize, cx: &Context)
+    where
+        O: Serialize + Send + Sync + 'static,
+    {
+        let most = most.max(1);
+        let signature = agent.output().map(|output| output.name().to_owned());
+        let tools = Arc::new(agent.tool_set());
+        let agent = Arc::new(agent.clone());
         // They end with this future.
         let mut drives = JoinSet::new();
         while !cx.is_cancelled() {

@@ -106,28 +106,31 @@ async fn a_typed_run_has_its_output_again_and_typed_workers_drive_it() {
     let (runs, cx) = (database.runs().await, Context::default());
     let sum = || Ok(Reply::calls([ToolCall::new("1", "finish", r#"{"result": 5}"#)]));
     let add = Add { a: 2, b: 3 };
-    let agent = ReAct::<Add>::new(Scripted::new(move |_| sum()), []).unwrap();
-    assert_eq!(runs.drive_typed(&agent, "sum", add.clone(), &cx).await.unwrap().answer, 5);
-    assert_eq!(runs.drive_typed(&agent, "sum", add.clone(), &cx).await.unwrap().answer, 5);
+    let react = ToolOrchestrator::new(Scripted::new(move |_| sum()), []).unwrap();
+    let react = ReAct::<Add>::new(react).unwrap();
+    let (agent, task) = (react.agent(), react.task(&add).unwrap());
+    assert_eq!(runs.drive(agent, "sum", task.clone(), &cx).await.unwrap().answer, 5);
+    assert_eq!(runs.drive(agent, "sum", task.clone(), &cx).await.unwrap().answer, 5);
 
-    let name = ReAct::<Name>::new(Scripted::replies([]), []).unwrap();
-    let error = runs.drive_typed(&name, "sum", Name { a: 2, b: 3 }, &cx).await.unwrap_err();
+    let name = ToolOrchestrator::new(Scripted::replies([]), []).unwrap();
+    let name = ReAct::<Name>::new(name).unwrap();
+    let other = name.task(&Name { a: 2, b: 3 }).unwrap();
+    let error = runs.drive(name.agent(), "sum", other, &cx).await.unwrap_err();
     let is_other =
         |error: &RunsError| matches!(error, RunsError::Journal(JournalError::OtherTask { .. }));
     assert!(is_other(runs_error(&error)), "{error:#}");
     let plain = ToolOrchestrator::new(Scripted::replies([]), []).unwrap();
-    let task = serde_json::to_string(&add).unwrap();
-    let error = runs.drive(&plain, "sum", task, &cx).await.unwrap_err();
+    let error = runs.drive(&plain, "sum", task.clone(), &cx).await.unwrap_err();
     assert!(is_other(runs_error(&error)), "{error:#}");
 
-    runs.start_typed(&agent, "queued", add, &cx).await.unwrap();
+    runs.start(agent, "queued", task, &cx).await.unwrap();
     let cancellation = Cancellation::default();
     let worker = cx.clone().with_cancellation(cancellation.clone());
     let ends = async {
         until("the end", async || runs.finished::<i64>("queued").await.unwrap().is_some()).await;
         cancellation.cancel();
     };
-    tokio::join!(ends, runs.work_typed(&agent, 2, &worker));
+    tokio::join!(ends, runs.work(agent, 2, &worker));
     assert_eq!(runs.finished::<i64>("queued").await.unwrap().unwrap().answer, 5);
     let error = runs.finished::<Vec<String>>("queued").await.unwrap_err();
     assert!(matches!(error, RunsError::Journal(JournalError::Json { .. })), "{error}");

@@ -5,11 +5,11 @@ use std::time::Duration;
 use restate_sdk::prelude::*;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{Effect, Reply};
-use toolwright_orchestrator::{ApprovalPolicy, Finished, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, ApprovalPolicy, Finished};
 use toolwright_restate::{Decide, Events, Restate, Waiting};
 
 struct Assistant {
-    agent: ToolOrchestrator,
+    agent: Agent,
     restate: Restate,
 }
 
@@ -48,7 +48,7 @@ impl Assistant {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The agent is the same as without Restate. This one has a model without a network.
-    let agent = ToolOrchestrator::new(Scripted::new(|_| Ok(Reply::text("Done."))), [])?
+    let agent = Agent::new(Scripted::new(|_| Ok(Reply::text("Done."))), [])?
         .with_approval(ApprovalPolicy::from_effect(Effect::Irreversible))?;
     let assistant = Assistant { agent, restate: Restate::default() };
     // No question to the model and no call takes longer than ten minutes.

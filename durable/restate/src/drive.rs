@@ -382,7 +382,14 @@ impl Events {
 
     fn add(&mut self, event: &Event) {
         // Readers see an event when its part has ended, and then the reply has the text.
-        if matches!(event.kind, EventKind::TextDelta { .. } | EventKind::ReasoningDelta { .. }) {
+        let is_piece = matches!(
+            event.kind,
+            EventKind::TextDelta { .. }
+                | EventKind::ReasoningDelta { .. }
+                | EventKind::AnswerDelta { .. }
+                | EventKind::CallDelta { .. }
+        );
+        if is_piece {
             return;
         }
         let value = serde_json::to_value(event).ok();

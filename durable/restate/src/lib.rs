@@ -7,11 +7,11 @@
 //!
 //! ```no_run
 //! use restate_sdk::prelude::*;
-//! use toolwright_orchestrator::ToolOrchestrator;
+//! use toolwright_orchestrator::Agent;
 //! use toolwright_restate::Restate;
 //!
 //! struct Assistant {
-//!     agent: ToolOrchestrator,
+//!     agent: Agent,
 //!     restate: Restate,
 //! }
 //!

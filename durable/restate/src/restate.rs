@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use restate_sdk::endpoint::ServiceOptions;
 use restate_sdk::prelude::*;
-use toolwright_module::{Context, Signature};
+use toolwright_module::Context;
 use toolwright_orchestrator::perform::Record;
-use toolwright_orchestrator::{Finished, ReAct, RunError, Task, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, Finished, RunError, Task};
 
 use crate::drive::Drive;
 use crate::engine::Workflow;
@@ -30,11 +30,11 @@ pub(crate) type Listener = Arc<dyn Fn(&str, &Record) + Send + Sync>;
 ///
 /// use restate_sdk::prelude::*;
 /// use toolwright_module::Context;
-/// use toolwright_orchestrator::{Finished, ToolOrchestrator};
+/// use toolwright_orchestrator::{Agent, Finished};
 /// use toolwright_restate::{Decide, Events, Restate, Waiting};
 ///
 /// struct Assistant {
-///     agent: ToolOrchestrator,
+///     agent: Agent,
 ///     restate: Restate,
 /// }
 ///
@@ -64,7 +64,7 @@ pub(crate) type Listener = Arc<dyn Fn(&str, &Record) + Send + Sync>;
 ///     }
 /// }
 ///
-/// # fn serve(agent: ToolOrchestrator) {
+/// # fn serve(agent: Agent) {
 /// // No question to the model takes longer than ten minutes.
 /// let options = toolwright_restate::options(Duration::from_secs(600));
 /// let assistant = Assistant { agent, restate: Restate::default() };
@@ -142,63 +142,14 @@ impl Restate {
     /// error is a [`TerminalError`] and ends the workflow. After a cancellation it has the code 409.
     ///
     /// [`decide`]: crate::decide
-    pub async fn drive(
+    pub async fn drive<O: Send + Sync + 'static>(
         &self,
         ctx: &WorkflowContext<'_>,
-        agent: &ToolOrchestrator,
+        agent: &Agent<O>,
         task: impl Into<Task> + Send,
         cx: &Context,
-    ) -> HandlerResult<Finished> {
+    ) -> HandlerResult<Finished<O>> {
         let mut run = agent.start(task).map_err(wrong_setup)?;
-        let engine = Workflow(ctx);
-        let (drive, cx, batches) = Drive::new(self, &engine, ctx.key(), cx);
-        drive.until_end(agent.drive(&mut run, &cx), batches).await
-    }
-
-    /// Drives the run of a typed agent, like [`drive`](Self::drive).
-    ///
-    /// ```no_run
-    /// # use schemars::JsonSchema;
-    /// # use serde::{Deserialize, Serialize};
-    /// # use toolwright_module::Signature;
-    /// use restate_sdk::prelude::*;
-    /// use toolwright_orchestrator::ReAct;
-    /// use toolwright_restate::Restate;
-    ///
-    /// /// Add two numbers.
-    /// #[derive(Serialize, Deserialize, JsonSchema)]
-    /// struct Add {
-    ///     a: i64,
-    ///     b: i64,
-    /// }
-    ///
-    /// impl Signature for Add {
-    ///     type Output = i64;
-    /// }
-    ///
-    /// struct Adder(ReAct<Add>);
-    ///
-    /// #[restate_sdk::workflow]
-    /// impl Adder {
-    ///     #[handler]
-    ///     async fn run(&self, ctx: WorkflowContext<'_>, add: Json<Add>) -> HandlerResult<i64> {
-    ///         let cx = toolwright_module::Context::default();
-    ///         Ok(Restate::default().drive_typed(&ctx, &self.0, add.0, &cx).await?.answer)
-    ///     }
-    /// }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`drive`](Self::drive).
-    pub async fn drive_typed<S: Signature>(
-        &self,
-        ctx: &WorkflowContext<'_>,
-        agent: &ReAct<S>,
-        input: S,
-        cx: &Context,
-    ) -> HandlerResult<Finished<S::Output>> {
-        let mut run = agent.start(&input).map_err(wrong_setup)?;
         let engine = Workflow(ctx);
         let (drive, cx, batches) = Drive::new(self, &engine, ctx.key(), cx);
         drive.until_end(agent.drive(&mut run, &cx), batches).await

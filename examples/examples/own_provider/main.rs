@@ -6,7 +6,7 @@ mod small;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::{Context, Signature, Tool, from_fn};
-use toolwright_orchestrator::ToolOrchestrator;
+use toolwright_orchestrator::Agent;
 use toolwright_provider::{Connection, Kept};
 
 /// Say how the weather is.
@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let connection = Connection::at(&server::start().await?)?;
     let model = small::Small { connection, written: Kept::default() };
     let get_weather = from_fn(async |ask: GetWeather| Ok(format!("Rain in {}.", ask.city)));
-    let agent = ToolOrchestrator::new(model, [Tool::new(get_weather)?])?;
+    let agent = Agent::new(model, [Tool::new(get_weather)?])?;
     // With a listener, replies are streamed.
     let contexts = [Context::default(), Context::default().with_events(|_| {})];
     for (context, how) in contexts.iter().zip(["whole", "streamed"]) {

@@ -13,7 +13,7 @@ use futures_util::stream::{self, StreamExt};
 use toolwright_signature::Contract;
 
 use super::{AnyHook, AskNext, CallNext, Frame};
-use crate::context::{Context, Pieces};
+use crate::context::{AnswerSoFar, Context, Pieces};
 use crate::effect::Effect;
 use crate::error::{Error, Result, Stage};
 use crate::model::{Delta, LanguageModel, Reply, Request, pieces};
@@ -28,15 +28,17 @@ pub(crate) struct Asking<'a> {
     pub(super) hooks: &'a [AnyHook],
     pub(super) model: &'a dyn LanguageModel,
     pub(super) stream: bool,
+    /// The name of the tool whose arguments are the answer.
+    pub(super) answer: Option<&'a str>,
     pub(super) shown: &'a Shown,
 }
 
 impl<'a> Asking<'a> {
     pub(super) fn run(self, request: Request) -> BoxFuture<'a, Result<Reply>> {
         Box::pin(async move {
-            let Self { cx, model, stream, shown, .. } = self;
+            let Self { cx, model, stream, answer, shown, .. } = self;
             let Some((hook, hooks)) = self.hooks.split_first() else {
-                let show = Show { stream, shown, run: shown.begin() };
+                let show = Show { stream, answer, shown, run: shown.begin() };
                 let reply = cx.ask_model(model, request, show).await;
                 return show.end(reply);
             };
@@ -95,12 +97,14 @@ pub(crate) async fn ask(
     model: &dyn LanguageModel,
     request: Request,
     stream: bool,
+    answer: Option<&str>,
 ) -> Result<Reply> {
     let stream = stream && cx.has_events();
     let shown = Shown::default();
-    let reply = Asking { cx, hooks, model, stream, shown: &shown }.run(request).await?;
+    let reply = Asking { cx, hooks, model, stream, answer, shown: &shown }.run(request).await?;
     if stream && !shown.is_complete() {
-        pieces(&reply).for_each(|piece| cx.emit_delta(piece));
+        let mut answer = AnswerSoFar::of(answer);
+        pieces(&reply).for_each(|piece| cx.emit_delta(piece, &mut answer));
     }
     Ok(reply)
 }
@@ -134,7 +138,8 @@ pub(crate) fn deltas<'a>(
     let shown = Arc::new(Shown { queue: Some(Mutex::default()), ..Shown::default() });
     let held = Arc::clone(&shown);
     let mut asked: Option<BoxFuture<'a, Result<Reply>>> = Some(Box::pin(async move {
-        Asking { cx, hooks, model, stream: true, shown: &held }.run(request).await
+        let (stream, answer) = (true, None);
+        Asking { cx, hooks, model, stream, answer, shown: &held }.run(request).await
     }));
     let mut ended = None;
     let next = move |task: &mut std::task::Context<'_>| {
@@ -162,6 +167,7 @@ pub(crate) fn deltas<'a>(
 #[derive(Clone, Copy)]
 struct Show<'a> {
     stream: bool,
+    answer: Option<&'a str>,
     shown: &'a Shown,
     run: u32,
 }
@@ -188,7 +194,11 @@ impl Pieces for Show<'_> {
         self.shown.queue.is_some()
     }
 
-    fn take(self, delta: Delta, cx: &Context) {
+    fn answer(&self) -> Option<&str> {
+        self.answer
+    }
+
+    fn take(self, delta: Delta, cx: &Context, answer: &mut AnswerSoFar<'_>) {
         // A hook may have several runs at the same time.
         if !self.is_last() {
             return;
@@ -196,7 +206,7 @@ impl Pieces for Show<'_> {
         self.shown.begun.store(true, Ordering::Relaxed);
         match self.shown.queue() {
             Some(mut queue) => queue.push_back(Piece::Delta(delta)),
-            None => cx.emit_delta(delta),
+            None => cx.emit_delta(delta, answer),
         }
     }
 }

@@ -17,16 +17,16 @@ use toolwright_module::error::{Audience, Stage};
 use toolwright_module::event::EventKind;
 use toolwright_module::message::ToolResult;
 use toolwright_module::{Context, Effect, Error, Repaired, Reply, Result, Tool, ToolCall};
-use toolwright_signature::Repair;
+use toolwright_signature::{Contract, Repair};
 use tracing::Instrument;
 
 use super::waiting::{DeadlinePassed, before_context_deadline, before_deadline_begun, kept};
+use crate::agent::Core;
 use crate::limits::Limits;
 use crate::perform::{self, Made, Open, Outcome, Part, PartKind, Perform, Work};
 use crate::run::Run;
 use crate::step::StepResultKind;
 use crate::telemetry;
-use crate::tool_orchestrator::ToolOrchestrator;
 use crate::unfinished::AwaitsApproval;
 
 /// Duration of a single poll from which a tool counts as blocking its thread.
@@ -36,7 +36,7 @@ const BLOCKING_THRESHOLD: Duration = Duration::from_millis(100);
 /// under way.
 #[derive(Clone)]
 pub(super) struct Caller<'a> {
-    pub(super) agent: &'a ToolOrchestrator,
+    pub(super) agent: &'a Core,
     /// The caller's context, with the run's ledger or one below it.
     pub(super) cx: Context,
     /// The run's ledger.
@@ -99,8 +99,9 @@ impl Caller<'_> {
     pub(super) fn ask(&self, run: &Run) -> impl Future<Output = Result<Reply>> + use<'_> {
         let request = run.request();
         // The pieces of a JSON selection are of no use to a reader.
-        let streams = self.agent.streams() && request.output.is_none();
-        driver::ask(&self.cx, self.agent.hooks(), &**self.agent.model(), request, streams)
+        let streams = self.agent.streaming && request.output.is_none();
+        let answer = run.output().map(|_| Contract::FINISH);
+        driver::ask(&self.cx, &self.agent.hooks, &*self.agent.model, request, streams, answer)
     }
 
     pub(super) fn model_answer(&self, asked: Option<Result<Reply>>) -> Result<StepResultKind> {
@@ -265,7 +266,7 @@ impl Caller<'_> {
         let cx = driver::in_call(&self.cx, call);
         let late = self.limits.tool_time.and_then(|time| started.checked_add(time));
         let end = deadline.into_iter().chain(late).min();
-        let work = pin!(driver::call(tool, self.agent.hooks(), &call.arguments, &cx));
+        let work = pin!(driver::call(tool, &self.agent.hooks, &call.arguments, &cx));
         let (outcome, elapsed) = watched(end, work).await;
         // Calls that are given up keep their reservations, so others that waited for these are
         // refused at the same time. The reason is the time.
@@ -300,7 +301,7 @@ impl Caller<'_> {
         if let Some(repaired) = &mut result.repaired
             && self.calls_natively
         {
-            let dialect = self.agent.model().capabilities().dialect;
+            let dialect = self.agent.model.capabilities().dialect;
             let lower = |value: &Value| tool.contract().lower_value(dialect, value);
             lower_json(&mut repaired.json, lower);
         }

@@ -277,8 +277,8 @@ impl Cast {
             orchestrator
         };
         let react = (kind == Kind::ReAct).then(|| {
-            let react = ReAct::new(model, tools).unwrap().with_limits(limits.clone());
-            react.with_settings(settings).unwrap()
+            let agent = ToolOrchestrator::new(model, tools).unwrap().with_limits(limits.clone());
+            ReAct::new(agent.with_settings(settings).unwrap()).unwrap()
         });
         Agent { orchestrator, react, limits, approval }
     }

@@ -291,6 +291,8 @@ pub(crate) fn reported(events: &[Event], drive: Drive) -> Result<(), String> {
                 | EventKind::Overshot { .. }
                 | EventKind::TextDelta { .. }
                 | EventKind::ReasoningDelta { .. }
+                | EventKind::AnswerDelta { .. }
+                | EventKind::CallDelta { .. }
                 | EventKind::LimitReached { .. }
                 | EventKind::HookActed { .. }
         );

@@ -303,7 +303,8 @@ fn begin(agent: &Agent, kind: Kind) -> Run {
             run.with_output(Arc::clone(contract())).unwrap()
         }
         Kind::ReAct => {
-            let run = agent.react.as_ref().unwrap().start(&CountRooms::new()).unwrap();
+            let react = agent.react.as_ref().unwrap();
+            let run = react.agent().start(react.task(&CountRooms::new()).unwrap()).unwrap();
             run.with_approval(agent.approval.clone()).unwrap()
         }
     }
@@ -314,7 +315,7 @@ type Finish = (String, Ending, Option<LimitKind>);
 
 async fn drive(scene: &Scene, run: &mut Run, cx: &Context) -> Result<Finish, Error> {
     if scene.kind == Kind::ReAct {
-        let finished = scene.agent.react.as_ref().unwrap().drive(run, cx).await?;
+        let finished = scene.agent.react.as_ref().unwrap().agent().drive(run, cx).await?;
         let answer = serde_json::to_string(&finished.answer).unwrap();
         return Ok((answer, Ending::Answered, None));
     }

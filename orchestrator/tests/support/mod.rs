@@ -17,7 +17,7 @@ use toolwright_module::{
     Context, Dialect, Effect, LanguageModel, Message, Reply, Request, Result, Signature, Tool,
     ToolCall, from_fn,
 };
-use toolwright_orchestrator::{Finished, Limits, ToolOrchestrator};
+use toolwright_orchestrator::{Finished, Limits, ReAct, RunError, ToolOrchestrator};
 
 /// Look at a place.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -92,6 +92,23 @@ pub(crate) fn agent(
 ) -> (ToolOrchestrator, Asked) {
     let (model, asked) = replies(said);
     (ToolOrchestrator::new(model, tools).unwrap(), asked)
+}
+
+/// Returns a module on an agent with this model and these tools.
+pub(crate) fn react<S: Signature>(
+    model: impl LanguageModel,
+    tools: impl IntoIterator<Item = Tool>,
+) -> Result<ReAct<S>, RunError> {
+    ReAct::new(ToolOrchestrator::new(model, tools)?)
+}
+
+/// Runs an input to its output.
+pub(crate) async fn act<S: Signature>(
+    react: &ReAct<S>,
+    input: S,
+    cx: &Context,
+) -> Result<Finished<S::Output>> {
+    react.agent().run(react.task(&input).unwrap(), cx).await
 }
 
 /// The number of calls in progress.

@@ -16,7 +16,7 @@ use toolwright_module::{
     Signature, Tool, ToolCall, ToolOutput,
 };
 use toolwright_orchestrator::perform::value;
-use toolwright_orchestrator::{ApprovalPolicy, Limits, Task, TaskAnswer, ToolOrchestrator};
+use toolwright_orchestrator::{ApprovalPolicy, Limits, Task, ToolOrchestrator};
 
 pub(crate) const TASK: &str = "Go.";
 
@@ -423,7 +423,7 @@ impl Cast {
                 .with_limits(Limits::default().with_max_iterations(4).with_max_parallel(2))
                 .with_approval(policy)
                 .unwrap()
-                .with_validator(|_: &Task, said: &TaskAnswer| match said.answer.as_str() {
+                .with_validator(|_: &Task, answer: &String| match answer.as_str() {
                     "Perhaps." => Err(Error::retry("Be sure.")),
                     _ => Ok(()),
                 })

@@ -4,9 +4,9 @@ mod world;
 
 use tempfile::TempDir;
 use toolwright_journal::{Journal, JournalError};
-use toolwright_module::{Error, Result};
+use toolwright_module::{Error, LanguageModel, Result, Signature, Tool};
 use toolwright_orchestrator::perform::{OutcomeKind, PartId, Record};
-use toolwright_orchestrator::{Finished, ToolOrchestrator};
+use toolwright_orchestrator::{Finished, ReAct, ToolOrchestrator};
 
 pub(crate) use self::world::*;
 
@@ -45,6 +45,14 @@ pub(crate) fn folder() -> TempDir {
         return folder;
     }
     tempfile::tempdir().unwrap()
+}
+
+/// Returns a module on an agent with this model and these tools.
+pub(crate) fn react<S: Signature>(
+    model: impl LanguageModel,
+    tools: impl IntoIterator<Item = Tool>,
+) -> ReAct<S> {
+    ReAct::new(ToolOrchestrator::new(model, tools).unwrap()).unwrap()
 }
 
 /// Drives a run with an agent of a new world.

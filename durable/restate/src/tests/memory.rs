@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use toolwright_module::Context;
 use toolwright_module::approval::Decision;
-use toolwright_orchestrator::{Finished, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, Finished, Task};
 
 use crate::drive::Drive;
 use crate::engine::{Engine, Step};
@@ -48,8 +48,8 @@ pub(crate) enum Entry {
 
 /// How an attempt ended.
 #[derive(Debug)]
-pub(crate) enum End {
-    Finished(Box<Finished>),
+pub(crate) enum End<O = String> {
+    Finished(Box<Finished<O>>),
     /// The handler returned an error. It has this form for the debugger.
     Error(String),
     /// The process was killed.
@@ -66,25 +66,25 @@ pub(crate) struct Fate {
     pub(crate) cancelled_at: Option<usize>,
 }
 
-struct Attempt<'a> {
+struct Attempt<'a, O> {
     workflow: &'a Workflow,
     fate: Fate,
     at: AtomicUsize,
     moments: AtomicUsize,
     stopped: Notify,
-    end: Mutex<Option<End>>,
+    end: Mutex<Option<End<O>>>,
 }
 
 impl Workflow {
     /// Plays the handler once.
-    pub(crate) async fn attempt(
+    pub(crate) async fn attempt<O: Serialize + Send + Sync + 'static>(
         &self,
         restate: &Restate,
-        agent: &ToolOrchestrator,
-        task: &str,
+        agent: &Agent<O>,
+        task: impl Into<Task>,
         cx: &Context,
         fate: Fate,
-    ) -> End {
+    ) -> End<O> {
         let attempt = Attempt {
             workflow: self,
             fate,
@@ -107,7 +107,7 @@ impl Workflow {
     }
 
     /// Plays the handler until it has an end of its own.
-    pub(crate) async fn finished(&self, agent: &ToolOrchestrator, cx: &Context) -> Finished {
+    pub(crate) async fn finished(&self, agent: &Agent, cx: &Context) -> Finished {
         match self.attempt(&Restate::default(), agent, "Tidy up.", cx, Fate::default()).await {
             End::Finished(finished) => *finished,
             end => panic!("{end:?}"),
@@ -154,7 +154,7 @@ impl Workflow {
     }
 }
 
-impl Attempt<'_> {
+impl<O> Attempt<'_, O> {
     /// Returns the next entry, or adds it.
     fn entry(&self, fresh: Entry) -> (usize, Entry, bool) {
         let at = self.at.fetch_add(1, Ordering::SeqCst);
@@ -186,7 +186,7 @@ impl Attempt<'_> {
         self.fate.cancelled_at == Some(moment)
     }
 
-    async fn stop(&self, end: End) {
+    async fn stop(&self, end: End<O>) {
         *self.end.lock().unwrap() = Some(end);
         self.stopped.notify_one();
         pending::<()>().await;
@@ -207,7 +207,7 @@ impl Attempt<'_> {
     }
 }
 
-impl Engine for Attempt<'_> {
+impl<O: Send> Engine for Attempt<'_, O> {
     async fn run(&self, name: &str, step: Step) -> Result<Stored, TerminalError> {
         let (at, found, _) = self.entry(Entry::Run { name: name.to_owned(), result: None });
         let Entry::Run { name: recorded, result } = found else {

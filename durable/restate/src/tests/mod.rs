@@ -2,5 +2,6 @@
 
 mod crashes;
 mod ends;
+mod letter;
 mod memory;
 mod world;

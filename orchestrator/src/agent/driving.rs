@@ -1,36 +1,32 @@
 //! The drives of an agent: to the end, as a stream, with a store, and for one step.
 
-use std::sync::Arc;
-
-use serde_json::Value;
 use toolwright_module::driver;
-use toolwright_module::error::{Audience, Stage};
+use toolwright_module::error::Stage;
 use toolwright_module::event::{Ending, EventKind};
-use toolwright_module::message::Part;
 use toolwright_module::model::BoxFuture;
-use toolwright_module::predict::Validators;
-use toolwright_module::{Context, Contract, Error, Policy, Repaired, Result};
+use toolwright_module::{Context, Error, Result};
 use tracing::Instrument;
 
-use super::ToolOrchestrator;
-use crate::driver::{AfterStep, Driver, Judge, Verdict};
+use super::reader::{Reader, Reads};
+use super::{Agent, Core, is_same};
+use crate::driver::{AfterStep, Driver, Judge};
 use crate::error;
 use crate::finished::Finished;
 use crate::run::Run;
 use crate::run_stream::RunStream;
-use crate::task::{Task, TaskAnswer};
+use crate::task::Task;
 use crate::telemetry;
 use crate::unfinished::Unfinished;
 
-impl ToolOrchestrator {
+impl<O: Send + Sync + 'static> Agent<O> {
     /// Runs a task to its end.
     ///
     /// ```
     /// # use toolwright_module::testing::Scripted;
     /// # use toolwright_module::{Context, Reply};
-    /// # use toolwright_orchestrator::{Ending, ToolOrchestrator};
+    /// # use toolwright_orchestrator::{Agent, Ending};
     /// # let model = Scripted::new(|_| Ok(Reply::text("Hello.")));
-    /// let agent = ToolOrchestrator::new(model, [])?;
+    /// let agent = Agent::new(model, [])?;
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// let finished = agent.run("Say hello.", &Context::default()).await?;
     /// assert_eq!((finished.answer.as_str(), finished.ending), ("Hello.", Ending::Answered));
@@ -45,7 +41,7 @@ impl ToolOrchestrator {
         &'a self,
         task: impl Into<Task>,
         cx: &'a Context,
-    ) -> impl Future<Output = Result<Finished>> + Send + 'a {
+    ) -> impl Future<Output = Result<Finished<O>>> + Send + 'a {
         // Converted here, so that a wrong type gives one error and not one for each use. Boxed,
         // because the future moves.
         let run = self.start(task).map(Box::new);
@@ -62,10 +58,10 @@ impl ToolOrchestrator {
     /// # use toolwright_module::testing::Scripted;
     /// # use toolwright_module::{Context, Reply};
     /// # use toolwright_module::event::EventKind;
-    /// use toolwright_orchestrator::{Progress, ToolOrchestrator};
+    /// use toolwright_orchestrator::{Agent, Progress};
     ///
     /// # let model = Scripted::new(|_| Ok(Reply::text("Hello.")));
-    /// let agent = ToolOrchestrator::new(model, [])?;
+    /// let agent = Agent::new(model, [])?;
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// let mut stream = agent.stream("Say hello.", &Context::default());
     /// let mut seen = String::new();
@@ -87,7 +83,7 @@ impl ToolOrchestrator {
     /// Its errors are those of [`drive`](Self::drive). To keep the run itself, call `drive` with a
     /// context whose listener sends the events to a channel.
     #[must_use]
-    pub fn stream(&self, task: impl Into<Task>, cx: &Context) -> RunStream {
+    pub fn stream(&self, task: impl Into<Task>, cx: &Context) -> RunStream<O> {
         let (agent, task) = (self.clone(), task.into());
         RunStream::new(cx.clone(), |cx| async move { agent.run(task, &cx).await })
     }
@@ -112,18 +108,24 @@ impl ToolOrchestrator {
     ///   often.
     /// - [`Stage::Approval`] with [`AwaitsApproval`](crate::AwaitsApproval) as its cause: a call
     ///   waits for a person, and there is no approver.
+    /// - [`Unfinished`] as its cause, for a typed answer: the run ended without it, for example at a
+    ///   limit ([`Stage::Limit`]).
+    /// - [`RunError::OtherOutput`](error::RunError::OtherOutput) as its cause: the run is for another
+    ///   type of answer.
     /// - [`Stage::Limit`]: the context's deadline passed, or a ledger of the context has too little
     ///   left.
     /// - A cancellation, and a tool's [`Error::stop`].
     ///
-    /// Other errors of tools are sent to the model. A limit of the run itself is an [`Ending`].
+    /// Other errors of tools are sent to the model. If the answer is a text, a limit of the run itself is
+    /// an [`Ending`].
     ///
     /// [`Error::stop`]: toolwright_module::Error::stop
     /// [`Stage::Provider`]: toolwright_module::error::Stage::Provider
     /// [`Stage::Limit`]: toolwright_module::error::Stage::Limit
     /// [`Stage::Approval`]: toolwright_module::error::Stage::Approval
-    pub async fn drive(&self, run: &mut Run, cx: &Context) -> Result<Finished> {
-        ended(self.drive_text(run, cx, None, false).await?)
+    pub async fn drive(&self, run: &mut Run, cx: &Context) -> Result<Finished<O>> {
+        let (finished, answer) = ended(self.drive_read(run, cx, None, false).await?)?;
+        Ok(finished.with_answer(answer))
     }
 
     /// Like [`drive`](Self::drive), but calls `store` with the run at the start and after each change:
@@ -139,10 +141,10 @@ impl ToolOrchestrator {
     /// # use std::sync::{Arc, Mutex};
     /// # use toolwright_module::testing::Scripted;
     /// # use toolwright_module::{Context, Reply};
-    /// use toolwright_orchestrator::ToolOrchestrator;
+    /// use toolwright_orchestrator::Agent;
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// let agent = ToolOrchestrator::new(Scripted::replies([Reply::text("Hello.")]), [])?;
+    /// let agent = Agent::new(Scripted::replies([Reply::text("Hello.")]), [])?;
     /// let mut run = agent.start("Say hello.")?;
     /// let stored = Arc::new(Mutex::new(Vec::new()));
     /// let store = Arc::clone(&stored);
@@ -170,13 +172,14 @@ impl ToolOrchestrator {
         run: &mut Run,
         cx: &Context,
         mut store: F,
-    ) -> Result<Finished>
+    ) -> Result<Finished<O>>
     where
         F: FnMut(&Run) -> Fut + Send,
         Fut: Future<Output = Result<()>> + Send + 'static,
     {
         let mut store = |run: &Run| -> BoxFuture<'static, Result<()>> { Box::pin(store(run)) };
-        ended(self.drive_text(run, cx, Some(&mut store), false).await?)
+        let (finished, answer) = ended(self.drive_read(run, cx, Some(&mut store), false).await?)?;
+        Ok(finished.with_answer(answer))
     }
 
     /// Drives a run for one step: one question, one batch of calls, or the decisions on calls.
@@ -187,14 +190,14 @@ impl ToolOrchestrator {
     /// ```
     /// # use toolwright_module::testing::SchemaDriven;
     /// # use toolwright_module::{Context, Signature, Tool, from_fn};
-    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # use toolwright_orchestrator::Agent;
     /// # /// Tell the time.
     /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
     /// # struct Time {}
     /// # impl Signature for Time { type Output = String; }
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// let time = Tool::new(from_fn(async |_: Time| Ok("noon".to_owned())))?;
-    /// let agent = ToolOrchestrator::new(SchemaDriven::default(), [time])?;
+    /// let agent = Agent::new(SchemaDriven::default(), [time])?;
     /// let mut run = agent.start("What time is it?")?;
     /// let (cx, mut steps) = (Context::default(), 1);
     /// while agent.step(&mut run, &cx).await?.is_none() {
@@ -209,35 +212,49 @@ impl ToolOrchestrator {
     /// # Errors
     ///
     /// The errors of [`drive`](Self::drive).
-    pub async fn step(&self, run: &mut Run, cx: &Context) -> Result<Option<Finished>> {
-        self.drive_text(run, cx, None, true).await
+    pub async fn step(&self, run: &mut Run, cx: &Context) -> Result<Option<Finished<O>>> {
+        let ended = self.drive_read(run, cx, None, true).await?;
+        Ok(ended.map(|(finished, answer)| finished.with_answer(answer)))
     }
 
-    /// Drives a run whose answer is text. An ending without an answer is an error.
-    async fn drive_text(
+    /// Drives a run, and reads its answer. An ending without an answer is an error. Also returns the
+    /// answer as a text.
+    pub(super) async fn drive_read(
         &self,
         run: &mut Run,
         cx: &Context,
         store: Option<AfterStep<'_>>,
         only_one: bool,
-    ) -> Result<Option<Finished>> {
-        // The stored run decides: it may have been begun with another output, or with none.
-        let output = run.output().cloned();
-        let checks_any = output.is_some() || !self.validators.is_empty();
-        let policy = self.policy().min(cx.policy());
-        let mut checks = ChecksAnswer { validators: &self.validators, output, policy };
-        let judge = checks_any.then_some(&mut checks as &mut dyn Judge);
-        let Some(finished) = self.drive_steps(run, cx, judge, store, only_one).await? else {
+    ) -> Result<Option<(Finished, O)>> {
+        let Self { core, reader, validators } = self;
+        // The run may be for another type of answer, or for an earlier form of this one.
+        if let Reader::Output { contract, .. } = reader
+            && !run.output().is_some_and(|output| is_same(output, contract))
+        {
+            let name = contract.name().to_owned();
+            return Err(error::RunError::OtherOutput { name }.into_module());
+        }
+        let reads_any = run.output().is_some() || !validators.is_empty();
+        let policy = core.policy.min(cx.policy());
+        let mut reads = Reads { reader, validators, policy, value: None };
+        let judge = reads_any.then_some(&mut reads as &mut dyn Judge);
+        let Some(finished) = core.drive_steps(run, cx, judge, store, only_one).await? else {
             return Ok(None);
         };
-        match finished.ending {
-            Ending::Refused | Ending::Stuck | Ending::Unclear => {
-                Err(Unfinished::error(cx.tool().unwrap_or(&self.name), finished))
-            }
-            _ => Ok(Some(finished)),
+        let answer = match (reader, finished.ending) {
+            (Reader::Text(_), Ending::Refused | Ending::Stuck | Ending::Unclear) => None,
+            (Reader::Text(of), _) => Some(of(finished.answer.clone())),
+            (Reader::Output { .. }, Ending::Answered) => reads.value,
+            (Reader::Output { .. }, _) => None,
+        };
+        match answer {
+            Some(answer) => Ok(Some((finished, answer))),
+            None => Err(Unfinished::error(cx.tool().unwrap_or(core.name()), finished)),
         }
     }
+}
 
+impl Core {
     /// Drives a run to its end, or for one step, and returns every ending. Returns `None` if the run
     /// has not ended. If `judge` rejects an answer, the model gets its reason.
     pub(crate) async fn drive_steps(
@@ -248,7 +265,7 @@ impl ToolOrchestrator {
         store: Option<AfterStep<'_>>,
         only_one: bool,
     ) -> Result<Option<Finished>> {
-        let name = cx.tool().unwrap_or(&self.name);
+        let name = cx.tool().unwrap_or(self.name());
         let below = driver::nested(cx)?;
         let span = telemetry::invoke_agent(name, &*self.model, run.task(), cx);
         cx.emit(|| EventKind::Started { agent: name.to_owned(), step: run.step() });
@@ -289,64 +306,7 @@ impl ToolOrchestrator {
     }
 }
 
-/// Checks the text of an agent with the contract of its output, and with its validators.
-struct ChecksAnswer<'a> {
-    validators: &'a Validators<Task>,
-    output: Option<Arc<Contract>>,
-    policy: Policy,
-}
-
-impl Judge for ChecksAnswer<'_> {
-    fn judge<'a>(
-        &'a mut self,
-        run: &'a Run,
-        answer: &'a str,
-        cx: &'a Context,
-    ) -> BoxFuture<'a, Result<Verdict>> {
-        Box::pin(async move {
-            let mut repaired = None;
-            if let Some(output) = &self.output {
-                match output.read_output_with::<Value>(answer, self.policy) {
-                    Ok(reading) => repaired = Repaired::of(&reading),
-                    Err(fault) => {
-                        return Ok(Verdict::Rejected(format!("{fault}. Call `finish` again.")));
-                    }
-                }
-            }
-            if self.validators.is_empty() {
-                return Ok(Verdict::Taken(repaired));
-            }
-            let task = Task::new(text_of(run.task()));
-            let answer = TaskAnswer { answer: answer.to_owned(), limit_reached: false };
-            Ok(match verdict(self.validators.check(&task, &answer, cx).await)? {
-                Verdict::Taken(_) => Verdict::Taken(repaired),
-                rejected @ Verdict::Rejected(_) => rejected,
-            })
-        })
-    }
-}
-
 /// Returns the result of a drive to the end.
-pub(crate) fn ended<O>(finished: Option<Finished<O>>) -> Result<Finished<O>> {
-    finished.ok_or_else(|| Error::stop("the run has not ended").at(Stage::Setup))
-}
-
-/// Returns the joined texts of a task.
-pub(crate) fn text_of(task: &[Part]) -> String {
-    let texts = task.iter().filter_map(|part| match part {
-        Part::Text(text) => Some(text.as_str()),
-        _ => None,
-    });
-    texts.collect()
-}
-
-/// Returns the verdict of validators. Only an error for the model is a rejection.
-pub(crate) fn verdict(checked: Result<()>) -> Result<Verdict> {
-    match checked {
-        Ok(()) => Ok(Verdict::Taken(None)),
-        Err(error) if error.audience() == Audience::ModelMayRetry => {
-            Ok(Verdict::Rejected(error.for_model().into_owned()))
-        }
-        Err(error) => Err(error),
-    }
+pub(super) fn ended<T>(result: Option<T>) -> Result<T> {
+    result.ok_or_else(|| Error::stop("the run has not ended").at(Stage::Setup))
 }

@@ -1,9 +1,14 @@
 //! The agent: a model, its tools and its settings.
+mod core;
 mod driving;
+mod reader;
 
 use std::fmt;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use toolwright_module::event::Ending;
 use toolwright_module::hook::{AnyHook, Hook};
 use toolwright_module::model::Settings;
@@ -11,9 +16,10 @@ use toolwright_module::predict::{Validator, Validators};
 use toolwright_module::{
     Context, Effect, Error, LanguageModel, Message, Module, Policy, Result, Tool,
 };
-use toolwright_signature::{Contract, Loss, Lowered, LoweredRequest, Side};
+use toolwright_signature::{Contract, Loss};
 
-pub(crate) use self::driving::{ended, text_of, verdict};
+pub(crate) use self::core::Core;
+use self::reader::{Answers, Reader};
 use crate::approval_policy::ApprovalPolicy;
 use crate::error;
 use crate::limits::Limits;
@@ -21,10 +27,14 @@ use crate::run::{Edited, Run};
 use crate::state::RunState;
 use crate::task::{Task, TaskAnswer};
 use crate::tool_choosing::Choosing;
-use crate::tool_set::{Resumed, ToolSet};
+use crate::tool_set::{Change, Resumed, ToolSet};
 use crate::tools::Tools;
 
-/// An agent: a model that calls tools until it has an answer.
+/// An agent: a model that calls tools until it has an answer. `O` is the type of the answer.
+///
+/// [`new`](Self::new) returns an agent that answers with text, and [`answering`](Self::answering) one
+/// that answers with a value of a type. The task is a text, images and other parts, or the next message
+/// of a conversation; see [`Task`].
 ///
 /// It drives a [`Run`] on tokio; it needs tokio's timer if there is a deadline or a time limit.
 /// Reads of one turn run concurrently, all other calls in the model's order. If a tool fails, the
@@ -38,7 +48,7 @@ use crate::tools::Tools;
 /// use serde::{Deserialize, Serialize};
 /// use toolwright_module::testing::SchemaDriven;
 /// use toolwright_module::{Context, Signature, Tool, from_fn};
-/// use toolwright_orchestrator::ToolOrchestrator;
+/// use toolwright_orchestrator::Agent;
 ///
 /// /// Say how the weather is.
 /// #[derive(Serialize, Deserialize, JsonSchema)]
@@ -51,7 +61,7 @@ use crate::tools::Tools;
 /// }
 ///
 /// let get_weather = from_fn(async |ask: GetWeather| Ok(format!("Rain in {}.", ask.city)));
-/// let agent = ToolOrchestrator::new(SchemaDriven::default(), [Tool::new(get_weather)?])?;
+/// let agent = Agent::new(SchemaDriven::default(), [Tool::new(get_weather)?])?;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// let finished = agent.run("How is the weather?", &Context::default()).await?;
@@ -60,33 +70,16 @@ use crate::tools::Tools;
 /// # Ok::<(), toolwright_module::Error>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
-pub struct ToolOrchestrator {
-    model: Arc<dyn LanguageModel>,
-    tools: Arc<[Tool]>,
-    known: Arc<Tools>,
-    name: Arc<str>,
-    limits: Limits,
-    settings: Option<Arc<Settings>>,
-    approval: ApprovalPolicy,
-    policy: Policy,
-    choosing: Choosing,
-    instructions: Option<Arc<str>>,
-    output: Option<Arc<Contract>>,
-    streaming: bool,
-    filter: Option<Filter>,
-    editor: Option<Editor>,
-    hooks: Arc<[AnyHook]>,
-    validators: Validators<Task>,
+pub struct Agent<O = String> {
+    pub(crate) core: Core,
+    reader: Reader<O>,
+    validators: Validators<Task, O>,
 }
 
-/// Decides whether a tool is shown.
-type Filter = Arc<dyn Fn(&Run, &Tool) -> bool + Send + Sync>;
+/// An [`Agent`], by the name of what it does: it orchestrates a model and its tools.
+pub type ToolOrchestrator<O = String> = Agent<O>;
 
-/// Edits what is sent.
-type Editor = Arc<dyn Fn(&[Arc<Message>]) -> Option<Edited> + Send + Sync>;
-
-impl ToolOrchestrator {
+impl Agent {
     /// Returns an agent with this model and these tools.
     ///
     /// # Errors
@@ -97,7 +90,7 @@ impl ToolOrchestrator {
         model: impl LanguageModel,
         tools: impl IntoIterator<Item = Tool>,
     ) -> error::Result<Self> {
-        Self::make(Arc::new(model), tools.into_iter().collect(), None)
+        Core::new(Arc::new(model), tools.into_iter().collect(), None).map(Self::answering_with_text)
     }
 
     /// Returns an agent with more tools than its model's provider accepts in one request. The filter
@@ -108,7 +101,7 @@ impl ToolOrchestrator {
     /// # use serde::{Deserialize, Serialize};
     /// # use toolwright_module::testing::SchemaDriven;
     /// # use toolwright_module::{Signature, Tool, from_fn};
-    /// # use toolwright_orchestrator::{Run, ToolOrchestrator};
+    /// # use toolwright_orchestrator::{Agent, Run};
     /// # /// Look something up.
     /// # #[derive(Serialize, Deserialize, JsonSchema)]
     /// # struct LookUp {}
@@ -119,7 +112,7 @@ impl ToolOrchestrator {
     /// # };
     /// # let model = SchemaDriven::default();
     /// let tools = (0..1000).map(tool);
-    /// let agent = ToolOrchestrator::filtered(model, tools, |run: &Run, tool: &Tool| {
+    /// let agent = Agent::filtered(model, tools, |run: &Run, tool: &Tool| {
     ///     // Here a program searches for tools that fit the conversation.
     ///     run.history().len() < 5 && tool.name().ends_with("00")
     /// })?;
@@ -134,37 +127,117 @@ impl ToolOrchestrator {
         tools: impl IntoIterator<Item = Tool>,
         filter: impl Fn(&Run, &Tool) -> bool + Send + Sync + 'static,
     ) -> error::Result<Self> {
-        Self::make(Arc::new(model), tools.into_iter().collect(), Some(Arc::new(filter)))
+        let filter: core::Filter = Arc::new(filter);
+        let tools = tools.into_iter().collect();
+        Core::new(Arc::new(model), tools, Some(filter)).map(Self::answering_with_text)
     }
 
-    fn make(
-        model: Arc<dyn LanguageModel>,
-        tools: Arc<[Tool]>,
-        filter: Option<Filter>,
-    ) -> error::Result<Self> {
-        let known = Tools::of(&*tools)?;
-        let agent = Self {
-            model,
-            tools,
-            known: Arc::new(known),
-            name: "agent".into(),
-            limits: Limits::default(),
-            settings: None,
-            approval: ApprovalPolicy::default(),
-            policy: Policy::default(),
-            choosing: Choosing::default(),
-            instructions: None,
-            output: None,
-            streaming: true,
-            filter,
-            editor: None,
-            hooks: Arc::default(),
-            validators: Validators::default(),
-        };
-        agent.lower(None, |_| ())?;
-        agent.check_media()?;
-        agent.note_undeclared();
-        Ok(agent)
+    fn answering_with_text(core: Core) -> Self {
+        Self { core, reader: Reader::Text(|text| text), validators: Validators::default() }
+    }
+
+    /// Makes the agent's runs typed: a run ends when the model calls `finish` with an output of this
+    /// contract. If an output does not fit, the model gets the faults and calls `finish` again.
+    ///
+    /// Use it for a schema that is known only at run time; for a type there is
+    /// [`answering`](Self::answering). The answer is the text of the output. Read it with
+    /// [`Contract::read_output`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use serde_json::{Value, json};
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Contract, Reply, ToolCall};
+    /// # use toolwright_orchestrator::Agent;
+    /// # let model = Scripted::new(|_| {
+    /// #     Ok(Reply::calls([ToolCall::new("1", "finish", r#"{"age": "36"}"#)]))
+    /// # });
+    /// let output = json!({
+    ///     "type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"],
+    /// });
+    /// let contract = Contract::dynamic("person", "", json!({"type": "object"}), Some(output))?;
+    /// let contract = Arc::new(contract);
+    /// let agent = Agent::new(model, [])?.with_output(Arc::clone(&contract))?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let finished = agent.run("How old is Ada?", &Context::default()).await?;
+    /// assert_eq!(contract.read_output::<Value>(&finished.answer)?, json!({"age": 36}));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The contract has no output schema, a tool has the name `finish`, or the model's provider does
+    /// not accept the schema.
+    pub fn with_output(mut self, contract: Arc<Contract>) -> error::Result<Self> {
+        self.core.output = Some(contract);
+        self.core.lower(|_| ())?;
+        Ok(Self::answering_with_text(self.core))
+    }
+}
+
+impl<O: Send + Sync + 'static> Agent<O> {
+    /// Returns this agent with a typed answer: a run ends when the model calls `finish` with a value of
+    /// this type. If a value does not fit, the model gets the faults and calls `finish` again.
+    ///
+    /// The settings are those of this agent, without its validators, which are for its own type of
+    /// answer. While the model writes, the event
+    /// [`AnswerDelta`](toolwright_module::event::EventKind::AnswerDelta) has each piece of the answer.
+    ///
+    /// At a limit the model is not asked for a last answer, because prose is not a value. Every ending
+    /// but [`Answered`](Ending::Answered) is an error with [`Unfinished`](crate::Unfinished) as its
+    /// cause.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Message, Reply, ToolCall};
+    /// use toolwright_orchestrator::{Agent, Task};
+    ///
+    /// #[derive(Serialize, Deserialize, JsonSchema)]
+    /// struct Person {
+    ///     name: String,
+    ///     age: u32,
+    /// }
+    ///
+    /// # let model = Scripted::new(|_| {
+    /// #     let person = r#"{"name": "Ada", "age": 36}"#;
+    /// #     Ok(Reply::calls([ToolCall::new("1", "finish", person)]))
+    /// # });
+    /// let agent = Agent::new(model, [])?.answering::<Person>()?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let before = [Message::user("Whom do you know?"), Message::assistant("Ada.")];
+    /// let task = Task::new("How old is she?").with_history(before);
+    /// let finished = agent.run(task, &Context::default()).await?;
+    /// assert_eq!(finished.answer.age, 36);
+    /// # Ok::<(), toolwright_module::Error>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The type has no valid schema, a tool has the name `finish`, or the model's provider does not
+    /// accept the schema.
+    pub fn answering<T>(&self) -> error::Result<Agent<T>>
+    where
+        T: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static,
+    {
+        self.answering_by(Arc::new(Contract::of::<Answers<T>>()?))
+    }
+
+    /// Returns this agent with the output of a contract as its answer.
+    pub(crate) fn answering_by<T>(&self, contract: Arc<Contract>) -> error::Result<Agent<T>>
+    where
+        T: DeserializeOwned + 'static,
+    {
+        let mut core = self.core.clone();
+        // Tools keep the contracts of one type of answer.
+        core.known = Arc::new(Tools::of(&*core.tools)?);
+        core.output = Some(Arc::clone(&contract));
+        core.lower(|_| ())?;
+        let reader = Reader::Output { contract, read: Contract::read_output_with::<T> };
+        Ok(Agent { core, reader, validators: Validators::default() })
     }
 
     /// Replaces the model, for example by one for tests.
@@ -174,23 +247,13 @@ impl ToolOrchestrator {
     /// The model's provider does not accept the tools, or the model does not support the agent's
     /// settings.
     pub fn with_model(mut self, model: impl LanguageModel) -> error::Result<Self> {
-        self.model = Arc::new(model);
-        self.lower(None, |_| ())?;
-        self.check_media()?;
-        if let Some(settings) = &self.settings {
-            settings.check(self.model.capabilities().settings)?;
+        self.core.model = Arc::new(model);
+        self.core.lower(|_| ())?;
+        self.core.check_media()?;
+        if let Some(settings) = &self.core.settings {
+            settings.check(self.core.model.capabilities().settings)?;
         }
         Ok(self)
-    }
-
-    /// Checks that the model takes the images and files that the tools return.
-    fn check_media(&self) -> error::Result<()> {
-        let capabilities = self.model.capabilities();
-        let contracts = self.tools.iter().map(Tool::contract);
-        contracts
-            .into_iter()
-            .try_for_each(|contract| capabilities.check_media(contract, Side::Output))?;
-        Ok(())
     }
 
     /// Adds a hook around this agent's own model calls and tool calls. Calls below its tools do not
@@ -199,27 +262,23 @@ impl ToolOrchestrator {
     /// The hooks of the context are outside of those of the agent.
     #[must_use]
     pub fn with_hook(mut self, hook: impl Hook) -> Self {
-        self.hooks = self.hooks.iter().cloned().chain([AnyHook::new(hook)]).collect();
+        self.core.hooks = self.core.hooks.iter().cloned().chain([AnyHook::new(hook)]).collect();
         self
-    }
-
-    pub(crate) fn hooks(&self) -> &[AnyHook] {
-        &self.hooks
     }
 
     /// Adds a rule for the agent's answer. If the validator returns [`Error::retry`], the model
     /// reads the text and continues; another error ends the drive.
     ///
-    /// The validator gets the text of the current task.
+    /// The validator gets the current task, with the conversation before it, and the answer.
     ///
     /// ```
     /// # use toolwright_module::testing::Scripted;
     /// use toolwright_module::{Context, Error, Reply};
-    /// use toolwright_orchestrator::{Task, TaskAnswer, ToolOrchestrator};
+    /// use toolwright_orchestrator::{Agent, Task};
     ///
     /// # let model = Scripted::replies([Reply::text("Perhaps."), Reply::text("Yes.")]);
-    /// let agent = ToolOrchestrator::new(model, [])?.with_validator(|_: &Task, said: &TaskAnswer| {
-    ///     match said.answer.as_str() {
+    /// let agent = Agent::new(model, [])?.with_validator(|_: &Task, answer: &String| {
+    ///     match answer.as_str() {
     ///         "Yes." | "No." => Ok(()),
     ///         _ => Err(Error::retry("Answer with `Yes.` or `No.`")),
     ///     }
@@ -230,7 +289,7 @@ impl ToolOrchestrator {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn with_validator(mut self, validator: impl Validator<Task>) -> Self {
+    pub fn with_validator(mut self, validator: impl Validator<Task, O>) -> Self {
         self.validators = self.validators.with(validator);
         self
     }
@@ -239,7 +298,7 @@ impl ToolOrchestrator {
     /// tool has the tool's name.
     #[must_use]
     pub fn with_name(mut self, name: &str) -> Self {
-        self.name = name.into();
+        self.core.name = Some(name.into());
         self
     }
 
@@ -260,7 +319,7 @@ impl ToolOrchestrator {
     /// use toolwright_module::approval::Decision;
     /// use toolwright_module::error::Stage;
     /// # use toolwright_module::{Reply, Signature, ToolCall};
-    /// use toolwright_orchestrator::{ApprovalPolicy, RunState, StepResult, ToolOrchestrator};
+    /// use toolwright_orchestrator::{Agent, ApprovalPolicy, RunState, StepResult};
     ///
     /// # /// Delete everything.
     /// # #[derive(Serialize, Deserialize, JsonSchema)]
@@ -272,7 +331,7 @@ impl ToolOrchestrator {
     /// # ]);
     /// let delete_all = from_fn(async |_: DeleteAll| Ok("All gone.".to_owned()))
     ///     .with_effect(Effect::Irreversible);
-    /// let agent = ToolOrchestrator::new(model, [Tool::new(delete_all)?])?
+    /// let agent = Agent::new(model, [Tool::new(delete_all)?])?
     ///     .with_approval(ApprovalPolicy::from_effect(Effect::Irreversible))?;
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
@@ -297,8 +356,8 @@ impl ToolOrchestrator {
     /// [`error::RunError::NoSuchTool`] if the policy names a tool that does not exist. Its calls
     /// would not wait.
     pub fn with_approval(mut self, policy: ApprovalPolicy) -> error::Result<Self> {
-        self.known.check(&policy)?;
-        self.approval = policy;
+        self.core.known.check(&policy)?;
+        self.core.approval = policy;
         Ok(self)
     }
 
@@ -315,7 +374,7 @@ impl ToolOrchestrator {
     /// # use serde::{Deserialize, Serialize};
     /// # use toolwright_module::testing::Scripted;
     /// # use toolwright_module::{Context, Policy, Reply, Signature, Tool, ToolCall, from_fn};
-    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # use toolwright_orchestrator::Agent;
     /// # /// Wait.
     /// # #[derive(Serialize, Deserialize, JsonSchema)]
     /// # struct Wait { seconds: u32 }
@@ -327,12 +386,12 @@ impl ToolOrchestrator {
     /// # let wait = || Tool::new(from_fn(async |_: Wait| Ok("Waited.".to_owned())));
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// // The model calls `wait` with {"seconds": "3"}.
-    /// let agent = ToolOrchestrator::new(model(), [wait()?])?;
+    /// let agent = Agent::new(model(), [wait()?])?;
     /// let finished = agent.run("Wait.", &Context::default()).await?;
     /// let repair = &finished.repaired[0].repairs[0];
     /// assert_eq!(repair.to_string(), r#"$.seconds: read the string "3" as the number 3"#);
     ///
-    /// let agent = ToolOrchestrator::new(model(), [wait()?])?.with_policy(Policy::Strict);
+    /// let agent = Agent::new(model(), [wait()?])?.with_policy(Policy::Strict);
     /// let finished = agent.run("Wait.", &Context::default()).await?;
     /// assert_eq!(finished.failures.len(), 1);
     /// # Ok::<(), toolwright_module::Error>(()) })?;
@@ -340,13 +399,8 @@ impl ToolOrchestrator {
     /// ```
     #[must_use]
     pub fn with_policy(mut self, policy: Policy) -> Self {
-        self.policy = policy;
+        self.core.policy = policy;
         self
-    }
-
-    /// Returns how far the arguments of the agent's calls may be repaired.
-    pub(crate) fn policy(&self) -> Policy {
-        self.policy
     }
 
     /// Sets how the model requests tools. Default: [`Choosing::Calls`].
@@ -355,15 +409,15 @@ impl ToolOrchestrator {
     ///
     /// The model's provider does not accept the tools in this form.
     pub fn with_choosing(mut self, choosing: Choosing) -> error::Result<Self> {
-        self.choosing = choosing;
-        self.lower(None, |_| ())?;
+        self.core.choosing = choosing;
+        self.core.lower(|_| ())?;
         Ok(self)
     }
 
     /// Sets the limits of new runs. Default: [`Limits::default`].
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+        self.core.limits = limits;
         self
     }
 
@@ -373,11 +427,11 @@ impl ToolOrchestrator {
     /// ```
     /// # use toolwright_module::testing::SchemaDriven;
     /// use toolwright_module::model::{Effort, Settings};
-    /// use toolwright_orchestrator::ToolOrchestrator;
+    /// use toolwright_orchestrator::Agent;
     ///
     /// # let model = SchemaDriven::default();
     /// let settings = Settings::default().with_temperature(0.0).with_effort(Effort::Low);
-    /// let agent = ToolOrchestrator::new(model, [])?.with_settings(settings)?;
+    /// let agent = Agent::new(model, [])?.with_settings(settings)?;
     /// # Ok::<(), toolwright_orchestrator::RunError>(())
     /// ```
     ///
@@ -386,64 +440,23 @@ impl ToolOrchestrator {
     /// [`error::RunError::Setting`] if the model does not support one of them.
     /// [`Settings::supported_by`] leaves these out.
     pub fn with_settings(mut self, settings: Settings) -> error::Result<Self> {
-        settings.check(self.model.capabilities().settings)?;
-        self.settings = Some(Arc::new(settings));
+        settings.check(self.core.model.capabilities().settings)?;
+        self.core.settings = Some(Arc::new(settings));
         Ok(self)
     }
 
     /// Sets instructions for the model, as its system message.
     #[must_use]
     pub fn with_instructions(mut self, instructions: &str) -> Self {
-        self.instructions = Some(instructions.into());
+        self.core.instructions = Some(instructions.into());
         self
-    }
-
-    /// Makes the agent's runs typed: a run ends when the model calls `finish` with an output of this
-    /// contract. If an output does not fit, the model gets the faults and calls `finish` again.
-    ///
-    /// Use it for a schema that is known only at run time, or for the output of a type if the task is
-    /// a text: `Contract::of::<S>()`. If the task is the input of a signature too, use
-    /// [`ReAct`](crate::ReAct).
-    ///
-    /// The answer is the text of the output. Read it with [`Contract::read_output`].
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use serde_json::{Value, json};
-    /// # use toolwright_module::testing::Scripted;
-    /// # use toolwright_module::{Context, Contract, Reply, ToolCall};
-    /// # use toolwright_orchestrator::ToolOrchestrator;
-    /// # let model = Scripted::new(|_| {
-    /// #     Ok(Reply::calls([ToolCall::new("1", "finish", r#"{"age": "36"}"#)]))
-    /// # });
-    /// let output = json!({
-    ///     "type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"],
-    /// });
-    /// let contract = Contract::dynamic("person", "", json!({"type": "object"}), Some(output))?;
-    /// let contract = Arc::new(contract);
-    /// let agent = ToolOrchestrator::new(model, [])?.with_output(Arc::clone(&contract))?;
-    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// let finished = agent.run("How old is Ada?", &Context::default()).await?;
-    /// assert_eq!(contract.read_output::<Value>(&finished.answer)?, json!({"age": 36}));
-    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The contract has no output schema, a tool has the name `finish`, or the model's provider does
-    /// not accept the schema.
-    pub fn with_output(mut self, contract: Arc<Contract>) -> error::Result<Self> {
-        self.lower(Some(&contract), |_| ())?;
-        self.output = Some(contract);
-        Ok(self)
     }
 
     /// Sets whether the model's replies are streamed if the context has a listener. Default:
     /// `true`.
     #[must_use]
     pub fn with_streaming(mut self, streaming: bool) -> Self {
-        self.streaming = streaming;
+        self.core.streaming = streaming;
         self
     }
 
@@ -455,10 +468,10 @@ impl ToolOrchestrator {
     /// ```
     /// # use toolwright_module::testing::SchemaDriven;
     /// # use toolwright_module::Effect;
-    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # use toolwright_orchestrator::Agent;
     /// # let model = SchemaDriven::default();
     /// // In the first three rounds the model can only look around.
-    /// let agent = ToolOrchestrator::new(model, [])?
+    /// let agent = Agent::new(model, [])?
     ///     .with_filter(|run, tool| run.iterations() >= 3 || tool.effect() == Effect::Read);
     /// # Ok::<(), toolwright_orchestrator::RunError>(())
     /// ```
@@ -467,7 +480,7 @@ impl ToolOrchestrator {
         mut self,
         filter: impl Fn(&Run, &Tool) -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.filter = Some(Arc::new(filter));
+        self.core.filter = Some(Arc::new(filter));
         self
     }
 
@@ -481,7 +494,7 @@ impl ToolOrchestrator {
     /// # use std::sync::Arc;
     /// # use toolwright_module::testing::SchemaDriven;
     /// use toolwright_module::Message;
-    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # use toolwright_orchestrator::Agent;
     /// use toolwright_orchestrator::Edited;
     ///
     /// // Leave out what was said before the last message of the user.
@@ -491,7 +504,7 @@ impl ToolOrchestrator {
     ///     (start > 100).then(|| Edited::new(start, [Message::user("[Earlier messages are left out.]")]))
     /// };
     /// # let model = SchemaDriven::default();
-    /// let agent = ToolOrchestrator::new(model, [])?.with_editor(short);
+    /// let agent = Agent::new(model, [])?.with_editor(short);
     /// # Ok::<(), toolwright_orchestrator::RunError>(())
     /// ```
     #[must_use]
@@ -499,26 +512,8 @@ impl ToolOrchestrator {
         mut self,
         editor: impl Fn(&[Arc<Message>]) -> Option<Edited> + Send + Sync + 'static,
     ) -> Self {
-        self.editor = Some(Arc::new(editor));
+        self.core.editor = Some(Arc::new(editor));
         self
-    }
-
-    /// Returns whether there is a filter or an editor for [`prepare`](Self::prepare).
-    pub(crate) fn prepares(&self) -> bool {
-        self.filter.is_some() || self.editor.is_some()
-    }
-
-    /// Applies the filter and the editor before a question to the model.
-    pub(crate) fn prepare(&self, run: &mut Run) -> error::Result<()> {
-        if let Some(filter) = &self.filter {
-            let shown = self.tools.iter().filter(|tool| filter(run, tool)).map(Tool::name);
-            let shown: Vec<&str> = shown.collect();
-            if !run.offered().eq(shown.iter().copied()) {
-                run.offer(shown)?;
-            }
-        }
-        let edited = self.editor.as_ref().and_then(|editor| editor(&run.sent()));
-        edited.map_or(Ok(()), |Edited { replaced, by, .. }| run.edit_sent(replaced, by))
     }
 
     /// Returns the rules of the tools' schemas that the model's provider does not support or does
@@ -533,64 +528,21 @@ impl ToolOrchestrator {
     /// use toolwright_module::{Contract, Dialect, Effect, Tool, ToolOutput};
     /// use toolwright_module::model::Capabilities;
     /// # use toolwright_module::Reply;
-    /// use toolwright_orchestrator::ToolOrchestrator;
+    /// use toolwright_orchestrator::Agent;
     ///
     /// # let model = Scripted::new(|_| Ok(Reply::text("Done.")));
     /// let model = model.with_capabilities(Capabilities::new(Dialect::OpenAiStrict));
     /// let input = json!({"type": "object", "properties": {"value": {}}});
     /// let contract = Contract::dynamic("store", "Store a value.", input, None)?;
     /// let store = Tool::dynamic(contract, Effect::Write, |_, _| async { Ok(ToolOutput::default()) });
-    /// let agent = ToolOrchestrator::new(model, [store])?;
+    /// let agent = Agent::new(model, [store])?;
     /// let (tool, loss) = &agent.losses()[0];
     /// assert_eq!((tool.as_str(), loss.path.as_str(), loss.keyword.as_str()), ("store", "$.value", "strict"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn losses(&self) -> Vec<(String, Loss)> {
-        self.losses_with(None)
-    }
-
-    /// Like [`losses`](Self::losses), for a run with a typed output.
-    pub(crate) fn losses_with(&self, output: Option<&Arc<Contract>>) -> Vec<(String, Loss)> {
-        let mut losses = Vec::new();
-        // The constructor has rejected schemas that cannot be lowered.
-        let _ = self.lower(output, |(contract, lowered)| {
-            for loss in &lowered.losses {
-                let loss = (contract.name().to_owned(), loss.clone());
-                // Several dialects may lose the same.
-                if !losses.contains(&loss) {
-                    losses.push(loss);
-                }
-            }
-        });
-        losses
-    }
-
-    /// Lowers every schema of the agent's requests.
-    pub(crate) fn lower(
-        &self,
-        output: Option<&Arc<Contract>>,
-        mut each: impl FnMut((&Contract, &Lowered)),
-    ) -> error::Result<()> {
-        let contracts = match output {
-            Some(output) => self.known.typed(Arc::clone(&self.known.contracts), output)?,
-            None => Arc::clone(&self.known.contracts),
-        };
-        for dialect in self.model.capabilities().dialects() {
-            if self.choosing == Choosing::Selector {
-                let selector = self.known.selector(&contracts, output.map(|output| &**output))?;
-                each((&selector.asked, selector.asked.lower_output(dialect)?));
-            } else if self.filter.is_some() {
-                // A request has only some of the tools.
-                for contract in &*contracts {
-                    each((contract, contract.lower(dialect)?));
-                }
-            } else {
-                let lowered = LoweredRequest::new(dialect, &*contracts, None)?;
-                contracts.iter().map(|contract| &**contract).zip(lowered.tools).for_each(&mut each);
-            }
-        }
-        Ok(())
+        self.core.losses()
     }
 
     /// Returns the tools whose calls run one after another, with their effects: all but the reads.
@@ -603,86 +555,82 @@ impl ToolOrchestrator {
     /// # use serde::{Deserialize, Serialize};
     /// # use toolwright_module::testing::SchemaDriven;
     /// # use toolwright_module::{Effect, Signature, Tool, from_fn};
-    /// # use toolwright_orchestrator::ToolOrchestrator;
+    /// # use toolwright_orchestrator::Agent;
     /// # /// Say the time.
     /// # #[derive(Serialize, Deserialize, JsonSchema)]
     /// # struct GetTime {}
     /// # impl Signature for GetTime { type Output = String; }
     /// # let model = SchemaDriven::default;
     /// let get_time = Tool::new(from_fn(async |_: GetTime| Ok("noon".to_owned())))?;
-    /// let agent = ToolOrchestrator::new(model(), [get_time.clone()])?;
+    /// let agent = Agent::new(model(), [get_time.clone()])?;
     /// assert_eq!(agent.sequential_tools(), [("get_time", Effect::Write)]);
     ///
-    /// let agent = ToolOrchestrator::new(model(), [get_time.with_effect(Effect::Read)])?;
+    /// let agent = Agent::new(model(), [get_time.with_effect(Effect::Read)])?;
     /// assert!(agent.sequential_tools().is_empty());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn sequential_tools(&self) -> Vec<(&str, Effect)> {
-        let tools = self.tools.iter().map(|tool| (tool.name(), tool.effect()));
-        tools.filter(|(_, effect)| *effect != Effect::Read).collect()
-    }
-
-    /// Tells which tools may have no declared effect.
-    fn note_undeclared(&self) {
-        let tools = self.sequential_tools().into_iter();
-        let writes = tools.filter(|(_, effect)| *effect == Effect::Write).map(|(name, _)| name);
-        let writes: Vec<&str> = writes.collect();
-        if !writes.is_empty() {
-            tracing::info!(
-                tools = writes.join(", "),
-                "calls of these tools run one after another, because their effect is `Write`, the default; declare `Effect::Read` for those that only read"
-            );
-        }
+        self.core.sequential_tools().collect()
     }
 
     /// Returns the agent's model.
     #[must_use]
     pub fn model(&self) -> &Arc<dyn LanguageModel> {
-        &self.model
+        &self.core.model
     }
 
     /// Returns the agent's tools.
     #[must_use]
     pub fn tools(&self) -> &[Tool] {
-        &self.tools
+        &self.core.tools
     }
 
     /// Returns the limits of new runs.
     #[must_use]
     pub fn limits(&self) -> &Limits {
-        &self.limits
+        &self.core.limits
     }
 
     /// Returns the contracts and effects of the tools, to store them once per deploy. See
     /// [`ToolSet`].
     #[must_use]
     pub fn tool_set(&self) -> ToolSet {
-        self.known.tool_set()
+        self.core.known.tool_set()
     }
 
-    /// Resumes a stored run with the tools of this agent.
+    /// Resumes a stored run with the tools and the type of answer of this agent.
     ///
     /// If the tools have changed since the run was stored, the changes are reported. For a full
-    /// report, give the state the [`ToolSet`] of that time: [`RunState::with_tool_set`].
+    /// report, give the state the [`ToolSet`] of that time: [`RunState::with_tool_set`]. If the type of
+    /// a typed answer has changed, this is reported too, and the model is asked for the current one.
     ///
     /// # Errors
     ///
-    /// The errors of [`Run::resume`].
-    pub fn resume(&self, state: RunState) -> error::Result<Resumed> {
-        Run::resume_shared(state, Arc::clone(&self.known))
+    /// The errors of [`Run::resume`], and [`RunError::OtherOutput`](error::RunError::OtherOutput) if
+    /// this agent has a typed answer and the run has none.
+    pub fn resume(&self, mut state: RunState) -> error::Result<Resumed> {
+        let Some(is) = self.output() else {
+            return Run::resume_shared(state, Arc::clone(&self.core.known));
+        };
+        let Some(was) = state.output.replace(Arc::clone(is)) else {
+            return Err(error::RunError::OtherOutput { name: is.name().to_owned() });
+        };
+        let mut resumed = Run::resume_shared(state, Arc::clone(&self.core.known))?;
+        if !is_same(is, &was) {
+            resumed.changes.push(Change::output(&was, is));
+        }
+        Ok(resumed)
     }
 
-    pub(crate) fn tool(&self, name: &str) -> Option<&Tool> {
-        self.tools.get(self.known.place(name)?)
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(crate) fn streams(&self) -> bool {
-        self.streaming
+    /// Returns the contract of a typed answer. `None` if the answer is the model's text. Its name is
+    /// that of the type, or of the signature of a [`ReAct`](crate::ReAct).
+    #[must_use]
+    pub fn output(&self) -> Option<&Arc<Contract>> {
+        match &self.reader {
+            Reader::Text(_) => None,
+            Reader::Output { contract, .. } => Some(contract),
+        }
     }
 
     /// Returns a new run, for [`drive`](Self::drive).
@@ -691,50 +639,65 @@ impl ToolOrchestrator {
     ///
     /// The errors of [`Run::new`] and [`Run::with_choosing`].
     pub fn start(&self, task: impl Into<Task>) -> error::Result<Run> {
-        let mut run = Run::begin(task.into(), Arc::clone(&self.known), self.limits.clone())?;
-        run.add_approval(&self.approval);
-        if self.choosing != Choosing::default() {
-            run = run.with_choosing(self.choosing)?;
+        let mut run =
+            Run::begin(task.into(), Arc::clone(&self.core.known), self.core.limits.clone())?;
+        run.add_approval(&self.core.approval);
+        if self.core.choosing != Choosing::default() {
+            run = run.with_choosing(self.core.choosing)?;
         }
-        if let Some(settings) = &self.settings {
+        if let Some(settings) = &self.core.settings {
             run = run.with_settings(Arc::clone(settings))?;
         }
-        if let Some(instructions) = &self.instructions {
+        if let Some(instructions) = &self.core.instructions {
             run = run.with_instructions(&**instructions);
         }
-        if let Some(output) = &self.output {
+        if let Some(output) = &self.core.output {
             run = run.with_output(Arc::clone(output))?;
         }
-        run.check_model(&*self.model)?;
+        run.check_model(&*self.core.model)?;
         Ok(run)
     }
 }
 
-impl fmt::Debug for ToolOrchestrator {
+/// Returns whether two contracts are of the same output.
+fn is_same(a: &Arc<Contract>, b: &Arc<Contract>) -> bool {
+    Arc::ptr_eq(a, b) || a.fingerprint() == b.fingerprint()
+}
+
+impl<O> Clone for Agent<O> {
+    fn clone(&self) -> Self {
+        let Self { core, reader, validators } = self;
+        Self { core: core.clone(), reader: reader.clone(), validators: validators.clone() }
+    }
+}
+
+impl<O> fmt::Debug for Agent<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ToolOrchestrator")
-            .field("model", &self.model.name())
-            .field("tools", &self.tools)
-            .field("limits", &self.limits)
+        f.debug_struct("Agent")
+            .field("model", &self.core.model.name())
+            .field("tools", &self.core.tools)
+            .field("limits", &self.core.limits)
             .finish_non_exhaustive()
     }
 }
 
-impl Module for ToolOrchestrator {
+/// The caller gets the answer as a text. A typed answer is JSON.
+impl<O: Send + Sync + 'static> Module for Agent<O> {
     type Signature = Task;
 
     async fn call(&self, input: Task, cx: &Context) -> Result<TaskAnswer> {
         if input.task.is_empty() && input.parts.is_empty() && input.history.is_empty() {
             return Err(Error::retry("the task is empty; write what is to be done"));
         }
-        let finished = self.run(input, cx).await?;
+        let mut run = self.start(input).map(Box::new).map_err(error::RunError::into_module)?;
+        let (finished, _) = driving::ended(self.drive_read(&mut run, cx, None, false).await?)?;
         let limit_reached = finished.ending != Ending::Answered;
         Ok(TaskAnswer { answer: finished.answer, limit_reached })
     }
 
     /// Returns the most severe effect of the agent's tools.
     fn effect(&self) -> Effect {
-        self.tools.iter().map(Tool::effect).max().unwrap_or(Effect::Read)
+        self.core.tools.iter().map(Tool::effect).max().unwrap_or(Effect::Read)
     }
 
     fn has_parts(&self) -> bool {
