@@ -75,6 +75,7 @@ const MEANINGS: &[(&str, &str)] = &[
         "resume it with the tools that it was started with",
     ),
     ("resume it with `Agent::resume`", "resume it with its program"),
+    ("start it with a task of `ReAct::task`", "resume it with its program"),
     (
         "change the tool or the instructions, or raise `max_same_failures`",
         "change the task, --system or the tools",
