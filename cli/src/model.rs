@@ -15,7 +15,7 @@ use toolwright_module::LanguageModel;
 use toolwright_module::model::Settings;
 use toolwright_module::testing::{Recorder, RecordingError, Replay};
 use toolwright_openai::{Api, OpenAi, Service};
-use toolwright_provider::ProviderError;
+use toolwright_provider::{Connection, ProviderError};
 
 use crate::config::Config;
 use crate::keys::{Keys, shown_variable};
@@ -406,7 +406,6 @@ impl ServerArgs {
         Ok(match provider {
             Provider::Openai | Provider::Service(_) => {
                 let model = self.openai(OpenAi::at(base_url, name)?)?;
-                let model = if self.plain_http { model.with_plain_http()? } else { model };
                 Arc::new(match key {
                     Some(key) => model.with_key(key)?,
                     None => model,
@@ -414,7 +413,6 @@ impl ServerArgs {
             }
             Provider::Anthropic => {
                 let model = self.anthropic(Anthropic::at(base_url, name)?)?;
-                let model = if self.plain_http { model.with_plain_http()? } else { model };
                 Arc::new(match key {
                     Some(key) => model.with_key(key)?,
                     None => model,
@@ -422,7 +420,6 @@ impl ServerArgs {
             }
             Provider::Gemini => {
                 let model = self.gemini(Gemini::at(base_url, name)?)?;
-                let model = if self.plain_http { model.with_plain_http()? } else { model };
                 Arc::new(match key {
                     Some(key) => model.with_key(key)?,
                     None => model,
@@ -464,23 +461,38 @@ impl ServerArgs {
         Duration::from_secs(self.timeout.unwrap_or(TIMEOUT))
     }
 
+    /// Applies the arguments that are valid for every connection.
+    fn connection(&self, connection: Connection) -> Result<Connection, ProviderError> {
+        let connection = match self.plain_http {
+            true => connection.with_plain_http()?,
+            false => connection,
+        };
+        connection.with_timeout(self.timeout())
+    }
+
     /// Applies the arguments that are valid for every server with OpenAI's API.
     fn openai(&self, model: OpenAi) -> Result<OpenAi, Box<dyn Error>> {
         let model = match self.api {
             Some(api) => model.with_api(api),
             None => model,
         };
-        Ok(model.with_timeout(self.timeout())?.with_settings(self.settings()))
+        Ok(model
+            .with_connection(|connection| self.connection(connection))?
+            .with_settings(self.settings()))
     }
 
     /// Applies the arguments that are valid for every server with Anthropic's API.
     fn anthropic(&self, model: Anthropic) -> Result<Anthropic, Box<dyn Error>> {
-        Ok(model.with_timeout(self.timeout())?.with_settings(self.settings()))
+        Ok(model
+            .with_connection(|connection| self.connection(connection))?
+            .with_settings(self.settings()))
     }
 
     /// Applies the arguments that are valid for every server with Gemini's API.
     fn gemini(&self, model: Gemini) -> Result<Gemini, Box<dyn Error>> {
-        Ok(model.with_timeout(self.timeout())?.with_settings(self.settings()))
+        Ok(model
+            .with_connection(|connection| self.connection(connection))?
+            .with_settings(self.settings()))
     }
 
     /// Returns the key for a URL: the one in `--key-env`, or the provider's if the server is on

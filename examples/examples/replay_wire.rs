@@ -49,18 +49,20 @@ impl Provider {
     fn model(self, server: &str, name: &str) -> Result<Arc<dyn LanguageModel>, ProviderError> {
         let openai = |api| {
             let model = OpenAi::at(&format!("{server}/v1"), name)?;
-            Ok(Arc::new(model.with_api(api).with_retries(0)) as Arc<dyn LanguageModel>)
+            Ok(Arc::new(model.with_api(api).with_connection(|c| Ok(c.with_retries(0)))?)
+                as Arc<dyn LanguageModel>)
         };
         match self {
             Self::Anthropic => {
                 let model = Anthropic::at(&format!("{server}/v1"), name)?;
-                Ok(Arc::new(model.with_retries(0)))
+                Ok(Arc::new(model.with_connection(|c| Ok(c.with_retries(0)))?))
             }
             Self::OpenaiChat => openai(Api::Chat),
             Self::OpenaiResponses => openai(Api::Responses),
-            Self::Gemini => {
-                Ok(Arc::new(Gemini::at(&format!("{server}/v1beta"), name)?.with_retries(0)))
-            }
+            Self::Gemini => Ok(Arc::new(
+                Gemini::at(&format!("{server}/v1beta"), name)?
+                    .with_connection(|c| Ok(c.with_retries(0)))?,
+            )),
         }
     }
 }

@@ -89,7 +89,7 @@ impl Server {
     }
 
     fn model(&self) -> OpenAi {
-        OpenAi::at(&self.base_url, "m").unwrap().with_retries(0)
+        OpenAi::at(&self.base_url, "m").unwrap().with_connection(|c| Ok(c.with_retries(0))).unwrap()
     }
 
     /// The roles of the last request.

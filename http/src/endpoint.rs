@@ -10,8 +10,8 @@ use crate::error::{ErrorKind, Result, UrlFault};
 use crate::redact::Redactor;
 
 /// Names of headers that carry a secret.
-const SECRET_HEADERS: [&str; 5] =
-    ["authorization", "proxy-authorization", "cookie", "api-key", "x-api-key"];
+const SECRET_HEADERS: [&str; 6] =
+    ["authorization", "proxy-authorization", "cookie", "api-key", "x-api-key", "x-goog-api-key"];
 
 /// Base URL of a server, and the headers of every request to it.
 ///
@@ -131,8 +131,8 @@ impl Endpoint {
 
     /// Sets a header of every request.
     ///
-    /// The value of `authorization`, `proxy-authorization`, `cookie`, `api-key` and
-    /// `x-api-key` is a secret, as in [`with_secret_header`](Self::with_secret_header).
+    /// The value of `authorization`, `proxy-authorization`, `cookie`, `api-key`, `x-api-key` and
+    /// `x-goog-api-key` is a secret, as in [`with_secret_header`](Self::with_secret_header).
     ///
     /// # Errors
     ///

@@ -63,17 +63,17 @@ fn anthropic(
     version: ApiVersion,
 ) -> Result<Arc<dyn LanguageModel>, ProviderError> {
     let model = Anthropic::at(&format!("{url}/v1"), model)?.with_key(KEY)?;
-    Ok(Arc::new(model.with_version(version)?.with_timeout(SILENCE)?))
+    Ok(Arc::new(model.with_version(version)?.with_connection(|c| c.with_timeout(SILENCE))?))
 }
 
 fn gemini(url: &str, model: &str) -> Result<Arc<dyn LanguageModel>, ProviderError> {
     let model = Gemini::at(&format!("{url}/v1beta"), model)?.with_key(KEY)?;
-    Ok(Arc::new(model.with_timeout(SILENCE)?))
+    Ok(Arc::new(model.with_connection(|c| c.with_timeout(SILENCE))?))
 }
 
 fn openai(url: &str, api: Api) -> Result<Arc<dyn LanguageModel>, ProviderError> {
     let model = OpenAi::at(&format!("{url}/v1"), "test-model")?.with_key(KEY)?;
-    Ok(Arc::new(model.with_api(api).with_timeout(SILENCE)?))
+    Ok(Arc::new(model.with_api(api).with_connection(|c| c.with_timeout(SILENCE))?))
 }
 
 /// An API on the wire.

@@ -3,14 +3,13 @@
 use std::fmt;
 use std::future::ready;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use serde_json::{Map, Value};
+use toolwright_http::reqwest::Url;
 use toolwright_http::reqwest::header::HeaderName;
-use toolwright_http::reqwest::{self, Url};
 use toolwright_http::{Endpoint, RequestBody};
 use toolwright_module::model::{Capabilities, Delta, Setting, SettingSet, Settings};
 use toolwright_module::{LanguageModel, Reply, Request};
@@ -147,7 +146,22 @@ impl Anthropic {
         self
     }
 
-    fn with_connection(
+    /// Changes the connection: its retries, timeouts, headers and HTTP client. See [`Connection`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use toolwright_anthropic::Anthropic;
+    ///
+    /// let model = Anthropic::at("https://api.anthropic.com/v1", "claude-haiku-4-5")?.with_connection(|connection| {
+    ///     connection.with_retries(0).with_timeout(Duration::from_secs(60))
+    /// })?;
+    /// # Ok::<(), toolwright_anthropic::ProviderError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The error of `change`.
+    pub fn with_connection(
         self,
         change: impl FnOnce(Connection) -> Result<Connection>,
     ) -> Result<Self> {
@@ -165,7 +179,7 @@ impl Anthropic {
     /// Sets the API key, which is sent as `x-api-key`.
     ///
     /// A server that expects a bearer token gets it by
-    /// [`with_header("authorization", "Bearer …")`](Self::with_header).
+    /// [`Connection::with_header("authorization", "Bearer …")`](Connection::with_header).
     ///
     /// # Errors
     ///
@@ -223,46 +237,6 @@ impl Anthropic {
         betas.push(name.into());
         let changed = self.with_named_header(BETA, &betas.join(","), "the name of a beta")?;
         Ok(changed.with(|parts| parts.betas = betas))
-    }
-
-    /// Sets a header of every request.
-    ///
-    /// # Errors
-    ///
-    /// [`ProviderError::Header`] if the name or the value is not allowed in a header.
-    /// [`ProviderError::BaseUrl`] if the header holds a key and the base URL is plain http and not
-    /// on this machine.
-    pub fn with_header(self, name: &str, value: &str) -> Result<Self> {
-        self.with_connection(|connection| connection.with_header(name, value))
-    }
-
-    /// Allows a key in plain http, for a network that nobody else can read, such as that of a
-    /// cluster. It applies to keys and headers that are set after it.
-    ///
-    /// ```
-    /// use toolwright_anthropic::Anthropic;
-    ///
-    /// let model = Anthropic::at("http://litellm.models.svc:4000/v1", "claude-haiku-4-5")?
-    ///     .with_plain_http()?
-    ///     .with_key("made-up")?;
-    /// # Ok::<(), toolwright_anthropic::ProviderError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`ProviderError::Client`] if the system's certificates cannot be read.
-    pub fn with_plain_http(self) -> Result<Self> {
-        self.with_connection(Connection::with_plain_http)
-    }
-
-    /// Sets the `reqwest::Client` to use, for a proxy, certificates or a shared pool. Default:
-    /// a client that this crate creates.
-    ///
-    /// Turn its redirects off, unless every server that they lead to may get the
-    /// conversation. The limits of this model still hold.
-    #[must_use]
-    pub fn with_http(self, http: reqwest::Client) -> Self {
-        self.with(|parts| parts.connection = parts.connection.clone().with_http(http))
     }
 
     /// Sets the settings for requests that have none of their own, such as the effort. Default: not
@@ -394,32 +368,6 @@ impl Anthropic {
             let fields: &mut Map<_, _> = parts.options.tool_fields.entry(tool.into()).or_default();
             fields.insert(field.into(), value.into());
         })
-    }
-
-    /// Sets the maximum number of retries. Default: 2.
-    #[must_use]
-    pub fn with_retries(self, retries: u32) -> Self {
-        self.with(|parts| parts.connection = parts.connection.clone().with_retries(retries))
-    }
-
-    /// Sets the maximum time without a byte, before the reply and within. Default: 10 minutes.
-    ///
-    /// A whole reply may take longer: [`with_max_time`](Self::with_max_time) limits it.
-    ///
-    /// # Errors
-    ///
-    /// [`ProviderError::Client`] if the system's certificates cannot be read.
-    pub fn with_timeout(self, silence: Duration) -> Result<Self> {
-        self.with_connection(|connection| connection.with_timeout(silence))
-    }
-
-    /// Sets the maximum time of one answer, with its retries. Default: 30 minutes.
-    ///
-    /// It ends a reply that arrives slowly but never stops. A limit too large for
-    /// [`Instant`](std::time::Instant) means no limit.
-    #[must_use]
-    pub fn with_max_time(self, max_time: Duration) -> Self {
-        self.with(|parts| parts.connection = parts.connection.clone().with_max_time(max_time))
     }
 
     /// Returns the base URL, without a slash at its end.

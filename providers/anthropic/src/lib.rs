@@ -41,7 +41,7 @@
 //! | get citations of documents | [`Anthropic::with_citations`] |
 //! | set the service tier, or any other field of the body | `Settings::with_extra("anthropic", …)` |
 //! | read why the model refused | [`stop_details`] |
-//! | use your own `reqwest::Client` | [`Anthropic::with_http`] |
+//! | use your own `reqwest::Client` | [`Connection::with_http`] |
 //! | handle an error | [`ProviderError`] inside the error of the call |
 //!
 //! # Requests
@@ -88,7 +88,7 @@
 //! container in which code runs. The request that answers the reply's calls contains this id too.
 //!
 //! One reply has at most 64 MiB, whole or streamed, and one line of a stream at most 4 MiB. One
-//! answer may take 30 minutes, including retries ([`Anthropic::with_max_time`]).
+//! answer may take 30 minutes, including retries ([`Connection::with_max_time`]).
 //!
 //! # What does not work (yet)
 //!
@@ -121,9 +121,9 @@ mod stream;
 pub use anthropic::Anthropic;
 pub use options::{ApiVersion, CacheTime, Thinking, UnknownVersion};
 pub use reply::stop_details;
-/// The version of reqwest whose client [`Anthropic::with_http`] takes.
+/// The version of reqwest whose client [`Connection::with_http`] takes.
 pub use toolwright_http::reqwest;
-pub use toolwright_provider::ProviderError;
+pub use toolwright_provider::{Connection, ProviderError};
 
 /// A result with the providers' error as the default error type.
 type Result<T, E = ProviderError> = std::result::Result<T, E>;

@@ -36,7 +36,7 @@ fn shown(outcome: &Result<Reply>, server: &Server) -> String {
 async fn every_reply_is_read_as_in_its_snapshot() {
     let cases = cases("replies");
     let server = Server::answering(cases.iter().map(|(_, body)| Answer::json(body))).await;
-    let model = server.model("claude-test").with_retries(0);
+    let model = server.model("claude-test").with_connection(|c| Ok(c.with_retries(0))).unwrap();
     for (name, _) in &cases {
         let outcome = model.generate(&hi()).await;
         insta::assert_snapshot!(name.as_str(), shown(&outcome, &server));
@@ -69,7 +69,7 @@ async fn every_stream_is_read_as_in_its_snapshot() {
         let commented = body.replace("\n\n", "\n\n: still here\n\n");
         let forms = [(&body, 4096), (&body, 5), (&crlf, 7), (&commented, 3)];
         let server = Server::answering(forms.map(|(body, size)| Answer::events(body, size))).await;
-        let model = server.model("claude-test").with_retries(0);
+        let model = server.model("claude-test").with_connection(|c| Ok(c.with_retries(0))).unwrap();
         let mut first = None;
         for (_, size) in forms {
             let (deltas, outcome) = streamed(&model, hi()).await;

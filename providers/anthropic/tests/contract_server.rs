@@ -158,7 +158,10 @@ async fn every_feature_is_as_the_api_describes_it() {
     let mut sent = 0;
     for name in names {
         for version in [ApiVersion::V2023_06_01, ApiVersion::V2026_10_21] {
-            let model = Anthropic::at(&url, name).unwrap().with_retries(0);
+            let model = Anthropic::at(&url, name)
+                .unwrap()
+                .with_connection(|c| Ok(c.with_retries(0)))
+                .unwrap();
             let model = model.with_key("sk-made-up").unwrap().with_version(version).unwrap();
             let search =
                 json!({"type": "web_search_20250305", "name": "web_search", "max_uses": 2});

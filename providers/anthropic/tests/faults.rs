@@ -40,7 +40,13 @@ async fn an_overloaded_server_is_asked_again() {
 async fn an_error_has_the_servers_pause_and_code() {
     let server = Server::answering([refused(529, "retry-after: 7\r\n", "overloaded_error")]).await;
     let started = Instant::now();
-    let error = server.model("claude-test").with_retries(0).generate(&hi()).await.unwrap_err();
+    let error = server
+        .model("claude-test")
+        .with_connection(|c| Ok(c.with_retries(0)))
+        .unwrap()
+        .generate(&hi())
+        .await
+        .unwrap_err();
     assert!(started.elapsed() < Duration::from_secs(5));
     let ProviderError::Status { status: 529, code: Some(code), retry_after, .. } = own(&error)
     else {
@@ -71,7 +77,7 @@ async fn an_error_in_a_stream_has_the_usage_so_far() {
         include_str!("streams/error_in_the_midst.sse"),
     ] {
         let server = Server::answering([Answer::events(body, 64)]).await;
-        let model = server.model("claude-test").with_retries(0);
+        let model = server.model("claude-test").with_connection(|c| Ok(c.with_retries(0))).unwrap();
         let (_, reply) = streamed(&model, hi()).await;
         let error = reply.unwrap_err();
         assert!(error.is_retryable(), "{error:?}");

@@ -177,7 +177,10 @@ async fn thinking_without_a_signature_goes_back_to_servers_that_do_not_sign() {
             let proxy = server.url.replace("/v1", "");
             let proxy = toolwright_anthropic::reqwest::Proxy::http(proxy).unwrap();
             let http = toolwright_anthropic::reqwest::Client::builder().proxy(proxy);
-            let model = Anthropic::at(base_url, "any").unwrap().with_http(http.build().unwrap());
+            let model = Anthropic::at(base_url, "any")
+                .unwrap()
+                .with_connection(|c| Ok(c.with_http(http.build().unwrap())))
+                .unwrap();
             let reply = model.generate(&hi()).await.unwrap();
             let results: Vec<_> =
                 reply.tool_calls().map(|call| ToolResult::new(call, "ok")).collect();

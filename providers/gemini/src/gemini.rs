@@ -3,14 +3,13 @@
 use std::fmt;
 use std::future::ready;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use serde_json::Value;
+use toolwright_http::reqwest::Url;
 use toolwright_http::reqwest::header::HeaderName;
-use toolwright_http::reqwest::{self, Url};
 use toolwright_http::{Endpoint, RequestBody};
 use toolwright_module::model::{Capabilities, Delta, Setting, SettingSet, Settings};
 use toolwright_module::{LanguageModel, Reply, Request};
@@ -163,7 +162,7 @@ impl Gemini {
     /// `/projects/PROJECT/locations/LOCATION`.
     ///
     /// It has no token: set it with [`with_token`](Self::with_token), or the key of the proxy with
-    /// [`with_header`](Self::with_header).
+    /// [`Connection::with_header`].
     ///
     /// ```
     /// use toolwright_gemini::Gemini;
@@ -225,7 +224,22 @@ impl Gemini {
         self
     }
 
-    fn with_connection(
+    /// Changes the connection: its retries, timeouts, headers and HTTP client. See [`Connection`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use toolwright_gemini::Gemini;
+    ///
+    /// let model = Gemini::at("https://example.com/v1beta", "gemini-2.5-flash")?.with_connection(|connection| {
+    ///     connection.with_retries(0).with_timeout(Duration::from_secs(60))
+    /// })?;
+    /// # Ok::<(), toolwright_gemini::ProviderError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The error of `change`.
+    pub fn with_connection(
         self,
         change: impl FnOnce(Connection) -> Result<Connection>,
     ) -> Result<Self> {
@@ -283,65 +297,6 @@ impl Gemini {
         let change = |endpoint: Endpoint| endpoint.with_bearer("token", &token);
         let changed = self.with_connection(|connection| connection.with_endpoint(change));
         changed.map_err(|error| error.about("the access token"))
-    }
-
-    /// Sets a header of every request, such as `x-goog-user-project`.
-    ///
-    /// ```
-    /// use toolwright_gemini::Gemini;
-    ///
-    /// let model = Gemini::at("https://example.com/v1beta", "m")?
-    ///     .with_header("x-goog-user-project", "my-project")?;
-    /// # Ok::<(), toolwright_gemini::ProviderError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`ProviderError::Header`] if the name or the value is not allowed in a header.
-    /// [`ProviderError::BaseUrl`] if the header holds a key and the base URL is plain http and not
-    /// on this machine.
-    pub fn with_header(self, name: &str, value: &str) -> Result<Self> {
-        match name.eq_ignore_ascii_case(KEY.as_str()) {
-            true => self.with_key(value),
-            false => self.with_connection(|connection| connection.with_header(name, value)),
-        }
-    }
-
-    /// Allows a key in plain http, for a network that nobody else can read, such as that of a
-    /// cluster. It applies to keys and headers that are set after it.
-    ///
-    /// ```
-    /// use toolwright_gemini::Gemini;
-    ///
-    /// let model = Gemini::at("http://litellm.models.svc:4000/v1beta", "gemini-2.5-flash")?
-    ///     .with_plain_http()?
-    ///     .with_key("made-up")?;
-    /// # Ok::<(), toolwright_gemini::ProviderError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`ProviderError::Client`] if the system's certificates cannot be read.
-    pub fn with_plain_http(self) -> Result<Self> {
-        self.with_connection(Connection::with_plain_http)
-    }
-
-    /// Sets the `reqwest::Client` to use, for a proxy, certificates or a shared pool. Default:
-    /// a client that `toolwright-http` creates.
-    ///
-    /// Turn its redirects off, unless every server that they lead to may get the
-    /// conversation. The limits of this model still hold.
-    ///
-    /// ```
-    /// use toolwright_gemini::{Gemini, reqwest};
-    ///
-    /// let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
-    /// let model = Gemini::at("https://example.com/v1beta", "gemini-2.5-flash")?.with_http(http);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn with_http(self, http: reqwest::Client) -> Self {
-        self.with(|parts| parts.connection = parts.connection.clone().with_http(http))
     }
 
     /// Sets whether the request contains the schema of the answer. Default: `true`.
@@ -491,46 +446,6 @@ impl Gemini {
     #[must_use]
     pub fn with_streamed_arguments(self, streamed: bool) -> Self {
         self.with(|parts| parts.streamed_arguments = streamed)
-    }
-
-    /// Sets the maximum number of retries. Default: 2.
-    ///
-    /// A request is retried only if no answer has begun, and after the pause that the server asks
-    /// for. With 0, [`Error::retry_after`](toolwright_module::Error::retry_after) is that pause:
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use toolwright_gemini::Gemini;
-    ///
-    /// let model = Gemini::at("https://example.com/v1beta", "gemini-2.5-flash")?
-    ///     .with_retries(0)
-    ///     .with_timeout(Duration::from_secs(60))?
-    ///     .with_max_time(Duration::from_secs(300));
-    /// # Ok::<(), toolwright_gemini::ProviderError>(())
-    /// ```
-    #[must_use]
-    pub fn with_retries(self, retries: u32) -> Self {
-        self.with(|parts| parts.connection = parts.connection.clone().with_retries(retries))
-    }
-
-    /// Sets the maximum time without a byte, before the reply and within. Default: 10 minutes.
-    ///
-    /// A whole reply may take longer: [`with_max_time`](Self::with_max_time) limits it.
-    ///
-    /// # Errors
-    ///
-    /// [`ProviderError::Client`] if the system's certificates cannot be read.
-    pub fn with_timeout(self, silence: Duration) -> Result<Self> {
-        self.with_connection(|connection| connection.with_timeout(silence))
-    }
-
-    /// Sets the maximum time of one answer, with its retries. Default: 30 minutes.
-    ///
-    /// It ends a reply that arrives slowly but never stops. A limit too large for
-    /// [`Instant`](std::time::Instant) means no limit.
-    #[must_use]
-    pub fn with_max_time(self, max_time: Duration) -> Self {
-        self.with(|parts| parts.connection = parts.connection.clone().with_max_time(max_time))
     }
 
     /// Returns the base URL, without a slash at its end.

@@ -42,7 +42,7 @@
 //! | stream the arguments of calls | [`Gemini::with_streamed_arguments`] |
 //! | set any other field of the body | `Settings::with_extra("gemini", …)` |
 //! | read why a reply ended, or where its content comes from | [`reply_details`] |
-//! | use your own `reqwest::Client` | [`Gemini::with_http`] |
+//! | use your own `reqwest::Client` | [`Connection::with_http`] |
 //! | handle an error | [`ProviderError`] inside the error of the call |
 //!
 //! # Requests
@@ -83,7 +83,7 @@
 //! because after a server tool the answer may follow the first `STOP`. An error keeps the pause
 //! that the API requests (`RetryInfo`). One reply has at most 64 MiB, whole or streamed, and one
 //! line of a stream at most 4 MiB. One answer may take 30 minutes, including retries
-//! ([`Gemini::with_max_time`]).
+//! ([`Connection::with_max_time`]).
 //!
 //! # What does not work (yet)
 //!
@@ -112,9 +112,9 @@ mod thinking;
 
 pub use gemini::Gemini;
 pub use reply::reply_details;
-/// The version of reqwest whose client [`Gemini::with_http`] takes.
+/// The version of reqwest whose client [`Connection::with_http`] takes.
 pub use toolwright_http::reqwest;
-pub use toolwright_provider::ProviderError;
+pub use toolwright_provider::{Connection, ProviderError};
 
 /// The name of the provider.
 const PROVIDER: &str = "gemini";

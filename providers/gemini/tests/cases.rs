@@ -36,7 +36,7 @@ fn shown(outcome: &Result<Reply>, server: &Server) -> String {
 async fn every_reply_is_read_as_in_its_snapshot() {
     let cases = cases("replies");
     let server = Server::answering(cases.iter().map(|(_, body)| Answer::json(body))).await;
-    let model = server.model().with_retries(0);
+    let model = server.model().with_connection(|c| Ok(c.with_retries(0))).unwrap();
     for (name, _) in &cases {
         let outcome = model.generate(&hi()).await;
         insta::assert_snapshot!(format!("reply_{name}"), shown(&outcome, &server));
@@ -70,7 +70,7 @@ async fn every_stream_is_read_as_in_its_snapshot() {
         let forms = [(&body, 4096), (&body, 5), (&crlf, 7), (&commented, 3)];
         let answers = forms.map(|(body, size)| Answer::events(body, size));
         let server = Server::answering(answers).await;
-        let model = server.model().with_retries(0);
+        let model = server.model().with_connection(|c| Ok(c.with_retries(0))).unwrap();
         let mut first = None;
         for (_, size) in forms {
             let (deltas, outcome) = streamed(&model, hi()).await;
@@ -89,7 +89,7 @@ async fn a_whole_reply_is_read_like_its_stream() {
         let event = format!("data: {}\n\n", body.replace('\n', " "));
         let answers = [Answer::json(&body), Answer::json(&body), Answer::events(&event, 1000)];
         let server = Server::answering(answers).await;
-        let model = server.model().with_retries(0);
+        let model = server.model().with_connection(|c| Ok(c.with_retries(0))).unwrap();
         let Ok(whole) = model.generate(&hi()).await else { continue };
         assert_eq!(streamed(&model, hi()).await.1.unwrap(), whole, "{name}");
         if name == "list_of_events" {

@@ -98,7 +98,8 @@ async fn a_stream_that_breaks_before_its_end_is_an_error() {
     for late in [Answer::events(&last, 4096).then_reset(), Answer::events(&last, 4096).then_hang()]
     {
         let server = Server::answering([late]).await;
-        let model = server.model().with_timeout(Duration::from_millis(200)).unwrap();
+        let model =
+            server.model().with_connection(|c| c.with_timeout(Duration::from_millis(200))).unwrap();
         assert_eq!(streamed(&model, hi()).await.1.unwrap().to_text(), "a");
     }
 }
@@ -132,8 +133,12 @@ async fn silence_ends_in_an_error() {
     let event = "data: {\"candidates\": [{\"content\": {\"parts\": [{\"text\": \"a\"}]}}]}\n\n";
     for answer in [Answer::hang(), Answer::events(event, 4096).then_hang()] {
         let server = Server::answering([answer]).await;
-        let model = server.model().with_timeout(Duration::from_millis(200)).unwrap();
-        let error = streamed(&model.with_retries(0), hi()).await.1.unwrap_err();
+        let model =
+            server.model().with_connection(|c| c.with_timeout(Duration::from_millis(200))).unwrap();
+        let error = streamed(&model.with_connection(|c| Ok(c.with_retries(0))).unwrap(), hi())
+            .await
+            .1
+            .unwrap_err();
         assert!(error.is_retryable(), "{error:?}");
     }
 }

@@ -15,7 +15,7 @@ const BASE: &str = "https://example.com/v1beta";
 async fn the_key_and_the_headers_are_sent() {
     let server = Server::answering([ok(), ok_stream()]).await;
     let model = server.model().with_key("made-up").unwrap();
-    let model = model.with_header("x-goog-user-project", "mine").unwrap();
+    let model = model.with_connection(|c| c.with_header("x-goog-user-project", "mine")).unwrap();
     model.generate(&hi()).await.unwrap();
     streamed(&model, hi()).await.1.unwrap();
     let [whole, stream] = <[_; 2]>::try_from(server.seen()).ok().unwrap();
@@ -79,7 +79,10 @@ fn a_key_is_not_shown_and_not_sent_in_plain_text() {
     let model = Gemini::at(BASE, "m").unwrap().with_key("made-up").unwrap();
     assert!(!format!("{model:?}").contains("made-up"));
     let set = |model: Gemini| {
-        [model.clone().with_key("made-up"), model.with_header("X-Goog-Api-Key", "made-up")]
+        [
+            model.clone().with_key("made-up"),
+            model.with_connection(|c| c.with_header("X-Goog-Api-Key", "made-up")),
+        ]
     };
     for changed in set(Gemini::at("http://192.168.0.7/v1beta", "m").unwrap()) {
         assert!(matches!(changed, Err(ProviderError::BaseUrl { .. })), "{changed:?}");

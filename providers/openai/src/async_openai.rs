@@ -65,7 +65,7 @@ fn with_headers(mut openai: OpenAi, headers: &HeaderMap) -> Result<OpenAi> {
             Some("") => openai,
             // The redactor has to know the key without `Bearer`.
             Some(key) => openai.with_key(key)?,
-            None => openai.with_header(name.as_str(), value)?,
+            None => openai.with_connection(|c| c.with_header(name.as_str(), value))?,
         };
     }
     Ok(openai)

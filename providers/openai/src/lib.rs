@@ -37,8 +37,8 @@
 //! | use any other server | [`OpenAi::at`] |
 //! | use Azure | [`OpenAi::azure`], [`OpenAi::with_token`] |
 //! | use a configuration of async-openai | `OpenAi::from_async_openai`, with the feature `async-openai` |
-//! | set organization, project or headers | [`OpenAi::with_organization`], [`OpenAi::with_project`], [`OpenAi::with_header`] |
-//! | use your own `reqwest::Client` | [`OpenAi::with_http`] |
+//! | set organization, project or headers | [`OpenAi::with_organization`], [`OpenAi::with_project`], [`Connection::with_header`] |
+//! | use your own `reqwest::Client` | [`Connection::with_http`] |
 //! | choose the API | [`OpenAi::with_api`] |
 //! | keep the conversation at the server | [`OpenAi::with_server_state`] |
 //! | wait for answers that take a long time | [`OpenAi::with_background`] |
@@ -67,7 +67,7 @@
 //! # Limits of a reply
 //!
 //! One reply has at most 64 MiB, whole or streamed, and one line of a stream at most 4 MiB. One
-//! answer may take 30 minutes, including retries ([`OpenAi::with_max_time`]). If a server answers a
+//! answer may take 30 minutes, including retries ([`Connection::with_max_time`]). If a server answers a
 //! request for a stream with a whole reply, that reply is used. If a server does not report usage,
 //! the usage is [unknown](toolwright_module::model::Usage::unknown), not zero.
 //!
@@ -103,9 +103,9 @@ mod services;
 pub use api::{Api, UnknownApi};
 pub use open_ai::OpenAi;
 pub use services::Service;
-/// The version of reqwest whose client [`OpenAi::with_http`] takes.
+/// The version of reqwest whose client [`Connection::with_http`] takes.
 pub use toolwright_http::reqwest;
-pub use toolwright_provider::ProviderError;
+pub use toolwright_provider::{Connection, ProviderError};
 
 /// A result with the providers' error as the default error type.
 type Result<T, E = ProviderError> = std::result::Result<T, E>;

@@ -10,8 +10,8 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout_at};
+use toolwright_http::reqwest::Url;
 use toolwright_http::reqwest::header::HeaderName;
-use toolwright_http::reqwest::{self, Url};
 use toolwright_http::{Endpoint, RequestBody};
 #[cfg(feature = "async-openai")]
 use toolwright_http::{ErrorKind, HttpError, UrlFault};
@@ -313,7 +313,22 @@ impl OpenAi {
         self
     }
 
-    fn with_connection(
+    /// Changes the connection: its retries, timeouts, headers and HTTP client. See [`Connection`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use toolwright_openai::OpenAi;
+    ///
+    /// let model = OpenAi::at("http://vllm.models.svc:8000/v1", "qwen3")?.with_connection(|connection| {
+    ///     connection.with_retries(0).with_timeout(Duration::from_secs(60))
+    /// })?;
+    /// # Ok::<(), toolwright_openai::ProviderError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The error of `change`.
+    pub fn with_connection(
         self,
         change: impl FnOnce(Connection) -> Result<Connection>,
     ) -> Result<Self> {
@@ -388,53 +403,6 @@ impl OpenAi {
     /// [`ProviderError::Header`] if it has a character that is not allowed in a header.
     pub fn with_project(self, id: &str) -> Result<Self> {
         self.with_named_header(PROJECT, id, "the project's id")
-    }
-
-    /// Sets a header of every request, such as the `api-key` of some servers.
-    ///
-    /// ```
-    /// use toolwright_openai::OpenAi;
-    ///
-    /// let model = OpenAi::at("https://example.com/v1", "m")?.with_header("api-key", "made-up")?;
-    /// # Ok::<(), toolwright_openai::ProviderError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`ProviderError::Header`] if the name or the value is not allowed in a header.
-    /// [`ProviderError::BaseUrl`] if the header holds a key and the base URL is plain http and not
-    /// on this machine.
-    pub fn with_header(self, name: &str, value: &str) -> Result<Self> {
-        self.with_connection(|connection| connection.with_header(name, value))
-    }
-
-    /// Allows a key in plain http, for a network that nobody else can read, such as that of a
-    /// cluster. It applies to keys and headers that are set after it.
-    ///
-    /// ```
-    /// use toolwright_openai::OpenAi;
-    ///
-    /// let model = OpenAi::at("http://vllm.models.svc:8000/v1", "qwen3")?
-    ///     .with_plain_http()?
-    ///     .with_key("made-up")?;
-    /// # Ok::<(), toolwright_openai::ProviderError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`ProviderError::Client`] if the system's certificates cannot be read.
-    pub fn with_plain_http(self) -> Result<Self> {
-        self.with_connection(Connection::with_plain_http)
-    }
-
-    /// Sets the `reqwest::Client` to use, for a proxy, certificates or a shared pool. Default:
-    /// a client that this crate creates.
-    ///
-    /// Turn its redirects off, unless every server that they lead to may get the
-    /// conversation. The limits of this model still hold.
-    #[must_use]
-    pub fn with_http(self, http: reqwest::Client) -> Self {
-        self.with(|parts| parts.connection = parts.connection.clone().with_http(http))
     }
 
     /// Sets the API to use. Default: [`Api::Chat`].
@@ -536,38 +504,12 @@ impl OpenAi {
     /// lasts.
     ///
     /// It is for [`Api::Responses`] only. The server confirms the request at once, and the model
-    /// asks for the reply until it is finished or [`with_max_time`](Self::with_max_time) is over. A
+    /// asks for the reply until it is finished or [`Connection::with_max_time`] is over. A
     /// stream has all its deltas at the end. The server stores the reply, so it does not go with
     /// [`with_encrypted_reasoning`](Self::with_encrypted_reasoning).
     #[must_use]
     pub fn with_background(self) -> Self {
         self.with(|parts| parts.background = true)
-    }
-
-    /// Sets the maximum number of retries. Default: 2.
-    #[must_use]
-    pub fn with_retries(self, retries: u32) -> Self {
-        self.with(|parts| parts.connection = parts.connection.clone().with_retries(retries))
-    }
-
-    /// Sets the maximum time without a byte, before the reply and within. Default: 10 minutes.
-    ///
-    /// A whole reply may take longer: [`with_max_time`](Self::with_max_time) limits it.
-    ///
-    /// # Errors
-    ///
-    /// [`ProviderError::Client`] if the system's certificates cannot be read.
-    pub fn with_timeout(self, silence: Duration) -> Result<Self> {
-        self.with_connection(|connection| connection.with_timeout(silence))
-    }
-
-    /// Sets the maximum time of one answer, with its retries. Default: 30 minutes.
-    ///
-    /// It ends a reply that arrives slowly but never stops. A limit too large for
-    /// [`Instant`](std::time::Instant) means no limit.
-    #[must_use]
-    pub fn with_max_time(self, max_time: Duration) -> Self {
-        self.with(|parts| parts.connection = parts.connection.clone().with_max_time(max_time))
     }
 
     /// Returns the base URL, without a slash at its end.

@@ -39,7 +39,7 @@ async fn replies(api: Api) {
     let cases = cases("replies", api);
     let answers = cases.iter().map(|(_, body)| Answer::json(body));
     let server = Server::answering(answers).await;
-    let model = server.model(api).with_retries(0);
+    let model = server.model(api).with_connection(|c| Ok(c.with_retries(0))).unwrap();
     for (name, _) in &cases {
         let outcome = model.generate(&hi()).await;
         insta::assert_snapshot!(format!("{api}_{name}"), shown(&outcome, &server));
@@ -82,7 +82,7 @@ async fn streams(api: Api) {
         let forms = [(&body, 4096), (&body, 5), (&crlf, 7), (&commented, 3)];
         let answers = forms.map(|(body, size)| Answer::events(body, size));
         let server = Server::answering(answers).await;
-        let model = server.model(api).with_retries(0);
+        let model = server.model(api).with_connection(|c| Ok(c.with_retries(0))).unwrap();
         let mut first = None;
         for (_, size) in forms {
             let (deltas, outcome) = streamed(&model, hi()).await;
@@ -111,7 +111,7 @@ async fn a_complete_reply_with_the_maximum_of_tokens_was_cut_off() {
     for (most, finish) in [(4, Finish::Length), (5, Finish::Stop)] {
         let server = Server::answering([Answer::json(whole), Answer::events(&event, 99)]).await;
         let (model, request) = (
-            server.model(Api::Responses).with_retries(0),
+            server.model(Api::Responses).with_connection(|c| Ok(c.with_retries(0))).unwrap(),
             hi().with_settings(Settings::default().with_max_output_tokens(most)),
         );
         assert_eq!(model.generate(&request).await.unwrap().finish, finish);

@@ -90,7 +90,10 @@ async fn the_pause_is_as_long_as_the_server_asks_for() {
 #[tokio::test]
 async fn there_is_no_retry_if_the_pause_ends_after_the_maximum_time() {
     let server = Server::answering([limited("retry-after: 30\r\n")]).await;
-    let model = server.model(Api::Chat).with_max_time(Duration::from_secs(20));
+    let model = server
+        .model(Api::Chat)
+        .with_connection(|c| Ok(c.with_max_time(Duration::from_secs(20))))
+        .unwrap();
     let started = Instant::now();
     let error = model.generate(&hi()).await.unwrap_err();
     assert!(matches!(own(&error), ProviderError::Status { status: 429, .. }), "{error:?}");
@@ -132,7 +135,7 @@ async fn after_the_last_retry_the_last_failure_is_returned() {
         }
     }
     let server = Server::answering([broken()]).await;
-    let model = server.model(Api::Chat).with_retries(0);
+    let model = server.model(Api::Chat).with_connection(|c| Ok(c.with_retries(0))).unwrap();
     let error = model.generate(&hi()).await.unwrap_err();
     insta::assert_snapshot!(said(&error, &server), @r#"
     the server failed (500: The server had an error.); try again later
@@ -372,8 +375,9 @@ async fn a_stream_that_breaks_after_the_answer_is_a_success() {
 #[tokio::test]
 async fn silence_is_an_error() {
     let silence = Duration::from_millis(200);
-    let impatient =
-        |server: &Server, api| -> OpenAi { server.model(api).with_timeout(silence).unwrap() };
+    let impatient = |server: &Server, api| -> OpenAi {
+        server.model(api).with_connection(|c| c.with_timeout(silence)).unwrap()
+    };
     for api in APIS {
         let first = ok_stream(api).split_inclusive("\n\n").next().unwrap().to_owned();
         let cases = [
@@ -385,7 +389,7 @@ async fn silence_is_an_error() {
         ];
         for (case, (answer, stream)) in cases.into_iter().enumerate() {
             let server = Server::answering([answer]).await;
-            let model = impatient(&server, api).with_retries(0);
+            let model = impatient(&server, api).with_connection(|c| Ok(c.with_retries(0))).unwrap();
             let started = Instant::now();
             let outcome =
                 if stream { streamed(&model, hi()).await.1 } else { model.generate(&hi()).await };
@@ -411,7 +415,10 @@ async fn silence_is_an_error() {
 #[tokio::test]
 async fn silence_is_not_retried() {
     let server = Server::answering([Answer::hang(), ok(Api::Chat)]).await;
-    let model = server.model(Api::Chat).with_timeout(Duration::from_millis(100)).unwrap();
+    let model = server
+        .model(Api::Chat)
+        .with_connection(|c| c.with_timeout(Duration::from_millis(100)))
+        .unwrap();
     let error = model.generate(&hi()).await.unwrap_err();
     assert!(matches!(own(&error), ProviderError::Timeout { .. }));
     assert_eq!(server.seen().len(), 1);
@@ -422,14 +429,20 @@ async fn comments_in_a_stream_end_the_silence() {
     // The stream takes longer than the allowed silence, and has only comments at first.
     let slow = format!("{}{}", ": thinking\n\n".repeat(400), ok_stream(Api::Chat));
     let server = Server::answering([Answer::events(&slow, 4)]).await;
-    let model = server.model(Api::Chat).with_timeout(Duration::from_millis(500)).unwrap();
+    let model = server
+        .model(Api::Chat)
+        .with_connection(|c| c.with_timeout(Duration::from_millis(500)))
+        .unwrap();
     assert_eq!(streamed(&model, hi()).await.1.unwrap().to_text(), "ok");
 }
 
 #[tokio::test]
 async fn a_server_that_does_not_run_is_a_connection_error() {
     // Port 1 is reserved and closed.
-    let model = OpenAi::at("http://127.0.0.1:1/v1", "m").unwrap().with_retries(1);
+    let model = OpenAi::at("http://127.0.0.1:1/v1", "m")
+        .unwrap()
+        .with_connection(|c| Ok(c.with_retries(1)))
+        .unwrap();
     for outcome in [model.generate(&hi()).await, streamed(&model, hi()).await.1] {
         let error = outcome.unwrap_err();
         assert!(matches!(own(&error), ProviderError::Connect { .. }));
@@ -444,10 +457,21 @@ async fn a_server_that_does_not_run_is_a_connection_error() {
 async fn the_budget_gets_tokens_back_only_if_the_request_cost_nothing() {
     let server = |answer| Server::answering([answer]);
     let silent = server(Answer::hang()).await;
-    let silent = silent.model(Api::Chat).with_timeout(Duration::from_millis(100)).unwrap();
-    let refusing = server(broken()).await.model(Api::Chat).with_retries(0);
-    let no_reply = server(Answer::json("[]")).await.model(Api::Chat).with_retries(0);
-    let unreachable = OpenAi::at("http://127.0.0.1:1/v1", "m").unwrap().with_retries(0);
+    let silent = silent
+        .model(Api::Chat)
+        .with_connection(|c| c.with_timeout(Duration::from_millis(100)))
+        .unwrap();
+    let refusing =
+        server(broken()).await.model(Api::Chat).with_connection(|c| Ok(c.with_retries(0))).unwrap();
+    let no_reply = server(Answer::json("[]"))
+        .await
+        .model(Api::Chat)
+        .with_connection(|c| Ok(c.with_retries(0)))
+        .unwrap();
+    let unreachable = OpenAi::at("http://127.0.0.1:1/v1", "m")
+        .unwrap()
+        .with_connection(|c| Ok(c.with_retries(0)))
+        .unwrap();
     for (model, taken) in [(unreachable, 0), (refusing, 0), (silent, 9), (no_reply, 9)] {
         let ledger = Ledger::new(Budget::default().with_output_tokens(9));
         let cx = Context::default().with_ledger(ledger.clone());
@@ -589,7 +613,7 @@ async fn the_reason_of_a_reply_without_an_answer_is_in_the_error() {
     ] {
         for (answer, is_streamed) in reported(json).into_iter().zip([false, true]) {
             let server = Server::answering([answer]).await;
-            let model = server.model(Api::Chat).with_retries(0);
+            let model = server.model(Api::Chat).with_connection(|c| Ok(c.with_retries(0))).unwrap();
             let reply = match is_streamed {
                 true => streamed(&model, hi()).await.1,
                 false => model.generate(&hi()).await,
@@ -601,6 +625,12 @@ async fn the_reason_of_a_reply_without_an_answer_is_in_the_error() {
     // The usual end of MiniMax's replies is not an error.
     let json = r#"{"choices":null,"base_resp":{"status_code":0,"status_msg":"success"}}"#;
     let server = Server::answering([Answer::json(json)]).await;
-    let error = server.model(Api::Chat).with_retries(0).generate(&hi()).await.unwrap_err();
+    let error = server
+        .model(Api::Chat)
+        .with_connection(|c| Ok(c.with_retries(0)))
+        .unwrap()
+        .generate(&hi())
+        .await
+        .unwrap_err();
     assert!(error.to_string().contains("is empty"), "{error}");
 }

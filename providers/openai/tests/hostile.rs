@@ -70,7 +70,12 @@ async fn an_error_never_shows_the_key_in_any_escaped_form() {
         ];
         for (case, (answer, stream)) in answers.into_iter().enumerate() {
             let server = Server::answering([answer]).await;
-            let model = server.model(Api::Chat).with_key(KEY).unwrap().with_retries(0);
+            let model = server
+                .model(Api::Chat)
+                .with_key(KEY)
+                .unwrap()
+                .with_connection(|c| Ok(c.with_retries(0)))
+                .unwrap();
             let error = fails(&model, stream).await;
             let all = everything(&error);
             for part in ["secret", "0123456789", "sk-", r"\u0073"] {
@@ -221,7 +226,7 @@ async fn a_connection_that_stays_open_after_the_answer_is_left() {
     for ping in [": ping\n\n", more] {
         let answer = Answer::endless(200, EVENTS, finish, ping, Duration::from_millis(20));
         let server = Server::answering([answer]).await;
-        let model = server.model(Api::Chat).with_timeout(SILENCE).unwrap();
+        let model = server.model(Api::Chat).with_connection(|c| c.with_timeout(SILENCE)).unwrap();
         let waiting = tokio::time::timeout(SILENCE * 10, streamed(&model, hi()));
         let (_, outcome) = waiting.await.expect("an end");
         assert_eq!(outcome.unwrap().to_text(), "ok");
@@ -241,7 +246,7 @@ async fn a_reply_that_never_ends_is_an_error_after_the_maximum_time() {
         (JSON, "{", " ", Duration::from_millis(20), true),
     ] {
         let server = Server::answering([Answer::endless(200, kind, first, again, pause)]).await;
-        let model = server.model(Api::Chat).with_max_time(most);
+        let model = server.model(Api::Chat).with_connection(|c| Ok(c.with_max_time(most))).unwrap();
         let waiting = tokio::time::timeout(most * 10, fails(&model, stream));
         let error = waiting.await.expect("an end");
         // Without pauses the body may first become too large.
@@ -266,7 +271,7 @@ async fn a_reply_that_never_ends_is_an_error_after_the_maximum_time() {
 async fn the_slow_body_of_a_refusal_does_not_delay_the_error() {
     let answer = Answer::endless(400, JSON, "{", " ", Duration::from_millis(20));
     let server = Server::answering([answer]).await;
-    let model = server.model(Api::Chat).with_timeout(SILENCE).unwrap();
+    let model = server.model(Api::Chat).with_connection(|c| c.with_timeout(SILENCE)).unwrap();
     let waiting = tokio::time::timeout(SILENCE * 10, fails(&model, false));
     let error = waiting.await.expect("an end");
     assert!(matches!(own(&error), ProviderError::Status { status: 400, .. }));

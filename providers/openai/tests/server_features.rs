@@ -61,8 +61,11 @@ async fn a_background_reply_is_polled_to_its_end() {
 
     // It ends with the limit of an answer.
     let server = Server::answering((0..9).map(|_| Answer::json(status("queued")))).await;
-    let model =
-        server.model(Api::Responses).with_background().with_max_time(Duration::from_secs(1));
+    let model = server
+        .model(Api::Responses)
+        .with_background()
+        .with_connection(|c| Ok(c.with_max_time(Duration::from_secs(1))))
+        .unwrap();
     let error = model.generate(&hi()).await.unwrap_err();
     assert!(
         matches!(own(&error), ProviderError::TooSlow { raw, .. } if raw.contains("queued")),
@@ -226,7 +229,12 @@ async fn sent_to(base_url: &str, request: Request) -> Value {
     let server = Server::answering([Answer::json("{}")]).await;
     let proxy = toolwright_openai::reqwest::Proxy::http(server.url.replace("/v1", "")).unwrap();
     let http = toolwright_openai::reqwest::Client::builder().proxy(proxy).build().unwrap();
-    let model = OpenAi::at(base_url, "m").unwrap().with_http(http).with_retries(0);
+    let model = OpenAi::at(base_url, "m")
+        .unwrap()
+        .with_connection(|c| Ok(c.with_http(http)))
+        .unwrap()
+        .with_connection(|c| Ok(c.with_retries(0)))
+        .unwrap();
     let (_, reply) = streamed(&model, request).await;
     reply.unwrap_err();
     server.seen()[0].body.clone()

@@ -64,8 +64,8 @@ fn a_key_needs_https_or_a_server_on_this_machine() {
         let model = OpenAi::at(url, "m").unwrap();
         for refused in [
             model.clone().with_key(KEY),
-            model.clone().with_header("api-key", KEY),
-            model.clone().with_header("Authorization", KEY),
+            model.clone().with_connection(|c| c.with_header("api-key", KEY)),
+            model.clone().with_connection(|c| c.with_header("Authorization", KEY)),
         ] {
             let error = refused.unwrap_err();
             assert!(matches!(error, ProviderError::BaseUrl { .. }));
@@ -74,7 +74,14 @@ fn a_key_needs_https_or_a_server_on_this_machine() {
                 insta::assert_snapshot!(error, @"the base URL cannot be used: it is plain http to another machine, so others on the network could read the API key; use https, or call `with_plain_http` before the key is set if nobody else can read that network");
             }
         }
-        assert!(model.clone().with_plain_http().unwrap().with_key(KEY).is_ok());
+        assert!(
+            model
+                .clone()
+                .with_connection(toolwright_openai::Connection::with_plain_http)
+                .unwrap()
+                .with_key(KEY)
+                .is_ok()
+        );
         assert!(model.with_organization("org-1").is_ok());
     }
     for url in [
@@ -109,8 +116,8 @@ fn a_value_that_is_not_allowed_in_a_header_is_an_error() {
         keyed().with_key("sk\0"),
         keyed().with_organization("a\nb"),
         keyed().with_project("a\nb"),
-        keyed().with_header("x-title", "a\nb"),
-        keyed().with_header("a header", "b"),
+        keyed().with_connection(|c| c.with_header("x-title", "a\nb")),
+        keyed().with_connection(|c| c.with_header("a header", "b")),
     ] {
         let error = refused.unwrap_err();
         assert!(!format!("{error}{error:?}{error:#}").contains("secret"));
@@ -128,7 +135,10 @@ fn a_value_that_is_not_allowed_in_a_header_is_an_error() {
 
 #[test]
 fn the_debug_text_of_a_model_has_its_settings_and_not_its_key() {
-    let model = keyed().with_header("x-other-key", KEY).unwrap().with_api(Api::Responses);
+    let model = keyed()
+        .with_connection(|c| c.with_header("x-other-key", KEY))
+        .unwrap()
+        .with_api(Api::Responses);
     insta::assert_snapshot!(format!("{model:?}"), @r#"OpenAi { model: "m", base_url: "http://127.0.0.1:1/v1", api: Responses, dialect: OpenAiLoose, .. }"#);
 }
 
@@ -138,7 +148,7 @@ fn a_blank_key_is_rejected() {
         assert!(matches!(refused.unwrap_err(), ProviderError::MissingKey { .. }));
     }
     // Some servers read the key from a header of their own.
-    assert!(local().with_header("api-key", KEY).is_ok());
+    assert!(local().with_connection(|c| c.with_header("api-key", KEY)).is_ok());
 }
 
 #[test]
@@ -176,7 +186,7 @@ async fn a_key_that_the_server_repeats_is_redacted() {
 async fn headers_are_sent_and_secret_ones_are_redacted() {
     let body = format!(r#"{{"error": {{"message": "No such key: {KEY}"}}}}"#);
     let server = Server::answering([Answer::new(401, "", &body)]).await;
-    let model = server.model(Api::Chat).with_header("api-key", KEY).unwrap();
+    let model = server.model(Api::Chat).with_connection(|c| c.with_header("api-key", KEY)).unwrap();
     let model = model.with_organization("org-1").unwrap().with_project("proj_1").unwrap();
     let error = model.generate(&hi()).await.unwrap_err().to_string();
     assert!(error.contains("No such key: [api-key]"), "{error}");
@@ -194,8 +204,11 @@ async fn the_limits_hold_for_a_client_of_the_caller() {
     let http = toolwright_http::reqwest::Client::builder().no_proxy().user_agent("mine/1");
     let server = Server::answering([common::ok(Api::Chat), Answer::hang()]).await;
     let silence = std::time::Duration::from_millis(200);
-    let model = server.model(Api::Chat).with_http(http.build().unwrap());
-    let model = model.with_timeout(silence).unwrap().with_key(KEY).unwrap();
+    let model = server
+        .model(Api::Chat)
+        .with_connection(|c| Ok(c.with_http(http.build().unwrap())))
+        .unwrap();
+    let model = model.with_connection(|c| c.with_timeout(silence)).unwrap().with_key(KEY).unwrap();
     model.generate(&hi()).await.unwrap();
     assert!(server.seen()[0].head.contains("user-agent: mine/1"));
     let error = model.generate(&hi()).await.unwrap_err();
@@ -204,7 +217,7 @@ async fn the_limits_hold_for_a_client_of_the_caller() {
 
 #[tokio::test]
 async fn a_connection_that_fails_does_not_show_the_key() {
-    let model = keyed().with_retries(0);
+    let model = keyed().with_connection(|c| Ok(c.with_retries(0))).unwrap();
     let error = model.generate(&hi()).await.unwrap_err();
     let shown = format!("{error}{error:?}{error:#}{:?}", common::own(&error));
     assert!(!shown.contains("secret"), "{shown}");
