@@ -8,7 +8,7 @@ use toolwright_module::message::{Opaque, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
 use toolwright_module::{Reply, Request};
 use toolwright_provider::lenient::{Count, Text, if_object, is_set, object};
-use toolwright_provider::{Counts, ProviderError, complete_calls};
+use toolwright_provider::{ProviderError, TokenCounts, complete_calls};
 
 use crate::block::{Block, content};
 use crate::{PROVIDER, Result};
@@ -62,7 +62,7 @@ impl Tokens {
     /// event has as zero: a total does not shrink, and some servers send zero for what they sent before.
     pub(crate) fn update(&mut self, later: Self) {
         let update = |count: &mut Option<Count>, later: Option<Count>| {
-            *count = Counts::first([later, *count]);
+            *count = TokenCounts::first([later, *count]);
         };
         update(&mut self.input_tokens, later.input_tokens);
         update(&mut self.output_tokens, later.output_tokens);
@@ -89,7 +89,7 @@ impl Tokens {
             read = read.saturating_add(round.read());
             written = written.saturating_add(number(round.output_tokens));
         }
-        let counts = Counts {
+        let counts = TokenCounts {
             read: self.input_tokens.map(|count| Count(count.0.map(|_| read.max(self.read())))),
             written: self.output_tokens,
             cached: self.cache_read_input_tokens,

@@ -10,7 +10,7 @@ use toolwright_module::model::{Delta, Finish, Usage};
 use toolwright_module::{Reply, Request};
 use toolwright_provider::lenient::{self, Arguments, Count, is_set};
 use toolwright_provider::{
-    Counts, Decoder, Deltas, ProviderError, ReplyParts, complete_calls, is_empty_object,
+    Decoder, Deltas, ProviderError, ReplyParts, TokenCounts, complete_calls, is_empty_object,
 };
 
 use crate::arguments::{PartialArguments, Piece};
@@ -95,7 +95,7 @@ impl Tokens {
     /// Takes the counts of a later event. One that it leaves out or has as zero stays.
     fn update(&mut self, later: Self) {
         let newer = |count: &mut Option<Count>, later: Option<Count>| {
-            *count = Counts::first([later, *count]);
+            *count = TokenCounts::first([later, *count]);
         };
         newer(&mut self.prompt_token_count, later.prompt_token_count);
         newer(&mut self.tool_use_prompt_token_count, later.tool_use_prompt_token_count);
@@ -116,12 +116,12 @@ impl Tokens {
             .prompt_token_count
             .and(sum(self.prompt_token_count, self.tool_use_prompt_token_count));
         let written = sum(self.candidates_token_count, self.thoughts_token_count);
-        let counts = Counts {
+        let counts = TokenCounts {
             read,
             written: written.or(Some(Count(Some(0)))),
             cached: self.cached_content_token_count,
             reasoning: self.thoughts_token_count,
-            ..Counts::default()
+            ..TokenCounts::default()
         };
         counts.usage()
     }

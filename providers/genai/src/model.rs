@@ -10,7 +10,9 @@ use toolwright_module::model::{
     BoxFuture, Capabilities, Finish, Setting, SettingSet, Settings, Usage,
 };
 use toolwright_module::{LanguageModel, Reply, Request, Result, ToolCall};
-use toolwright_provider::{Counts, Deltas, ProviderError, ReplyParts, complete_calls, lenient};
+use toolwright_provider::{
+    Deltas, ProviderError, ReplyParts, TokenCounts, complete_calls, lenient,
+};
 use toolwright_signature::Dialect;
 
 use crate::request::{chat_request, options};
@@ -175,7 +177,7 @@ fn usage(usage: &genai::chat::Usage) -> Usage {
         |tokens: Option<i32>| tokens.map(|tokens| lenient::Count(u64::try_from(tokens).ok()));
     let input = usage.prompt_tokens_details.as_ref();
     let output = usage.completion_tokens_details.as_ref();
-    let counts = Counts {
+    let counts = TokenCounts {
         read: count(usage.prompt_tokens),
         written: count(usage.completion_tokens),
         cached: count(input.and_then(|input| input.cached_tokens)),

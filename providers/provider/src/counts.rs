@@ -1,4 +1,4 @@
-//! [`Counts`]: the usage that a server's counts of tokens stand for.
+//! [`TokenCounts`]: the usage that a server's counts of tokens stand for.
 
 use crate::lenient::Count;
 use toolwright_module::model::Usage;
@@ -10,22 +10,22 @@ use toolwright_module::model::Usage;
 /// those that were read, or stand beside them, and so may reasoning.
 ///
 /// ```
-/// use toolwright_provider::Counts;
+/// use toolwright_provider::TokenCounts;
 /// use toolwright_provider::lenient::Count;
 ///
 /// let count = |tokens| Some(Count(Some(tokens)));
-/// let counts = Counts {
+/// let counts = TokenCounts {
 ///     read: count(368),
 ///     written: count(19),
 ///     cached: count(10_536),
 ///     total: count(10_923),
-///     ..Counts::default()
+///     ..TokenCounts::default()
 /// };
 /// let usage = counts.usage();
 /// assert_eq!((usage.input_tokens, usage.output_tokens), (10_904, 19));
 /// ```
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Counts {
+pub struct TokenCounts {
     /// Tokens read.
     pub read: Option<Count>,
     /// Tokens written.
@@ -40,7 +40,7 @@ pub struct Counts {
     pub total: Option<Count>,
 }
 
-impl Counts {
+impl TokenCounts {
     /// Returns the count in the first field that has one, preferring one that is not zero: a server
     /// may send the same count under several names.
     #[must_use]
@@ -106,67 +106,76 @@ mod tests {
 
     #[test]
     fn a_part_is_in_its_whole_or_beside_it() {
-        let plain = Counts { read: count(100), written: count(20), ..Counts::default() };
+        let plain = TokenCounts { read: count(100), written: count(20), ..TokenCounts::default() };
         for (name, counts, expected) in [
             ("plain", plain, (100, 20, false)),
-            ("total of both", Counts { total: count(120), ..plain }, (100, 20, false)),
+            ("total of both", TokenCounts { total: count(120), ..plain }, (100, 20, false)),
             (
                 "cached within",
-                Counts { cached: count(80), total: count(120), ..plain },
+                TokenCounts { cached: count(80), total: count(120), ..plain },
                 (100, 20, false),
             ),
             (
                 "cached beside",
-                Counts { cached: count(80), total: count(200), ..plain },
+                TokenCounts { cached: count(80), total: count(200), ..plain },
                 (180, 20, false),
             ),
             (
                 "both caches beside",
-                Counts { cached: count(80), cache_written: count(7), total: count(207), ..plain },
+                TokenCounts {
+                    cached: count(80),
+                    cache_written: count(7),
+                    total: count(207),
+                    ..plain
+                },
                 (187, 20, false),
             ),
-            ("cached without total", Counts { cached: count(80), ..plain }, (100, 20, false)),
+            ("cached without total", TokenCounts { cached: count(80), ..plain }, (100, 20, false)),
             (
                 "more cached than read, and a total of the wholes",
-                Counts { cached: count(800), total: count(120), ..plain },
+                TokenCounts { cached: count(800), total: count(120), ..plain },
                 (100, 20, false),
             ),
-            ("more cached than read", Counts { cached: count(800), ..plain }, (900, 20, false)),
+            (
+                "more cached than read",
+                TokenCounts { cached: count(800), ..plain },
+                (900, 20, false),
+            ),
             (
                 "reasoning within",
-                Counts { reasoning: count(5), total: count(120), ..plain },
+                TokenCounts { reasoning: count(5), total: count(120), ..plain },
                 (100, 20, false),
             ),
             (
                 "reasoning beside",
-                Counts { reasoning: count(5), total: count(125), ..plain },
+                TokenCounts { reasoning: count(5), total: count(125), ..plain },
                 (100, 25, false),
             ),
             (
                 "more reasoning than written",
-                Counts { reasoning: count(50), ..plain },
+                TokenCounts { reasoning: count(50), ..plain },
                 (100, 70, false),
             ),
             (
                 "all beside",
-                Counts { cached: count(80), reasoning: count(5), total: count(205), ..plain },
+                TokenCounts { cached: count(80), reasoning: count(5), total: count(205), ..plain },
                 (180, 25, false),
             ),
-            ("a total of more", Counts { total: count(900), ..plain }, (100, 20, true)),
-            ("a total of less", Counts { total: count(9), ..plain }, (100, 20, false)),
-            ("a total that is none", Counts { total: BAD, ..plain }, (100, 20, false)),
+            ("a total of more", TokenCounts { total: count(900), ..plain }, (100, 20, true)),
+            ("a total of less", TokenCounts { total: count(9), ..plain }, (100, 20, false)),
+            ("a total that is none", TokenCounts { total: BAD, ..plain }, (100, 20, false)),
             (
                 "written is no count",
-                Counts { written: BAD, total: count(120), ..plain },
+                TokenCounts { written: BAD, total: count(120), ..plain },
                 (100, 0, true),
             ),
             (
                 "written is missing",
-                Counts { written: None, total: count(120), ..plain },
+                TokenCounts { written: None, total: count(120), ..plain },
                 (100, 0, true),
             ),
-            ("read is missing", Counts { read: None, ..plain }, (0, 20, true)),
-            ("cached is no count", Counts { cached: BAD, ..plain }, (100, 20, true)),
+            ("read is missing", TokenCounts { read: None, ..plain }, (0, 20, true)),
+            ("cached is no count", TokenCounts { cached: BAD, ..plain }, (100, 20, true)),
         ] {
             let usage = counts.usage();
             let found = (usage.input_tokens, usage.output_tokens, usage.incomplete);
@@ -176,9 +185,9 @@ mod tests {
 
     #[test]
     fn the_first_count_that_is_not_zero_is_used() {
-        assert_eq!(Counts::first([None, count(0), count(7), count(8)]), count(7));
-        assert_eq!(Counts::first([None, count(0)]), count(0));
-        assert_eq!(Counts::first([None, BAD, count(7)]), BAD);
-        assert_eq!(Counts::first([None, None]), None);
+        assert_eq!(TokenCounts::first([None, count(0), count(7), count(8)]), count(7));
+        assert_eq!(TokenCounts::first([None, count(0)]), count(0));
+        assert_eq!(TokenCounts::first([None, BAD, count(7)]), BAD);
+        assert_eq!(TokenCounts::first([None, None]), None);
     }
 }

@@ -14,7 +14,7 @@
 //! | report an error | [`ProviderError`] |
 //! | build a reply from streamed pieces, and report them | [`ReplyParts`], [`Deltas`] |
 //! | separate a model's thoughts from its content, and send them back | [`ReplyParts::content`], [`in_content`] |
-//! | make the usage of a server's counts | [`Counts`] |
+//! | make the usage of a server's counts | [`TokenCounts`] |
 //! | stream from a server that does not stream | [`deltas_of`] |
 //! | add ids and arguments that a server leaves out | [`complete_calls`] |
 //! | deserialize what a server should not have sent | [`lenient`] |
@@ -69,7 +69,7 @@ use toolwright_module::driver::stable_hash;
 
 pub use self::connection::{Connection, from_env, mark_lost_halves, read_whole};
 pub use self::content::in_content;
-pub use self::counts::Counts;
+pub use self::counts::TokenCounts;
 pub use self::error::ProviderError;
 pub use self::json_body::JsonBody;
 pub use self::kept::{Kept, KeptTools};

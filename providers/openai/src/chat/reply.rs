@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use toolwright_module::model::Usage;
-use toolwright_provider::Counts;
+use toolwright_provider::TokenCounts;
 use toolwright_provider::lenient::{
     Arguments, Count, Str, Text, Words, fields, if_object, is_set, object, or_default,
 };
@@ -474,7 +474,7 @@ impl Tokens {
         let newer = |count: &mut Option<Count>, later: Option<Count>| {
             // A value that is not a count does not replace one.
             let later = later.filter(|later| later.0.is_some() || count.is_none());
-            *count = Counts::first([later, *count]);
+            *count = TokenCounts::first([later, *count]);
         };
         newer(&mut self.prompt_tokens, later.prompt_tokens);
         newer(&mut self.completion_tokens, later.completion_tokens);
@@ -509,12 +509,12 @@ impl From<Tokens> for Usage {
             [tokens.prompt_tokens_details.cache_write_tokens, tokens.cache_creation_input_tokens];
         let reasoning =
             [tokens.completion_tokens_details.reasoning_tokens, tokens.reasoning_tokens];
-        let counts = Counts {
-            read: Counts::first([tokens.prompt_tokens, tokens.input_tokens]),
-            written: Counts::first([tokens.completion_tokens, tokens.output_tokens]),
-            cached: Counts::first(cached),
-            cache_written: Counts::first(cache_written),
-            reasoning: Counts::first(reasoning),
+        let counts = TokenCounts {
+            read: TokenCounts::first([tokens.prompt_tokens, tokens.input_tokens]),
+            written: TokenCounts::first([tokens.completion_tokens, tokens.output_tokens]),
+            cached: TokenCounts::first(cached),
+            cache_written: TokenCounts::first(cache_written),
+            reasoning: TokenCounts::first(reasoning),
             total: tokens.total_tokens,
         };
         counts.usage()

@@ -19,7 +19,7 @@ use toolwright_module::{Contract, Reply, Request, ToolCall};
 use toolwright_provider::lenient::{
     Arguments, Count, ListItem, Str, Text, Words, if_object, is_set, list, object, or_default,
 };
-use toolwright_provider::{Counts, Deltas, ReplyParts, complete_calls, is_empty_object};
+use toolwright_provider::{Deltas, ReplyParts, TokenCounts, complete_calls, is_empty_object};
 
 use super::request::{ITEM_ID, items_of};
 use super::state::History;
@@ -159,7 +159,7 @@ struct OutputDetails {
 
 impl From<Tokens> for Usage {
     fn from(tokens: Tokens) -> Self {
-        let counts = Counts {
+        let counts = TokenCounts {
             read: tokens.input_tokens,
             written: tokens.output_tokens,
             cached: tokens.input_tokens_details.cached_tokens,
