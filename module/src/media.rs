@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::{Error as _, MapAccess, Visitor};
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toolwright_signature::MediaKind;
 
@@ -168,12 +168,11 @@ impl Serialize for Source {
     }
 }
 
-/// Also reads `{"url": "…"}`, the form of earlier versions.
 impl<'de> Deserialize<'de> for Source {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Text;
 
-        impl<'de> Visitor<'de> for Text {
+        impl Visitor<'_> for Text {
             type Value = Source;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -183,17 +182,9 @@ impl<'de> Deserialize<'de> for Source {
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Source, E> {
                 Ok(Source::of(text))
             }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Source, A::Error> {
-                match map.next_entry::<String, String>()? {
-                    Some((key, url)) if key == "url" => Ok(Source::of(&url)),
-                    Some((key, _)) => Err(A::Error::unknown_field(&key, &["url"])),
-                    None => Err(A::Error::missing_field("url")),
-                }
-            }
         }
 
-        deserializer.deserialize_any(Text)
+        deserializer.deserialize_str(Text)
     }
 }
 

@@ -408,7 +408,6 @@ impl ToolCall {
 
 /// The result of one tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(from = "StoredResult")]
 #[non_exhaustive]
 pub struct ToolResult {
     /// The id of the call.
@@ -418,7 +417,7 @@ pub struct ToolResult {
     /// The text for the model.
     pub text: String,
     /// Images, documents and audio beside the text, in the tool's order.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
     /// The output as JSON, for programs. The model gets the text. It is `None` if the text is the
     /// output itself, as JSON or as a plain string, or if the output was too long to keep or had more
@@ -427,36 +426,12 @@ pub struct ToolResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
     /// Whether the call failed. The text says why.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
     /// The repaired arguments of the call, if they had to be repaired. A run sends these back to
     /// the model in place of the original arguments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repaired: Option<Box<Repaired>>,
-}
-
-/// The stored forms of a result. Versions 1 and 2 of stored runs have `images`.
-#[derive(Deserialize)]
-struct StoredResult {
-    id: String,
-    name: String,
-    text: String,
-    #[serde(default)]
-    images: Vec<Image>,
-    #[serde(default)]
-    parts: Vec<Part>,
-    value: Option<Value>,
-    #[serde(default)]
-    failed: bool,
-    repaired: Option<Box<Repaired>>,
-}
-
-impl From<StoredResult> for ToolResult {
-    fn from(stored: StoredResult) -> Self {
-        let StoredResult { id, name, text, images, mut parts, value, failed, repaired } = stored;
-        parts.extend(images.into_iter().map(Part::Image));
-        Self { id, name, text, parts, value, failed, repaired }
-    }
 }
 
 impl ToolResult {

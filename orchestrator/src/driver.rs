@@ -24,7 +24,7 @@ use toolwright_module::model::BoxFuture;
 use toolwright_module::{Context, Error, Message, Repaired, Result, ToolCall};
 
 use self::caller::{Caller, is_interruption, lower_json, not_begun};
-use self::waiting::{ONE_YEAR, before_context_deadline, before_deadlines, kept};
+use self::waiting::{ONE_YEAR, before_context_deadline, before_deadlines};
 
 use crate::agent::Core;
 use crate::error;
@@ -36,9 +36,9 @@ use crate::state::Decided;
 use crate::step::{RunResult, StepResult, StepResultKind};
 
 /// One drive of a run.
-pub(crate) struct Driver<'a, 's> {
+pub(crate) struct Driver<'a> {
     caller: Caller<'a>,
-    track: Track<'a, 's>,
+    track: Track<'a>,
     pub(crate) failures: Vec<ToolFailure>,
     /// The calls with a lost outcome on which this drive got a decision. Their next attempt was not
     /// begun before.
@@ -46,7 +46,7 @@ pub(crate) struct Driver<'a, 's> {
 }
 
 /// The run and the measure of its steps.
-struct Track<'a, 's> {
+struct Track<'a> {
     run: &'a mut Run,
     /// The ledger's total at the last count.
     counted: Spent,
@@ -55,14 +55,7 @@ struct Track<'a, 's> {
     below: Vec<Ledger>,
     /// The end of the step before.
     started: Instant,
-    /// Whether the run has changed since it was given to `after_step`.
-    is_changed: bool,
-    after_step: Option<AfterStep<'s>>,
 }
-
-/// A function that gets the run after each change of it.
-pub(crate) type AfterStep<'s> =
-    &'s mut (dyn FnMut(&Run) -> BoxFuture<'static, Result<()>> + Send + 's);
 
 /// Reads and checks the answer of a run.
 pub(crate) trait Judge: Send {
@@ -82,13 +75,12 @@ pub(crate) enum Verdict {
     Rejected(String),
 }
 
-impl<'a, 's> Driver<'a, 's> {
+impl<'a> Driver<'a> {
     pub(crate) fn new(
         agent: &'a Core,
         name: &str,
         run: &'a mut Run,
         cx: Context,
-        after_step: Option<AfterStep<'s>>,
     ) -> Self {
         // The ledger is below the caller's, so models below the tools count in both.
         let (limits, spent) = (run.limits().clone(), run.spent());
@@ -104,7 +96,7 @@ impl<'a, 's> Driver<'a, 's> {
         let caller = Caller { agent, cx, ledger, limits, calls_natively };
         let started = Instant::now();
         let below = Vec::new();
-        let track = Track { run, counted: spent, below, started, is_changed: true, after_step };
+        let track = Track { run, counted: spent, below, started };
         Self { caller, track, failures: Vec::new(), decided_now: HashSet::new() }
     }
 
@@ -120,7 +112,6 @@ impl<'a, 's> Driver<'a, 's> {
             let text = "a time limit or a deadline needs tokio's timer; build the runtime with `enable_time` or `enable_all`";
             return Err(Error::stop(text).at(Stage::Setup));
         }
-        self.track.store(&self.caller.cx).await?;
         if !self.track.run.decided().is_empty() {
             Box::pin(self.keep_decisions()).await?;
         }
@@ -169,9 +160,7 @@ impl<'a, 's> Driver<'a, 's> {
                     match self.caller.cx.until_cancelled(judged).await {
                         Ok(Verdict::Taken(None)) => return Ok(Some(result)),
                         Ok(Verdict::Taken(Some(repaired))) => {
-                            let result = self.repaired_answer(result, repaired);
-                            self.track.store(&self.caller.cx).await?;
-                            return Ok(Some(result));
+                            return Ok(Some(self.repaired_answer(result, repaired)));
                         }
                         Ok(Verdict::Rejected(why)) => {
                             self.track.apply(&self.caller, StepResultKind::Rejected(why))
@@ -181,8 +170,7 @@ impl<'a, 's> Driver<'a, 's> {
                 }
                 Due::Done(result) => return Ok(Some(result)),
             };
-            let stored = self.track.store(&self.caller.cx).await;
-            if let Err(error) = taken.and(stored) {
+            if let Err(error) = taken {
                 self.track.count(&self.caller);
                 return Err(error.with_usage(self.track.run.spent().usage));
             }
@@ -225,7 +213,6 @@ impl<'a, 's> Driver<'a, 's> {
         }
         let answer = repaired.json.clone();
         run.take_repaired_answer(repaired);
-        self.track.is_changed = true;
         RunResult { answer, ..result }
     }
 
@@ -299,15 +286,6 @@ impl<'a, 's> Driver<'a, 's> {
     async fn call_one(&mut self, call: &ToolCall, deadline: Option<Instant>) -> Result<()> {
         let Self { caller, track, failures, .. } = self;
         track.run.mark_begun();
-        if track.run.has_begun_call() {
-            track.is_changed = true;
-            let stored = track.store(&caller.cx).await;
-            if stored.is_err() {
-                // The call was not made.
-                track.run.unmark_begun();
-            }
-            stored?;
-        }
         let selected = track.run.repairs_of(&call.id).to_vec();
         let has_begun = AtomicBool::new(false);
         let called = async {
@@ -376,7 +354,6 @@ impl<'a, 's> Driver<'a, 's> {
                 _ if left == 0 => track.apply(caller, StepResultKind::Tools(results))?,
                 _ => track.apply_some(caller, results)?,
             }
-            track.store(&caller.cx).await?;
         }
         match (failed, forbidden) {
             (Some(error), _) => Err(error),
@@ -386,7 +363,7 @@ impl<'a, 's> Driver<'a, 's> {
     }
 }
 
-impl Track<'_, '_> {
+impl Track<'_> {
     /// Applies the result of a step that ended now.
     fn apply(&mut self, caller: &Caller<'_>, kind: StepResultKind) -> Result<()> {
         let (elapsed, spent) = (self.lap(), self.spent(caller));
@@ -421,20 +398,7 @@ impl Track<'_, '_> {
     fn apply_with(&mut self, kind: StepResultKind, elapsed: Duration, spent: Spent) -> Result<()> {
         let answer = StepResult::new(self.run.step(), kind);
         let answer = answer.with_elapsed(elapsed).with_spent(spent);
-        self.is_changed = true;
         self.run.apply(answer).map_err(error::RunError::into_module)
-    }
-
-    /// Gives the run to the caller's function, if it has changed.
-    async fn store(&mut self, cx: &Context) -> Result<()> {
-        match &mut self.after_step {
-            Some(after_step) if std::mem::take(&mut self.is_changed) => {
-                let run = &*self.run;
-                // Boxed, because most drives store nothing.
-                Box::pin(kept(cx, "the store", async { after_step(run).await })).await
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Returns the cost since the last call of this method. Calls that were dropped count in full,
@@ -465,7 +429,7 @@ impl Track<'_, '_> {
 }
 
 /// If the drive is dropped during a step, the cost so far is charged.
-impl Drop for Driver<'_, '_> {
+impl Drop for Driver<'_> {
     fn drop(&mut self) {
         self.track.count(&self.caller);
     }

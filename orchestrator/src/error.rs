@@ -182,12 +182,14 @@ pub enum RunError {
         what: &'static str,
     },
 
-    /// The run was stored by a later version.
-    #[error("the stored run has version {found}, this program reads up to {known}; update it")]
+    /// The run was stored in another version.
+    #[error(
+        "the stored run has version {found}, and this program reads version {known}; use the program of that version"
+    )]
     Version {
         /// The version of the stored run.
         found: u64,
-        /// The latest version that this program can read.
+        /// The version that this program reads.
         known: u32,
     },
 }

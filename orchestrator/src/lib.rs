@@ -45,7 +45,7 @@
 //! | `run.rs`, `run/applying.rs` | [`Run`]: the next step, and the effect of its result; endings |
 //! | `run/sending.rs` | the request: the tools of a round, and edits of the messages |
 //! | `task.rs`, `run/conversation.rs`, `pairing.rs` | [`Task`], histories and follow-ups; calls and their results |
-//! | `state.rs` | [`RunState`]: the stored format of a run, and its older versions |
+//! | `state.rs` | [`RunState`]: the stored format of a run |
 //! | `tool_set.rs` | [`ToolSet`]: the comparison of stored tools with the current ones |
 //! | `agent.rs`, `agent/reader.rs` | [`Agent`]: its settings, and the reading of its answer |
 //! | `driver.rs`, `agent/driving.rs` | running the steps: models, tools, deadlines, approval |

@@ -52,7 +52,6 @@ pub struct Limits {
     pub max_result_bytes: usize,
     /// Maximum size of all images, documents and audio of one result, in bytes. Default: 5 MiB.
     /// The first one beyond it and all after it are left out, and a note in the text says so.
-    #[serde(alias = "max_image_bytes")]
     pub max_part_bytes: usize,
     /// Maximum number of calls in one reply. Default: 128. Minimum: 1. Further calls are not made.
     /// Their result says so, and that the model may make them in its next reply.

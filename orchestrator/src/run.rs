@@ -33,7 +33,7 @@ use crate::state::{Phase, RunState, VERSION};
 use crate::step::{RunResult, Step, StepKind, StepResult, StepResultKind};
 use crate::task::Task;
 use crate::tool_choosing::Choosing;
-use crate::tool_set::{Compared, Resumed, StoredTools};
+use crate::tool_set::{Compared, Resumed};
 use crate::tools::Tools;
 
 /// The loop between a model and its tools, as a value.
@@ -148,7 +148,7 @@ impl Run {
             phase: Phase::Model,
             task_at: messages.len().saturating_sub(1),
             messages,
-            tools: StoredTools::Hash(Arc::clone(&tools.hash)),
+            tools: Arc::clone(&tools.hash),
             tool_set: None,
             output: None,
             settings: None,
@@ -242,7 +242,7 @@ impl Run {
         let compared = Compared::of(&state.tools, set.as_deref(), &tools)?;
         check_open_calls(&state, &compared, &tools)?;
         let changes = compared.changes;
-        state.tools = StoredTools::Hash(Arc::clone(&tools.hash));
+        state.tools = Arc::clone(&tools.hash);
         let mut run = Self::of(state, tools);
         run.make_contracts()?;
         run.require_approvals();

@@ -1,18 +1,15 @@
-//! The stored form of a run, its consistency check, and the conversion of earlier versions.
+//! The stored form of a run, and its consistency check.
 use std::collections::{BTreeMap, HashSet};
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error as _, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Value, json};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use toolwright_module::approval::Decision;
 use toolwright_module::budget::{LimitKind, Spent};
 use toolwright_module::message::{ReplyPart, ToolResult};
 use toolwright_module::model::Settings;
-use toolwright_module::{Effect, Message, Request, ToolCall};
+use toolwright_module::{Effect, Message, ToolCall};
 use toolwright_signature::Contract;
 
 use crate::approval_policy::ApprovalPolicy;
@@ -24,10 +21,10 @@ use crate::repeated_mistakes::Mistakes;
 use crate::run::{Edited, Offer};
 use crate::step::RunResult;
 use crate::tool_choosing::Choosing;
-use crate::tool_set::{StoredTools, ToolSet};
+use crate::tool_set::ToolSet;
 
-/// The version of [`RunState`] that is written. Earlier versions can be read.
-pub(crate) const VERSION: u32 = 3;
+/// The version of [`RunState`].
+pub(crate) const VERSION: u32 = 1;
 
 /// The stored form of a run: everything but the tools.
 ///
@@ -46,10 +43,8 @@ pub(crate) const VERSION: u32 = 3;
 /// the runs: not to the model, not to its tools, and not to the people who request approval. If
 /// others need write access, sign the stored runs and check the signature before you resume one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(remote = "Self")]
 pub struct RunState {
-    /// Read before all other fields.
-    #[serde(skip_deserializing, default = "current_version")]
+    #[serde(deserialize_with = "known_version")]
     pub(crate) version: u32,
     pub(crate) step: u64,
     pub(crate) phase: Phase,
@@ -57,7 +52,8 @@ pub struct RunState {
     /// The place of the current task in the messages.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) task_at: usize,
-    pub(crate) tools: StoredTools,
+    /// The hash of the tool set.
+    pub(crate) tools: Arc<str>,
     /// The contracts of the stored tools, if the program has them.
     #[serde(skip)]
     pub(crate) tool_set: Option<Arc<ToolSet>>,
@@ -243,20 +239,15 @@ impl RunState {
         pairing::calls_of(parts)
     }
 
-    /// Returns the hash of the tools that the run was stored with. Runs of versions 1 and 2 have
-    /// none.
+    /// Returns the hash of the tools that the run was stored with.
     #[must_use]
-    pub fn tool_set_hash(&self) -> Option<&str> {
-        match &self.tools {
-            StoredTools::Hash(hash) => Some(hash),
-            StoredTools::List(_) => None,
-        }
+    pub fn tool_set_hash(&self) -> &str {
+        &self.tools
     }
 
     /// Sets the tools that the run was stored with. They are not stored with it.
     ///
-    /// If the current tools differ, a resume then reports how. Runs of versions 1 and 2 have
-    /// fingerprints of their own and ignore it.
+    /// If the current tools differ, a resume then reports how.
     #[must_use]
     pub fn with_tool_set(mut self, tools: impl Into<Arc<ToolSet>>) -> Self {
         self.tool_set = Some(tools.into());
@@ -384,108 +375,10 @@ impl RunState {
     }
 }
 
-impl Serialize for RunState {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Self::serialize(self, serializer)
-    }
-}
-
-/// Checks the version first, because a later one may not deserialize.
-impl<'de> Deserialize<'de> for RunState {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(StateVisitor)
-    }
-}
-
-struct StateVisitor;
-
-impl<'de> Visitor<'de> for StateVisitor {
-    type Value = RunState;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a stored run")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RunState, A::Error> {
-        const KEY: &str = "version";
-        let mut stored = Map::new();
-        match map.next_key::<String>()? {
-            // The form that this version writes needs no copy of the whole run.
-            Some(key) if key == KEY => match checked(map.next_value()?)? {
-                VERSION => return RunState::deserialize(MapAccessDeserializer::new(map)),
-                earlier => drop(stored.insert(key, earlier.into())),
-            },
-            Some(key) => drop(stored.insert(key, map.next_value()?)),
-            None => {}
-        }
-        while let Some((key, value)) = map.next_entry::<String, Value>()? {
-            stored.insert(key, value);
-        }
-        let found = stored.get(KEY).and_then(Value::as_u64);
-        let version = checked(found.ok_or_else(|| A::Error::missing_field(KEY))?)?;
-        if version < 3 {
-            from_limit_of_tokens(&mut stored);
-            from_version_2(&mut stored);
-        }
-        if version < 2 {
-            from_version_1(&mut stored);
-        }
-        RunState::deserialize(Value::Object(stored)).map_err(A::Error::custom)
-    }
-}
-
-fn checked<E: serde::de::Error>(found: u64) -> Result<u32, E> {
-    match u32::try_from(found) {
-        Ok(version) if version <= VERSION => Ok(version),
-        _ => Err(E::custom(RunError::Version { found, known: VERSION })),
-    }
-}
-
-fn current_version() -> u32 {
-    VERSION
-}
-
-/// Converts the maximum of output tokens, which was one of the limits.
-fn from_limit_of_tokens(state: &mut Map<String, Value>) {
-    let limits = state.get_mut("limits").and_then(Value::as_object_mut);
-    if let Some(tokens) = limits.and_then(|limits| limits.shift_remove("max_output_tokens"))
-        && tokens != Request::MAX_OUTPUT_TOKENS
-    {
-        state.insert("settings".to_owned(), json!({ "max_output_tokens": tokens }));
-    }
-}
-
-/// Converts version 1. It counted tokens only, and its only limit was that of the iterations.
-fn from_version_1(state: &mut Map<String, Value>) {
-    let said = |message: &&Value| message["role"] == "assistant";
-    let asked = state.get("messages").and_then(Value::as_array);
-    let asked = asked.map_or(0, |messages| messages.iter().filter(said).count());
-    let usage = state.shift_remove("usage").unwrap_or_default();
-    let spent = json!({ "model_calls": asked, "tool_calls": 0, "usage": usage });
-    state.insert("spent".to_owned(), spent);
-    if let Some(phase) = state.get_mut("phase") {
-        if *phase == "last_word" {
-            *phase = json!({ "last_word": { "limit": LimitKind::Iterations } });
-        } else if phase["done"]["ending"] == "limit_reached" {
-            phase["done"]["limit"] = json!(LimitKind::Iterations);
-        }
-    }
-}
-
-/// Converts version 2. It stored no decisions, only the phase. A call with arguments that a person
-/// changed, and that was not made yet, waits for approval again.
-fn from_version_2(state: &mut Map<String, Value>) {
-    state.shift_remove("decided");
-    let Some(phase) = state.get_mut("phase") else { return };
-    let Some(tools) = phase.get_mut("tools").and_then(Value::as_object_mut) else { return };
-    let Some(Value::Object(edited)) = tools.shift_remove("edited") else { return };
-    let made = |id: &str| {
-        let results = tools.get("results").and_then(Value::as_array);
-        results.is_some_and(|results| results.iter().any(|result| result["id"] == id))
-    };
-    let awaits: Vec<String> = edited.into_iter().map(|(id, _)| id).filter(|id| !made(id)).collect();
-    if !awaits.is_empty() {
-        let results = tools.get("results").cloned();
-        *phase = json!({ "approval": { "results": results, "awaits": awaits } });
+/// Reads the version, which is the first field. A later one may have other fields.
+fn known_version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    match u64::deserialize(deserializer)? {
+        found if found == u64::from(VERSION) => Ok(VERSION),
+        found => Err(D::Error::custom(RunError::Version { found, known: VERSION })),
     }
 }

@@ -8,7 +8,7 @@ use toolwright_signature::{Contract, Difference, Side};
 
 use crate::error::{Result, RunError};
 use crate::run::Run;
-use crate::tools::{KnownTool, Tools};
+use crate::tools::Tools;
 
 /// The contracts and effects of an agent's tools, as data.
 ///
@@ -28,7 +28,7 @@ use crate::tools::{KnownTool, Tools};
 /// // After a deploy:
 /// let state: RunState = serde_json::from_str(&stored_run)?;
 /// let tools: ToolSet = serde_json::from_str(&stored_tools)?;
-/// assert_eq!(state.tool_set_hash(), Some(tools.hash()));
+/// assert_eq!(state.tool_set_hash(), tools.hash());
 /// let resumed = agent.resume(state.with_tool_set(tools))?;
 /// assert!(resumed.changes.is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -144,12 +144,8 @@ pub enum Change {
         /// compatible.
         differences: Vec<Difference>,
     },
-    /// Something changed, and the stored contract is not known.
-    Unknown {
-        /// Name of the tool. `None` if the run has only the hash of its tools, and no
-        /// [`ToolSet`] was given.
-        tool: Option<String>,
-    },
+    /// Something changed. The run has only the hash of its tools, and no [`ToolSet`] was given.
+    Unknown,
 }
 
 impl Change {
@@ -185,20 +181,9 @@ impl fmt::Display for Change {
                 f.write_str("the texts of the output changed")
             }
             Self::Output { differences } => write!(f, "the output: {}", list(differences)),
-            Self::Unknown { tool: Some(tool) } => write!(f, "`{tool}`: changed"),
-            Self::Unknown { tool: None } => f.write_str("the tools changed"),
+            Self::Unknown => f.write_str("the tools changed"),
         }
     }
-}
-
-/// The tools of a stored run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum StoredTools {
-    /// The hash of the tool set.
-    Hash(Arc<str>),
-    /// The form of versions 1 and 2.
-    List(Vec<KnownTool>),
 }
 
 /// The comparison of a stored run's tools with the current ones.
@@ -209,21 +194,16 @@ pub(crate) struct Compared<'a> {
 }
 
 impl<'a> Compared<'a> {
-    pub(crate) fn of(
-        stored: &StoredTools,
-        set: Option<&'a ToolSet>,
-        now: &'a Tools,
-    ) -> Result<Self> {
+    pub(crate) fn of(hash: &str, set: Option<&'a ToolSet>, now: &'a Tools) -> Result<Self> {
         let mut compared = Self { before: None, now, changes: Vec::new() };
-        match (stored, set) {
-            (StoredTools::Hash(hash), _) if *hash == now.hash => {}
-            (StoredTools::Hash(hash), Some(set)) if *set.hash == **hash => {
+        match set {
+            _ if *hash == *now.hash => {}
+            Some(set) if set.hash == hash => {
                 compared.before = Some(set);
                 compared.contracts(set);
             }
-            (StoredTools::Hash(_), Some(_)) => return Err(RunError::OtherToolSet),
-            (StoredTools::Hash(_), None) => compared.changes.push(Change::Unknown { tool: None }),
-            (StoredTools::List(list), _) => compared.fingerprints(list),
+            Some(_) => return Err(RunError::OtherToolSet),
+            None => compared.changes.push(Change::Unknown),
         }
         Ok(compared)
     }
@@ -235,7 +215,9 @@ impl<'a> Compared<'a> {
                 self.changes.push(Change::Removed { tool });
                 continue;
             };
-            self.effect(&tool, *effect);
+            if let Some(is) = self.now.effect(&tool).filter(|is| is != effect) {
+                self.changes.push(Change::Effect { tool: tool.clone(), was: *effect, is });
+            }
             if was.fingerprint() == is.fingerprint() {
                 continue;
             }
@@ -246,41 +228,15 @@ impl<'a> Compared<'a> {
                 Change::Schema { tool, differences }
             });
         }
-        self.added(|name| set.contract(name).is_some());
-    }
-
-    fn fingerprints(&mut self, list: &[KnownTool]) {
-        for KnownTool { name, effect, fingerprint } in list {
-            let tool = name.clone();
-            let Some(is) = self.now.known(name) else {
-                self.changes.push(Change::Removed { tool });
-                continue;
-            };
-            self.effect(name, *effect);
-            if is.fingerprint != *fingerprint {
-                self.changes.push(Change::Unknown { tool: Some(tool) });
-            }
-        }
-        self.added(|name| list.iter().any(|known| known.name == name));
-    }
-
-    fn effect(&mut self, name: &str, was: Effect) {
-        if let Some(is) = self.now.effect(name).filter(|is| *is != was) {
-            self.changes.push(Change::Effect { tool: name.to_owned(), was, is });
-        }
-    }
-
-    fn added(&mut self, was_there: impl Fn(&str) -> bool) {
-        let added = self.now.contracts.iter().map(|contract| contract.name());
-        let added = added.filter(|name| !was_there(name));
-        self.changes.extend(added.map(|name| Change::Added { tool: name.to_owned() }));
+        let names = self.now.names().filter(|name| set.contract(name).is_none());
+        self.changes.extend(names.map(|name| Change::Added { tool: name.to_owned() }));
     }
 
     /// Returns the stored contract of a tool if the current one may not read the same arguments.
     pub(crate) fn may_not_read(&self, name: &str) -> Option<Option<&Contract>> {
         let changed = self.changes.iter().any(|change| match change {
-            Change::Schema { tool, .. } | Change::Unknown { tool: Some(tool) } => tool == name,
-            Change::Unknown { tool: None } => true,
+            Change::Schema { tool, .. } => tool == name,
+            Change::Unknown => true,
             _ => false,
         });
         changed.then(|| self.before.and_then(|before| before.contract(name)))

@@ -2,7 +2,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use serde::{Deserialize, Serialize};
 use toolwright_module::{Effect, Policy, Tool};
 use toolwright_signature::Contract;
 
@@ -29,12 +28,12 @@ pub(crate) struct Tools {
 /// The contracts of a request.
 pub(crate) type Contracts = Arc<[Arc<Contract>]>;
 
-/// The stored form of a tool, which identifies it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct KnownTool {
-    pub(crate) name: String,
-    pub(crate) effect: Effect,
-    pub(crate) fingerprint: String,
+/// What identifies a tool.
+#[derive(Debug, PartialEq, Eq)]
+struct KnownTool {
+    name: String,
+    effect: Effect,
+    fingerprint: String,
 }
 
 impl Tools {
@@ -125,8 +124,7 @@ impl Tools {
         self.known.iter().map(|known| known.name.as_str())
     }
 
-    /// Returns the stored form of a tool.
-    pub(crate) fn known(&self, name: &str) -> Option<&KnownTool> {
+    fn known(&self, name: &str) -> Option<&KnownTool> {
         self.known.get(self.place(name)?)
     }
 

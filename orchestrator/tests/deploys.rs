@@ -129,39 +129,8 @@ fn a_resumed_run_asks_with_the_current_tools() {
     assert_eq!(request.tools[0].description(), "Look again.");
     // The next deploy compares with these tools.
     let again = state(&serde_json::to_string(&run).unwrap());
-    assert_eq!(again.tool_set_hash(), Some(agent.tool_set().hash()));
+    assert_eq!(again.tool_set_hash(), agent.tool_set().hash());
     assert!(agent.resume(again).unwrap().changes.is_empty());
-}
-
-#[test]
-fn the_fingerprints_of_an_older_run_are_compared() {
-    let mut old: Value = serde_json::from_str(&stored()).unwrap();
-    let known = |tool: &Tool| {
-        let (name, fingerprint) = (tool.contract().name(), tool.contract().fingerprint());
-        json!({"name": name, "effect": tool.effect(), "fingerprint": fingerprint})
-    };
-    old["tools"] = json!([known(&look()), known(&tidy())]);
-    let old = old.to_string();
-    assert_eq!(state(&old).tool_set_hash(), None);
-    let mut reported = String::new();
-    for (what, tools) in deploys() {
-        reported += &format!("{what}: {}\n", report(Run::resume(state(&old), &tools)));
-    }
-    insta::assert_snapshot!(reported, @r"
-    same: the same
-    other order: the same
-    other code: the same
-    reworded: `look`: changed
-    added: `sweep`: added
-    removed, not needed: `tidy`: removed
-    effect: `tidy`: the effect was Write and is Irreversible
-    effect and texts: `tidy`: the effect was Write and is Read | `tidy`: changed
-    optional field: `look`: changed
-    required field: error: the open call `2` of the stored run no longer fits the tool `look`; change it with `RunState::with_open_calls`, or start a run with its history: input of `look` does not fit: $.light: this field is missing; expected true or false
-    a bound that the open call keeps: `look`: changed
-    removed, needed: error: the stored run has the open call `2` of the tool `look`, which does not exist; rename it with `RunState::with_renamed`, or start a run with its history; the tools are: tidy, sweep
-    twice: error: two tools have the name `look`; rename one with `Tool::named`
-    ");
 }
 
 #[test]
@@ -344,8 +313,10 @@ fn a_mapped_call_that_was_begun_is_still_asked_about() {
     run = run.with_approval(policy).unwrap();
     run.apply(StepResult::model(0, calls([("p", "pay", "5 euros")]))).unwrap();
     run.apply(StepResult::decisions(1, [("p", Decision::Approve)])).unwrap();
-    run.mark_begun();
-    let state: RunState = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
+    // An interrupted drive leaves this mark.
+    let mut stored = serde_json::to_value(&run).unwrap();
+    stored["phase"]["tools"]["begun"] = json!("irreversible");
+    let state: RunState = serde_json::from_value(stored).unwrap();
     let mapped = state.with_open_calls(|call| call.arguments = r#"{"place": "5 EUR"}"#.to_owned());
     let mut run = Run::resume(mapped, &[pay()]).unwrap().run;
     assert_eq!(run.unknown_outcome(), Some("p"));

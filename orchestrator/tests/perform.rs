@@ -19,7 +19,7 @@ use toolwright_orchestrator::{
     AwaitsApproval, Finished, Limits, Run, RunState, StepKind, StepResult, Task, ToolOrchestrator,
 };
 
-use crate::support::{Log, call, calls, look, replies, tidy, tool};
+use crate::support::{Log, call, calls, look, replies, tool};
 
 /// Counts what really happened.
 #[derive(Clone, Default)]
@@ -325,45 +325,6 @@ async fn a_value_is_computed_once() {
     // Without a performer it is only the work.
     let plain = perform::value(&Context::default(), "number", async { Ok(8) }).await;
     assert_eq!(plain.unwrap(), 8);
-}
-
-#[tokio::test]
-async fn a_run_is_stored_after_each_change_and_before_a_call_that_changes_something() {
-    let said = [
-        calls([("a", "look", "the attic"), ("b", "look", "the bath"), ("c", "tidy", "the cellar")]),
-        Reply::text("Done."),
-    ];
-    let (model, _) = replies(said);
-    let agent = ToolOrchestrator::new(model, [look(), tidy()]).unwrap();
-    let mut run = agent.start("Go.").unwrap();
-    let stored = Log::default();
-    let log = stored.clone();
-    let store = move |run: &Run| {
-        log.write(serde_json::to_string(run).unwrap());
-        async { Ok(()) }
-    };
-    agent.drive_and_store(&mut run, &Context::default(), store).await.unwrap();
-    let states: Vec<RunState> =
-        stored.entries().iter().map(|text| serde_json::from_str(text).unwrap()).collect();
-    let mut asks = Vec::new();
-    for state in states {
-        let run = Run::resume(state, &[look(), tidy()]).unwrap().run;
-        asks.push(match run.next().kind {
-            StepKind::CallModel(_) => "model".to_owned(),
-            StepKind::AwaitApproval(calls) => format!("unknown {}", calls[0].id),
-            StepKind::CallTools(calls) => format!("call {}", calls[0].id),
-            StepKind::Done(_) => "done".to_owned(),
-            other => format!("{other:?}"),
-        });
-    }
-    assert_eq!(asks, ["model", "call a", "call c", "unknown c", "model", "done"]);
-
-    let (model, _) = replies([Reply::text("Done.")]);
-    let agent = ToolOrchestrator::new(model, []).unwrap();
-    let mut run = agent.start("Go.").unwrap();
-    let full = |_: &Run| async { Err(Error::stop("the disk is full")) };
-    let error = agent.drive_and_store(&mut run, &Context::default(), full).await.unwrap_err();
-    assert_eq!(error.to_string(), "the disk is full");
 }
 
 #[test]

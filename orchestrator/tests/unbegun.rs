@@ -184,19 +184,6 @@ async fn after_an_interruption_the_model_reads_which_calls_were_not_made() {
     assert_eq!(state["calls"].get("tidy"), None);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_slow_store_does_not_take_the_time_of_a_tool() {
-    let (agent, _) = agent([tidy()], [calls([("1", "tidy", "a")]), Reply::text("Done.")]);
-    let limits = Limits::default().with_tool_time(Duration::from_millis(100));
-    let mut run = agent.start("Go.").unwrap().with_limits(limits);
-    let store = |_: &Run| async {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        Ok(())
-    };
-    let finished = agent.drive_and_store(&mut run, &Context::default(), store).await.unwrap();
-    assert_eq!((finished.failures.len(), &*finished.answer), (0, "Done."));
-}
-
 #[test]
 fn a_run_driven_by_hand_takes_a_limit_for_its_calls() {
     let mut run = Run::new("Go.", &[tidy()], second()).unwrap();

@@ -10,8 +10,7 @@
 //! It has a checksum, the length of the JSON, and the JSON. The checksum is the CRC-32 of the JSON,
 //! which continues that of the line before: a line that is missing or at another place is noticed.
 //!
-//! A file whose lines name [parts](crate::parts) has the format 2, so that an older program does not
-//! take a reference for a text. The number is changed in its place before the first such line.
+//! [Parts](crate::parts) are in a file of their own, and a line names them.
 
 use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -29,8 +28,6 @@ use crate::record::{self, Line};
 
 /// The first line, without its end.
 pub(crate) const FORMAT: &str = "toolwright-journal 1";
-/// The first line of a file whose lines name parts.
-const FORMAT_WITH_PARTS: &str = "toolwright-journal 2";
 const FAMILY: &str = "toolwright-journal ";
 
 /// Maximum length of a file, in bytes. A file is read as a whole.
@@ -57,8 +54,6 @@ pub(crate) struct Contents<'a> {
     pub(crate) end: u64,
     /// The bytes after it, of a record that was not written to its end.
     pub(crate) torn: u64,
-    /// Whether the format is the one with parts.
-    has_parts: bool,
     checksum: u32,
 }
 
@@ -85,34 +80,27 @@ fn read_all(path: &Path, file: &File) -> Result<Vec<u8>> {
 pub(crate) fn parse<'a>(path: &Path, bytes: &'a [u8]) -> Result<Contents<'a>> {
     let length = |bytes: &[u8]| bytes.len() as u64;
     let head = FORMAT.len() + 1;
-    let nothing = |torn, has_parts| Contents {
-        lines: Vec::new(),
-        end: 0,
-        torn,
-        has_parts,
-        checksum: crc32fast::hash(FORMAT.as_bytes()),
-    };
+    let checksum = crc32fast::hash(FORMAT.as_bytes());
+    let mut contents = Contents { lines: Vec::new(), end: 0, torn: 0, checksum };
     let Some(first_end) = bytes.iter().position(|byte| *byte == b'\n') else {
-        if [FORMAT, FORMAT_WITH_PARTS].iter().any(|format| format.as_bytes().starts_with(bytes)) {
-            return Ok(nothing(length(bytes), false));
+        if FORMAT.as_bytes().starts_with(bytes) {
+            contents.torn = length(bytes);
+            return Ok(contents);
         }
         return Err(JournalError::damaged(path, 0, "it is not a journal"));
     };
-    let first = &bytes[..first_end];
-    let has_parts = first == FORMAT_WITH_PARTS.as_bytes();
-    if first != FORMAT.as_bytes() && !has_parts {
+    if &bytes[..first_end] != FORMAT.as_bytes() {
         let found = String::from_utf8_lossy(&bytes[..first_end.min(64)]);
         return Err(if found.starts_with(FAMILY) {
             JournalError::Version {
                 path: path.to_owned(),
                 found: found.into_owned(),
-                known: FORMAT_WITH_PARTS,
+                known: FORMAT,
             }
         } else {
             JournalError::damaged(path, 0, "it is not a journal")
         });
     }
-    let mut contents = nothing(0, has_parts);
     contents.end = head as u64;
     let mut rest = &bytes[head..];
     while !rest.is_empty() {
@@ -193,8 +181,6 @@ pub(crate) struct RunFile {
     end: u64,
     /// The checksum at the end.
     checksum: u32,
-    /// Whether the format is the one with parts.
-    has_parts: bool,
     /// The parts beside the records. Only runs have them.
     parts: Option<parts::Writer>,
 }
@@ -225,13 +211,12 @@ impl RunFile {
 
     fn at_start(path: &Path, file: File, parts: Option<parts::Writer>) -> Self {
         let checksum = crc32fast::hash(FORMAT.as_bytes());
-        Self { path: path.to_owned(), file, end: 0, checksum, has_parts: false, parts }
+        Self { path: path.to_owned(), file, end: 0, checksum, parts }
     }
 
     /// Goes on after the complete records, and cuts off the rest.
     pub(crate) fn continue_after(&mut self, contents: &Contents<'_>) -> Result<()> {
         (self.end, self.checksum) = (contents.end, contents.checksum);
-        self.has_parts = contents.has_parts;
         if let Some(parts) = &mut self.parts {
             for (at, line) in &contents.lines {
                 let named = parts::named(line);
@@ -261,10 +246,8 @@ impl RunFile {
             lines.push(without.map_or(Cow::Borrowed(json), Cow::Owned));
         }
         let mut bytes = Vec::with_capacity(lines.iter().map(|json| json.len() + 32).sum());
-        let with_parts = lines.iter().any(|line| matches!(line, Cow::Owned(_)));
         if self.end == 0 {
-            let format = if with_parts { FORMAT_WITH_PARTS } else { FORMAT };
-            bytes.extend_from_slice(format.as_bytes());
+            bytes.extend_from_slice(FORMAT.as_bytes());
             bytes.push(b'\n');
         }
         let mut checksum = self.checksum;
@@ -283,11 +266,7 @@ impl RunFile {
         if let (Some(parts), false) = (&mut self.parts, added.is_empty()) {
             parts.append(&added)?;
         }
-        let change = |file: &mut File| match with_parts && !self.has_parts && self.end > 0 {
-            true => change_format(file),
-            false => Ok(()),
-        };
-        let place = change(&mut self.file).and_then(|()| self.file.seek(SeekFrom::Start(self.end)));
+        let place = self.file.seek(SeekFrom::Start(self.end));
         let written = place.and_then(|_| self.file.write_all(&bytes));
         let written = written.and_then(|()| self.file.sync_data());
         if let Err(error) = written {
@@ -298,7 +277,6 @@ impl RunFile {
         }
         self.end = length;
         self.checksum = checksum;
-        self.has_parts |= with_parts;
         let (records, bytes) = (jsons.len(), bytes.len());
         tracing::debug!(path = %self.path.display(), records, bytes, "wrote to the journal");
         Ok(())
@@ -308,14 +286,6 @@ impl RunFile {
         let cut = self.file.set_len(self.end).and_then(|()| self.file.sync_data());
         cut.map_err(|error| JournalError::io(&self.path, error))
     }
-}
-
-/// Changes the number of the format in the first line to that with parts.
-fn change_format(file: &mut File) -> io::Result<()> {
-    let number = FORMAT_WITH_PARTS.len() - 1;
-    file.seek(SeekFrom::Start(number as u64))?;
-    file.write_all(&FORMAT_WITH_PARTS.as_bytes()[number..])?;
-    file.sync_data()
 }
 
 /// Returns the JSON of a record for a line.

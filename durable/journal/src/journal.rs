@@ -297,10 +297,9 @@ impl Journal {
         let state = stored.take_state(id, fresh.signature())?;
         let mut state = state.ok_or_else(|| self.no_such_run(id))?;
         fresh.check_task(id, &state)?;
-        if state.tool_set_hash() != Some(fresh.tools().hash()) {
+        if state.tool_set_hash() != fresh.tools().hash() {
             self.keep_tools(fresh.tools(), &path)?;
-            let tools = state.tool_set_hash().and_then(|hash| self.stored_tools(hash));
-            if let Some(tools) = tools {
+            if let Some(tools) = self.stored_tools(state.tool_set_hash()) {
                 stored.check_open_calls(id, &tools, fresh.tools())?;
                 state = state.with_tool_set(tools);
             }

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use serde::Deserialize;
 use toolwright_module::approval::{Approval, Decision};
 use toolwright_orchestrator::perform::Record;
 use toolwright_orchestrator::{RunState, Task, ToolSet};
@@ -199,7 +200,7 @@ impl Journal {
         let started = self.started(id)?;
         let state = RunState::deserialize(&started.run)
             .map_err(|source| JournalError::Json { id: id.to_owned(), source })?;
-        Ok(state.tool_set_hash().and_then(|hash| self.stored_tools(hash)))
+        Ok(self.stored_tools(state.tool_set_hash()))
     }
 
     /// Returns the task of a run, to drive it again without knowing where it came from.

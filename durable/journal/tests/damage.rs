@@ -144,7 +144,7 @@ async fn files_of_another_version_and_of_something_else_are_refused() {
     assert_eq!(
         journals(&error).to_string(),
         format!(
-            "{} has the format `toolwright-journal 3`, but this program reads `toolwright-journal 2`; use the program that wrote it",
+            "{} has the format `toolwright-journal 3`, but this program reads `toolwright-journal 1`; use the program that wrote it",
             journal.folder().join("run.journal").display(),
         ),
     );

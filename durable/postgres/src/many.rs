@@ -255,10 +255,7 @@ impl Runs {
         let started = self.started(id).await?;
         let state: RunState = serde_json::from_value(started.run)
             .map_err(|source| JournalError::Json { id: id.to_owned(), source })?;
-        match state.tool_set_hash() {
-            Some(hash) => self.stored_tools(hash).await,
-            None => Ok(None),
-        }
+        self.stored_tools(state.tool_set_hash()).await
     }
 
     /// Records a person's decision on a call that waits for it. The next drive of the run acts on

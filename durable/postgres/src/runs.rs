@@ -376,8 +376,8 @@ impl Runs {
             };
             let state = stored.take_state(&id, signature)?;
             let mut state = state.ok_or_else(|| RunsError::NoSuchRun { id: id.clone() })?;
-            if let Some(hash) = state.tool_set_hash().filter(|hash| *hash != tools.hash()) {
-                match self.stored_tools(hash).await? {
+            if state.tool_set_hash() != tools.hash() {
+                match self.stored_tools(state.tool_set_hash()).await? {
                     Some(set) => {
                         stored.check_open_calls(&id, &set, tools)?;
                         state = state.with_tool_set(set);

@@ -270,10 +270,10 @@ impl<'a, E: Engine> Drive<'a, E> {
         self.engine.set(WAITING, vec![question]);
         let answer = self.engine.decision(promise).await;
         self.engine.clear(WAITING);
-        let decision = match answer? {
-            Answer::For { approval: shown, .. } if shown != *approval => return Ok(false),
-            Answer::For { decision, .. } | Answer::Alone(decision) => decision,
-        };
+        let Answer { approval: shown, decision } = answer?;
+        if shown != *approval {
+            return Ok(false);
+        }
         *locked(&self.shared.decision) = Some(decision);
         Ok(true)
     }

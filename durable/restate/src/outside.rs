@@ -130,7 +130,7 @@ pub async fn decide(ctx: &SharedWorkflowContext<'_>, decide: Decide) -> HandlerR
         }
         _ => {}
     }
-    ctx.resolve_promise(&question.promise, Json(Answer::For { approval, decision }));
+    ctx.resolve_promise(&question.promise, Json(Answer { approval, decision }));
     Ok(())
 }
 

@@ -84,14 +84,12 @@ pub(crate) struct Question {
     pub(crate) refused: Option<String>,
 }
 
-/// A person's decision, as the value of its promise.
+/// A person's decision, as the value of its promise. It holds for no other call than the one that the
+/// person saw.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum Answer {
-    /// With the call that the person saw. It holds for no other one.
-    For { approval: Approval, decision: Decision },
-    /// As versions before this one wrote it.
-    Alone(Decision),
+pub(crate) struct Answer {
+    pub(crate) approval: Approval,
+    pub(crate) decision: Decision,
 }
 
 /// Events, in the state.

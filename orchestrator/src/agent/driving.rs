@@ -1,4 +1,4 @@
-//! The drives of an agent: to the end, as a stream, with a store, and for one step.
+//! The drives of an agent: to the end, as a stream, and for one step.
 
 use toolwright_module::driver;
 use toolwright_module::error::Stage;
@@ -9,7 +9,7 @@ use tracing::Instrument;
 
 use super::reader::{Reader, Reads};
 use super::{Agent, Core, is_same};
-use crate::driver::{AfterStep, Driver, Judge};
+use crate::driver::{Driver, Judge};
 use crate::error;
 use crate::finished::Finished;
 use crate::run::Run;
@@ -124,61 +124,7 @@ impl<O: Send + Sync + 'static> Agent<O> {
     /// [`Stage::Limit`]: toolwright_module::error::Stage::Limit
     /// [`Stage::Approval`]: toolwright_module::error::Stage::Approval
     pub async fn drive(&self, run: &mut Run, cx: &Context) -> Result<Finished<O>> {
-        let (finished, answer) = ended(self.drive_read(run, cx, None, false).await?)?;
-        Ok(finished.with_answer(answer))
-    }
-
-    /// Like [`drive`](Self::drive), but calls `store` with the run at the start and after each change:
-    /// after each applied step, after each result of a batch of calls, and before a call that changes
-    /// something. The drive waits for it, at most until one second after the context's deadline, and
-    /// ends with its error.
-    ///
-    /// Serialize the run in `store`, and write it in the future that it returns. If the program is
-    /// killed, [`Run::resume`] the run and drive it again: nothing that had ended is lost, and a
-    /// call that changes something and that was under way is asked about.
-    ///
-    /// ```
-    /// # use std::sync::{Arc, Mutex};
-    /// # use toolwright_module::testing::Scripted;
-    /// # use toolwright_module::{Context, Reply};
-    /// use toolwright_orchestrator::Agent;
-    ///
-    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// let agent = Agent::new(Scripted::replies([Reply::text("Hello.")]), [])?;
-    /// let mut run = agent.start("Say hello.")?;
-    /// let stored = Arc::new(Mutex::new(Vec::new()));
-    /// let store = Arc::clone(&stored);
-    /// let finished = agent
-    ///     .drive_and_store(&mut run, &Context::default(), move |run| {
-    ///         // Here a program writes to its database.
-    ///         let (json, store) = (serde_json::to_string(run), Arc::clone(&store));
-    ///         async move {
-    ///             store.lock().unwrap().push(json?);
-    ///             Ok(())
-    ///         }
-    ///     })
-    ///     .await?;
-    /// // Once at the start, and once after the reply.
-    /// assert_eq!((finished.answer.as_str(), stored.lock().unwrap().len()), ("Hello.", 2));
-    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`drive`](Self::drive) and of `store`.
-    pub async fn drive_and_store<F, Fut>(
-        &self,
-        run: &mut Run,
-        cx: &Context,
-        mut store: F,
-    ) -> Result<Finished<O>>
-    where
-        F: FnMut(&Run) -> Fut + Send,
-        Fut: Future<Output = Result<()>> + Send + 'static,
-    {
-        let mut store = |run: &Run| -> BoxFuture<'static, Result<()>> { Box::pin(store(run)) };
-        let (finished, answer) = ended(self.drive_read(run, cx, Some(&mut store), false).await?)?;
+        let (finished, answer) = ended(self.drive_read(run, cx, false).await?)?;
         Ok(finished.with_answer(answer))
     }
 
@@ -213,7 +159,7 @@ impl<O: Send + Sync + 'static> Agent<O> {
     ///
     /// The errors of [`drive`](Self::drive).
     pub async fn step(&self, run: &mut Run, cx: &Context) -> Result<Option<Finished<O>>> {
-        let ended = self.drive_read(run, cx, None, true).await?;
+        let ended = self.drive_read(run, cx, true).await?;
         Ok(ended.map(|(finished, answer)| finished.with_answer(answer)))
     }
 
@@ -223,7 +169,6 @@ impl<O: Send + Sync + 'static> Agent<O> {
         &self,
         run: &mut Run,
         cx: &Context,
-        store: Option<AfterStep<'_>>,
         only_one: bool,
     ) -> Result<Option<(Finished, O)>> {
         let Self { core, reader, validators } = self;
@@ -238,7 +183,7 @@ impl<O: Send + Sync + 'static> Agent<O> {
         let policy = core.policy.min(cx.policy());
         let mut reads = Reads { reader, validators, policy, value: None };
         let judge = reads_any.then_some(&mut reads as &mut dyn Judge);
-        let Some(finished) = core.drive_steps(run, cx, judge, store, only_one).await? else {
+        let Some(finished) = core.drive_steps(run, cx, judge, only_one).await? else {
             return Ok(None);
         };
         let answer = match (reader, finished.ending) {
@@ -262,7 +207,6 @@ impl Core {
         run: &mut Run,
         cx: &Context,
         judge: Option<&mut dyn Judge>,
-        store: Option<AfterStep<'_>>,
         only_one: bool,
     ) -> Result<Option<Finished>> {
         let name = cx.tool().unwrap_or(self.name());
@@ -273,7 +217,7 @@ impl Core {
         fits.map_err(error::RunError::into_module)
             .inspect_err(|error| telemetry::failed(&span, cx, error))?;
         run.add_approval(&self.approval);
-        let mut driver = Driver::new(self, name, run, below, store);
+        let mut driver = Driver::new(self, name, run, below);
         // Boxed, because agents below agents would otherwise use too much of the stack.
         let driven = Box::pin(driver.drive(judge, only_one));
         let result = driven.instrument(span.clone()).await;

@@ -20,7 +20,7 @@ use crate::state::Decided;
 use crate::step::StepResultKind;
 use crate::unfinished::AwaitsApproval;
 
-impl Driver<'_, '_> {
+impl Driver<'_> {
     pub(super) async fn perform_ask(
         &mut self,
         performer: &dyn Perform,
@@ -176,7 +176,6 @@ impl Driver<'_, '_> {
         }
         if unknown && failed.is_none() {
             self.track.run.ask_about_next();
-            self.track.is_changed = true;
         }
         if let (Some(limit), None, false) = (forbidden, &failed, unknown) {
             let kind = StepResultKind::Exhausted(limit);

@@ -71,12 +71,12 @@ pub(super) async fn before_deadlines<T>(
     Box::pin(before_deadline(deadline, before_context_deadline(cx, asked))).await
 }
 
-/// Time that a performer or a store has beyond the deadline. The work itself ends at the deadline, so
+/// Time that a performer has beyond the deadline. The work itself ends at the deadline, so
 /// this is for what ended right before and has to be kept.
 const TO_KEEP: Duration = Duration::from_secs(1);
 
-/// Waits for the work of a performer or a store, which is foreign code: until shortly after the
-/// context's deadline, and with its panics as errors.
+/// Waits for the work of a performer, which is foreign code: until shortly after the context's
+/// deadline, and with its panics as errors.
 pub(super) async fn kept<T>(
     cx: &Context,
     what: &'static str,

@@ -174,14 +174,9 @@ impl Run {
 
 /// Calls that were begun.
 impl Run {
-    /// Marks the calls of the current step as begun. Call it before you make them, and store the
-    /// run, so that a crash during a call is noticed.
-    ///
-    /// A call that changes something, and that was begun and has no result, is not made again by
-    /// itself: [`resume`](Self::resume) then asks a person about it
-    /// ([`unknown_outcome`](Self::unknown_outcome)). Calls that read, or that may be repeated
-    /// ([`Effect::Idempotent`](toolwright_module::Effect::Idempotent)), are made again.
-    pub fn mark_begun(&mut self) {
+    /// Marks the next call as begun, if it changes something. A call that was begun and has no result
+    /// is not made again without a person's decision ([`unknown_outcome`](Self::unknown_outcome)).
+    pub(crate) fn mark_begun(&mut self) {
         let Phase::Tools { results, .. } = &self.state.phase else { return };
         let effect = self.batch(results).next().and_then(|call| self.tools.effect(&call.name));
         if let Phase::Tools { begun, .. } = &mut self.state.phase {
@@ -223,32 +218,6 @@ impl Run {
 
     /// Returns the id of the call that was begun and whose outcome is not known, if the run waits
     /// for a decision on one. [`Decision`] says what each decision means.
-    ///
-    /// ```
-    /// # use toolwright_module::{Reply, Signature, Tool, ToolCall, from_fn};
-    /// use toolwright_module::approval::Decision;
-    /// use toolwright_orchestrator::{Limits, Run, StepKind, StepResult};
-    /// # /// Pay a bill.
-    /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-    /// # struct Pay {}
-    /// # impl Signature for Pay { type Output = String; }
-    /// # let pay = || Tool::new(from_fn(async |_: Pay| Ok("Paid.".to_owned())));
-    /// let mut run = Run::new("Pay the bill.", &[pay()?], Limits::default())?;
-    /// run.apply(StepResult::model(0, Reply::calls([ToolCall::new("call_1", "pay", "{}")])))?;
-    /// run.mark_begun();
-    /// let stored = serde_json::to_string(&run)?;
-    ///
-    /// // The program is killed during the call. Another one resumes the run.
-    /// let mut run = Run::resume(serde_json::from_str(&stored)?, &[pay()?])?.run;
-    /// assert_eq!(run.unknown_outcome(), Some("call_1"));
-    /// let step = run.next();
-    /// assert!(matches!(step.kind, StepKind::AwaitApproval(_)));
-    /// // A person has seen the money leave.
-    /// let decision = Decision::happened("Paid.");
-    /// run.apply(StepResult::decisions(step.number, [("call_1", decision)]))?;
-    /// assert!(matches!(run.next().kind, StepKind::CallModel(_)));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     #[must_use]
     pub fn unknown_outcome(&self) -> Option<&str> {
         match &self.state.phase {

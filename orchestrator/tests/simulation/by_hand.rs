@@ -677,9 +677,15 @@ impl Hand<'_> {
 
 /// Returns the run as another program resumes it after a kill during its calls.
 fn killed(run: &Run, tools: &[toolwright_module::Tool]) -> Result<Run, String> {
-    let mut run = run.clone();
-    run.mark_begun();
-    let state: RunState = serde_json::from_str(&text(&run)).map_err(|error| error.to_string())?;
+    let mut stored: Value = serde_json::from_str(&text(run)).map_err(|error| error.to_string())?;
+    // A drive that was dropped during a call leaves this mark.
+    if let StepKind::CallTools(calls) = run.next().kind
+        && let Some(tool) = tools.iter().find(|tool| calls.iter().any(|c| c.name == tool.name()))
+        && tool.effect() >= Effect::Write
+    {
+        stored["phase"]["tools"]["begun"] = serde_json::to_value(tool.effect()).unwrap();
+    }
+    let state: RunState = serde_json::from_value(stored).map_err(|error| error.to_string())?;
     let resumed = Run::resume(state, tools).map_err(|error| error.to_string())?;
     Ok(resumed.run)
 }

@@ -149,7 +149,7 @@ impl Workflow {
         let mut question = self.waiting().remove(0);
         change(&mut question);
         let Question { promise, approval, .. } = question;
-        let answer = Answer::For { approval, decision };
+        let answer = Answer { approval, decision };
         assert!(self.promises.lock().unwrap().insert(promise, answer).is_none());
     }
 }
