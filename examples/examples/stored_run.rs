@@ -23,7 +23,7 @@ use toolwright_cli::say;
 use toolwright_module::model::BoxFuture;
 use toolwright_module::{Context, Tool};
 use toolwright_orchestrator::Agent;
-use toolwright_orchestrator::perform::{Append, Open, Record, Replay, with_performer};
+use toolwright_orchestrator::perform::{Open, Record, Replay, Store, with_performer};
 
 /// The table of records. A row is on disk when its transaction has ended.
 struct Table(Mutex<Connection>);
@@ -45,7 +45,7 @@ impl Table {
     }
 }
 
-impl Append for Table {
+impl Store for Table {
     fn append<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), Open>> {
         Box::pin(async move {
             let text = serde_json::to_string(record)?;

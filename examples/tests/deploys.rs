@@ -160,8 +160,8 @@ fn a_finished_typed_run_with_another_output_stops_and_says_why() {
 }
 
 #[test]
-fn a_run_of_an_older_library_goes_on_and_one_of_a_newer_stops() {
-    for (version, ends) in [(2, Some("Done.")), (99, None)] {
+fn a_run_of_this_library_goes_on_and_one_of_another_stops() {
+    for (version, ends) in [(1, Some("Done.")), (99, None)] {
         let folder = tempfile::tempdir().unwrap();
         begin(folder.path(), "during send", "untyped");
         with_version(&folder.path().join("untyped.journal"), version);

@@ -690,7 +690,7 @@ impl<O: Send + Sync + 'static> Module for Agent<O> {
             return Err(Error::retry("the task is empty; write what is to be done"));
         }
         let mut run = self.start(input).map(Box::new).map_err(error::RunError::into_module)?;
-        let (finished, _) = driving::ended(self.drive_read(&mut run, cx, None, false).await?)?;
+        let (finished, _) = driving::ended(self.drive_read(&mut run, cx, false).await?)?;
         let limit_reached = finished.ending != Ending::Answered;
         Ok(TaskAnswer { answer: finished.answer, limit_reached })
     }

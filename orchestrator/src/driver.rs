@@ -76,12 +76,7 @@ pub(crate) enum Verdict {
 }
 
 impl<'a> Driver<'a> {
-    pub(crate) fn new(
-        agent: &'a Core,
-        name: &str,
-        run: &'a mut Run,
-        cx: Context,
-    ) -> Self {
+    pub(crate) fn new(agent: &'a Core, name: &str, run: &'a mut Run, cx: Context) -> Self {
         // The ledger is below the caller's, so models below the tools count in both.
         let (limits, spent) = (run.limits().clone(), run.spent());
         let ledger = driver::ledger(cx.ledger(), name, limits.budget, spent);

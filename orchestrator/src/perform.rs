@@ -6,7 +6,7 @@
 //! outcome. A run whose program was killed is driven again from its start with the same performer,
 //! and every part with an outcome returns at once.
 //!
-//! If you have a place to append to, such as a file or a table, implement [`Append`] and use
+//! If you have a store of records, such as a file or a table, implement [`Store`] and use
 //! [`Replay`]. Implement [`Perform`] for an engine that has to run the work itself.
 //!
 //! Hooks and retries are inside the work; a performer sees outcomes only. A drive from recorded
@@ -15,17 +15,17 @@
 mod earlier;
 mod outcome;
 mod part;
+mod record;
+mod replay;
 
-use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use toolwright_module::driver::stable_hash;
 use toolwright_module::error::Stage;
 use toolwright_module::event::InCall;
@@ -35,6 +35,8 @@ use toolwright_module::{Context, Error, Result};
 pub use self::earlier::{Earlier, EarlierCall};
 pub use self::outcome::{Outcome, OutcomeKind};
 pub use self::part::{NoPartId, Part, PartId, PartIdKind, PartKind};
+pub use self::record::{Record, Started, Waiting};
+pub use self::replay::{InMemory, Replay, ReplayError, Store};
 
 /// The end of a part: its outcome, or the reason why it has none.
 pub type Performed = Result<Outcome, Open>;
@@ -63,11 +65,11 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for Open {
     }
 }
 
-impl Open {
-    pub(crate) fn into_error(self) -> Error {
-        match self {
-            Self::Work(error) | Self::Interrupted(error) => error,
-            Self::Performer(source) => Error::stop(PerformerFailed { source }).at(Stage::Journal),
+impl From<Open> for Error {
+    fn from(open: Open) -> Self {
+        match open {
+            Open::Work(error) | Open::Interrupted(error) => error,
+            Open::Performer(source) => Self::stop(PerformerFailed { source }).at(Stage::Journal),
         }
     }
 }
@@ -244,7 +246,7 @@ pub async fn value<T: Serialize + DeserializeOwned + Send>(
         let value = serde_json::to_value(value).map_err(|error| Open::Work(Error::other(error)))?;
         Ok(Outcome::new(OutcomeKind::Value(value)))
     };
-    let outcome = performer.perform(part, Box::pin(work)).await.map_err(Open::into_error)?;
+    let outcome = performer.perform(part, Box::pin(work)).await?;
     match outcome.kind {
         OutcomeKind::Value(value) => {
             serde_json::from_value(value).map_err(|error| Error::stop(error).at(Stage::Decoding))
@@ -257,245 +259,6 @@ pub async fn value<T: Serialize + DeserializeOwned + Send>(
 pub(crate) fn another_kind() -> Error {
     let text = "the journal has an outcome of another kind for a part of the run; it is the journal of another run";
     Error::stop(text).at(Stage::Journal)
-}
-
-/// One record of a journal.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-#[allow(clippy::large_enum_variant, reason = "most records are of the large kind")]
-pub enum Record {
-    /// A call that must not be repeated by itself was begun.
-    Begun {
-        /// The id of the part.
-        #[serde(rename = "key")]
-        part: PartId,
-        /// The [`Part::identity`].
-        identity: u64,
-    },
-    /// A begun call has ended with an error that is not an outcome, such as [`Error::stop`] of its
-    /// tool. It may be made again.
-    Failed {
-        /// The id of the part.
-        #[serde(rename = "key")]
-        part: PartId,
-        /// The [`Part::identity`].
-        identity: u64,
-    },
-    /// A part has ended.
-    Ended {
-        /// The id of the part.
-        #[serde(rename = "key")]
-        part: PartId,
-        /// The [`Part::identity`].
-        identity: u64,
-        /// Its outcome.
-        outcome: Outcome,
-    },
-}
-
-/// A place to append records to, such as a file or a table.
-pub trait Append: Send + Sync {
-    /// Appends a record. It must be on disk when the future ends.
-    ///
-    /// The future is dropped one second after the deadline of the context. The next drive appends
-    /// the record again then, and a record that is in the list twice does no harm.
-    fn append<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), Open>>;
-}
-
-/// A performer over a list of records. It finds outcomes in the records, and appends new ones.
-///
-/// The example `stored_run` uses it with a table of SQLite.
-pub struct Replay<A> {
-    known: Arc<Mutex<HashMap<PartId, Known>>>,
-    under_way: Arc<Mutex<HashSet<PartId>>>,
-    append: Arc<A>,
-}
-
-/// What the records say about one part.
-#[derive(Clone)]
-struct Known {
-    identity: u64,
-    /// `None` for a part that was begun and has not ended.
-    outcome: Option<Outcome>,
-    /// Whether the outcome is on disk.
-    is_appended: bool,
-}
-
-/// A part is performed by another drive of the same run.
-#[derive(Debug, thiserror::Error)]
-#[error("another drive performs the part {part} of this run now; drive a run only once at a time")]
-#[non_exhaustive]
-pub struct UnderWay {
-    /// The id of the part.
-    pub part: PartId,
-}
-
-/// Removes a part from the parts under way.
-struct Performs<'a>(&'a Mutex<HashSet<PartId>>, PartId);
-
-impl Drop for Performs<'_> {
-    fn drop(&mut self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
-    }
-}
-
-/// The records are of another run.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "the journal belongs to another run: its part {part} has another task or other arguments; use one journal for each run"
-)]
-#[non_exhaustive]
-pub struct OtherRun {
-    /// The id of the part.
-    pub part: PartId,
-}
-
-impl<A: Append> Replay<A> {
-    /// Returns a performer with the records of a run so far. New records go to `append`.
-    pub fn new(records: impl IntoIterator<Item = Record>, append: A) -> Self {
-        let mut known: HashMap<PartId, Known> = HashMap::new();
-        for record in records {
-            match record {
-                // A mark does not undo an outcome.
-                Record::Begun { part, identity } => {
-                    let begun = Known { identity, outcome: None, is_appended: true };
-                    known.entry(part).or_insert(begun);
-                }
-                Record::Failed { part, .. } => {
-                    if known.get(&part).is_some_and(|known| known.outcome.is_none()) {
-                        known.remove(&part);
-                    }
-                }
-                Record::Ended { part, identity, outcome } => {
-                    let outcome = Some(outcome);
-                    known.insert(part, Known { identity, outcome, is_appended: true });
-                }
-            }
-        }
-        let (known, append) = (Arc::new(Mutex::new(known)), Arc::new(append));
-        Self { known, under_way: Arc::default(), append }
-    }
-
-    async fn perform_part(&self, part: Part, work: Work<'_>) -> Performed {
-        let (id, identity) = (part.id(), part.identity());
-        let is_first = {
-            let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-            under_way.insert(id.clone())
-        };
-        if !is_first {
-            return Err(UnderWay { part: id }.into());
-        }
-        let _performs = Performs(&self.under_way, id.clone());
-        let found = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
-        let begun = found.is_some();
-        if let Some(known) = found {
-            if known.identity != identity {
-                return Err(OtherRun { part: id }.into());
-            }
-            if let Some(outcome) = known.outcome {
-                return match known.is_appended {
-                    true => Ok(outcome),
-                    false => self.end(id, identity, outcome).await,
-                };
-            }
-        }
-        let outcome = if part.is_repeatable() {
-            work.await?
-        } else if begun {
-            Outcome::new(OutcomeKind::Unknown)
-        } else {
-            let begun = Record::Begun { part: id.clone(), identity };
-            self.append.append(&begun).await?;
-            // Known now, because a second drive may follow in this process.
-            let begun = Known { identity, outcome: None, is_appended: true };
-            self.keep(id.clone(), begun);
-            match work.await {
-                Err(Open::Work(error)) => {
-                    let failed = Record::Failed { part: id.clone(), identity };
-                    self.append.append(&failed).await?;
-                    self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
-                    return Err(Open::Work(error));
-                }
-                ended => ended?,
-            }
-        };
-        self.end(id, identity, outcome).await
-    }
-
-    /// Appends an outcome. It is known before, so that a later drive does not lose it if the append
-    /// fails or is dropped, and appends it again.
-    async fn end(&self, part: PartId, identity: u64, outcome: Outcome) -> Performed {
-        let known = |is_appended| Known { identity, outcome: Some(outcome.clone()), is_appended };
-        self.keep(part.clone(), known(false));
-        let ended = Record::Ended { part: part.clone(), identity, outcome: outcome.clone() };
-        self.append.append(&ended).await?;
-        self.keep(part, known(true));
-        Ok(outcome)
-    }
-
-    fn keep(&self, part: PartId, known: Known) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(part, known);
-    }
-}
-
-impl<A: Append> Perform for Replay<A> {
-    fn perform<'a>(&'a self, part: Part, work: Work<'a>) -> BoxFuture<'a, Performed> {
-        Box::pin(self.perform_part(part, work))
-    }
-
-    fn earlier(&self, path: &[InCall]) -> Earlier {
-        let mut earlier = Earlier::default();
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        for (part, known) in &*known {
-            let outcome = known.outcome.as_ref().map(|outcome| &outcome.kind);
-            earlier.add(path, part, matches!(outcome, Some(OutcomeKind::Reply(_))));
-        }
-        earlier
-    }
-}
-
-/// Clones have the same records.
-impl<A> Clone for Replay<A> {
-    fn clone(&self) -> Self {
-        Self {
-            known: Arc::clone(&self.known),
-            under_way: Arc::clone(&self.under_way),
-            append: Arc::clone(&self.append),
-        }
-    }
-}
-
-impl<A> fmt::Debug for Replay<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        f.debug_struct("Replay").field("parts", &known.len()).finish_non_exhaustive()
-    }
-}
-
-/// A place that keeps records in memory, for tests.
-#[derive(Debug, Default)]
-pub struct InMemory(Mutex<Vec<Record>>);
-
-impl Append for InMemory {
-    fn append<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), Open>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(record.clone());
-        Box::pin(async { Ok(()) })
-    }
-}
-
-impl Replay<InMemory> {
-    /// Returns a performer that keeps its records in memory, for tests.
-    pub fn in_memory(records: impl IntoIterator<Item = Record>) -> Self {
-        let records: Vec<_> = records.into_iter().collect();
-        Self::new(records.clone(), InMemory(Mutex::new(records)))
-    }
-
-    /// Returns all records so far.
-    #[must_use]
-    pub fn records(&self) -> Vec<Record> {
-        self.append.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
 }
 
 /// Notes whether the work of a part ran.

@@ -454,6 +454,12 @@ impl Run {
         &self.state.repaired
     }
 
+    /// Returns the run as it is stored.
+    #[must_use]
+    pub fn state(&self) -> &RunState {
+        &self.state
+    }
+
     /// Returns the conversation so far.
     #[must_use]
     pub fn history(&self) -> &[Arc<Message>] {

@@ -245,6 +245,12 @@ impl RunState {
         &self.tools
     }
 
+    /// Returns the name of the output of a typed run.
+    #[must_use]
+    pub fn output_name(&self) -> Option<&str> {
+        self.output.as_deref().map(Contract::name)
+    }
+
     /// Sets the tools that the run was stored with. They are not stored with it.
     ///
     /// If the current tools differ, a resume then reports how.

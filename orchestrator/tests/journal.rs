@@ -17,8 +17,8 @@ use toolwright_module::{
     ToolCall,
 };
 use toolwright_orchestrator::perform::{
-    Append, InMemory, Open, Outcome, OutcomeKind, Part, PartIdKind, PartKind, Perform, Performed,
-    Record, Replay, Work, with_performer,
+    InMemory, Open, Outcome, OutcomeKind, Part, PartIdKind, PartKind, Perform, Performed, Record,
+    Replay, Store, Work, with_performer,
 };
 use toolwright_orchestrator::{
     ApprovalPolicy, AwaitsApproval, Ending, Finished, Limits, Run, StepResult, ToolOrchestrator,
@@ -91,7 +91,7 @@ async fn a_decision_by_hand_is_in_the_journal_after_the_next_drive() {
         assert_eq!(log.entries().len(), 0);
 
         // Also after a crash right after the decision was kept.
-        let kept: Vec<Record> = journal.records().into_iter().take(2).collect();
+        let kept: Vec<Record> = journal.records().into_iter().take(3).collect();
         let (agent, log) = policed();
         assert_eq!(again(&agent, kept).await, whole);
         assert_eq!(log.entries(), Vec::from_iter(paid));
@@ -119,8 +119,8 @@ async fn a_decision_by_hand_on_a_lost_outcome_makes_the_call_again() {
         let (agent, log) = payer(Effect::Irreversible);
         assert_eq!(again(&agent, journal.records()).await.history, whole.history);
         assert_eq!(log.entries().len(), 0);
-        // The question, two records of the lost payment, the decision, and the next mark.
-        records = journal.records()[..5 + 3 * attempt].to_vec();
+        // The reply, two records of the lost payment, the question, the decision, and the next mark.
+        records = journal.records()[..6 + 4 * attempt].to_vec();
     }
 }
 
@@ -240,7 +240,7 @@ struct Slow {
     go_on: Arc<Notify>,
 }
 
-impl Append for Slow {
+impl Store for Slow {
     fn append<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, std::result::Result<(), Open>> {
         Box::pin(async move {
             let waits = self.waits.lock().unwrap().is_some_and(|waits| waits(record));
@@ -366,7 +366,7 @@ async fn an_append_that_hangs_ends_with_the_deadline() {
 #[tokio::test]
 async fn a_place_that_panics_ends_the_drive_with_an_error() {
     struct Falls;
-    impl Append for Falls {
+    impl Store for Falls {
         fn append<'a>(&'a self, _: &'a Record) -> BoxFuture<'a, std::result::Result<(), Open>> {
             panic!("the disk fell")
         }

@@ -13,7 +13,7 @@ use toolwright_module::{
     Context, Effect, Error, LanguageModel, Message, Reply, Request, Result, Tool, ToolCall,
 };
 use toolwright_orchestrator::perform::{
-    self, Append, Open, Outcome, OutcomeKind, Part, PartKind, Record, Replay, with_performer,
+    self, Open, Outcome, OutcomeKind, Part, PartKind, Record, Replay, Store, with_performer,
 };
 use toolwright_orchestrator::{
     AwaitsApproval, Finished, Limits, Run, RunState, StepKind, StepResult, Task, ToolOrchestrator,
@@ -156,7 +156,7 @@ struct Full {
     kept: Arc<Mutex<Vec<Record>>>,
 }
 
-impl Append for Full {
+impl Store for Full {
     fn append<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), Open>> {
         Box::pin(async move {
             if self.left.fetch_sub(1, Ordering::SeqCst) == 0 {

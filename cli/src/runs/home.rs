@@ -4,7 +4,6 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use toolwright_journal::home::Entry;
 use toolwright_journal::{Journal, RunSummary};
 use toolwright_module::approval::{Approval, Decision};
 use toolwright_orchestrator::perform::Record;
@@ -123,7 +122,7 @@ impl Home {
         }
     }
 
-    pub(super) async fn entries(&self, id: &str) -> Result<Vec<(SystemTime, Entry<'static>)>> {
+    pub(super) async fn entries(&self, id: &str) -> Result<Vec<(SystemTime, Record)>> {
         match self {
             Self::Folder(journal) => Ok(journal.entries(id)?),
             #[cfg(feature = "postgres")]

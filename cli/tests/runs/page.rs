@@ -232,7 +232,7 @@ async fn a_run_of_5000_agents_below_each_other_has_a_page_and_a_text() {
         names.extend(["call", "x", "0"].map(str::to_owned));
         let key = serde_json::to_string(&names).unwrap();
         let begun = serde_json::json!({"begun": {"key": key, "identity": 1}});
-        let record = serde_json::json!({"at": u64::MAX, "record": {"part": begun}}).to_string();
+        let record = serde_json::json!({"at": u64::MAX, "record": begun}).to_string();
         let before = u32::from_str_radix(&text.lines().last().unwrap()[..8], 16).unwrap();
         let checksum = crc(before, record.as_bytes());
         text.push_str(&format!("{checksum:08x} {} {record}\n", record.len()));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use toolwright_module::__files::NotRegular;
 use toolwright_module::Error;
 use toolwright_module::error::Stage;
-use toolwright_orchestrator::perform::PartId;
+use toolwright_orchestrator::perform::ReplayError;
 
 /// The result of an operation on a journal.
 pub(crate) type Result<T, E = JournalError> = std::result::Result<T, E>;
@@ -140,15 +140,17 @@ pub enum JournalError {
         what: &'static str,
     },
 
-    /// The agent has changed, and its run no longer reaches a recorded part.
+    /// The records do not fit the run.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+
+    /// The records of a run do not begin with its start.
     #[error(
-        "the agent did not reach the recorded part {part} of the run `{id}`; drive the run with the previous version of the agent, or delete it and start a new run"
+        "the first record of the run `{id}` does not start it; restore it from a backup, or delete the run"
     )]
-    OtherAgent {
+    NoStart {
         /// The id of the run.
         id: String,
-        /// The id of the part.
-        part: PartId,
     },
 
     /// A call has no result yet, and the agent cannot make it: its tool was removed, or cannot read the
@@ -196,20 +198,6 @@ pub enum JournalError {
         id: String,
         /// The id of the call.
         call: String,
-    },
-
-    /// A recorded question is not about the call that would be made: something else wrote to the
-    /// run. Neither the question nor a decision on it is used.
-    #[error(
-        "the question about the call `{call}` of the run `{id}` is damaged: {reason}; do not decide on it, and restore the run from a backup or delete it"
-    )]
-    Question {
-        /// The id of the run.
-        id: String,
-        /// The id of the call.
-        call: String,
-        /// What differs.
-        reason: &'static str,
     },
 
     /// The call was decided already, perhaps by another person at the same time. A decision from

@@ -16,15 +16,15 @@ use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crc32fast::Hasher;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use toolwright_module::__files::{self, Link};
+use toolwright_orchestrator::perform::Record;
 
 use crate::error::{JournalError, Result};
-use crate::parts;
-use crate::record::{self, Line};
+use crate::{name, parts};
 
 /// The first line, without its end.
 pub(crate) const FORMAT: &str = "toolwright-journal 1";
@@ -45,6 +45,14 @@ const LONGEST_START: usize = CHECKSUM + 1 + 20 + 1;
 /// its last record is on disk.
 const LOCK_TRIES: u32 = 40;
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
+/// One line: a record and its time.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Line<R> {
+    /// Milliseconds since 1970.
+    pub(crate) at: u64,
+    pub(crate) record: R,
+}
 
 /// The complete records of a file.
 pub(crate) struct Contents<'a> {
@@ -290,7 +298,7 @@ impl RunFile {
 
 /// Returns the JSON of a record for a line.
 pub(crate) fn json<K: Serialize>(record: K, id: &str) -> Result<Vec<u8>> {
-    let line = Line { at: record::now(), record };
+    let line = Line { at: now(), record };
     let json = serde_json::to_vec(&line)
         .map_err(|source| JournalError::Json { id: id.to_owned(), source })?;
     let levels = levels(&json);
@@ -298,6 +306,25 @@ pub(crate) fn json<K: Serialize>(record: K, id: &str) -> Result<Vec<u8>> {
         return Err(JournalError::TooDeep { id: id.to_owned(), levels, most: MAX_LEVELS });
     }
     Ok(json)
+}
+
+/// Reads the JSON of a line. The checksum was right, so a text that is JSON is not damaged, and
+/// another version wrote it.
+pub(crate) fn record(path: &Path, at: u64, json: &str) -> Result<Line<Record>> {
+    serde_json::from_str(json).map_err(|source| match source.is_data() {
+        true => JournalError::Json { id: name::id_of_file(path), source },
+        false => JournalError::damaged(path, at, source.to_string()),
+    })
+}
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Returns the time of a line.
+pub(crate) fn time(at: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(at)).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 /// Returns the number of objects and lists inside each other.

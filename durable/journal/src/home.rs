@@ -2,96 +2,177 @@
 //! everything except the storage of the records. To only run agents, use
 //! [`Journal`](crate::Journal).
 //!
-//! A home keeps the [`Entry`]s of a run in their order, the first of which is [`Fresh::started`]. To
-//! drive the run, it adds them to a [`Stored`], and gives this with a [`Place`] for further entries
-//! to a [`Drive`]. The crate `toolwright-postgres` does so with tables.
+//! A home keeps the [`Record`]s of a run in their order. To drive the run, it makes a [`Drive`], adds
+//! the records of earlier drives to it, and gives it a [`Store`] for further records. The crate
+//! `toolwright-postgres` does so with tables.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolwright_module::approval::{Approval, Decision};
+use toolwright_module::budget::Spent;
 use toolwright_module::error::Stage;
 use toolwright_module::model::BoxFuture;
 use toolwright_module::{Context, Effect, Error, Message};
-use toolwright_orchestrator::perform::{self, PartId, Record};
+use toolwright_orchestrator::perform::{
+    self, Open, PartIdKind, Record, Replay, ReplayError, Started, Store,
+};
 use toolwright_orchestrator::{
-    Agent, Change, Finished, Limits, Resumed, Run, RunError, RunState, Task, ToolSet, Unfinished,
+    Agent, Change, Finished, Resumed, Run, RunError, RunState, Task, ToolSet, Unfinished,
 };
 
 use crate::deploys;
 use crate::error::{JournalError, Result};
-use crate::performer::Recorder;
-pub use crate::record::{Ended, Entry, Failed, Started, Waiting};
-use crate::summary::{self, Decisions};
+use crate::summary::Questions;
+pub use crate::summary::first_words;
 
 /// The largest result of a call by default, in bytes of JSON, without its images, documents and
 /// sounds.
-pub const MAX_RESULT_BYTES: u64 = 1 << 20;
+const MAX_RESULT_BYTES: u64 = 1 << 20;
 
 /// The longest id of a run, in bytes.
-pub const MAX_ID_BYTES: usize = 4_096;
+const MAX_ID_BYTES: usize = 4_096;
+
+/// Gets each record of a part when it is safe, with the id of the run.
+pub type Listener = Arc<dyn Fn(&str, &Record) + Send + Sync>;
 
 /// Gets each difference between the agent that began a run and the one that drives it, with the id
 /// of the run.
 pub type ChangeListener = Arc<dyn Fn(&str, &Change) + Send + Sync>;
 
-/// The place of the entries of one run during a drive.
-pub trait Place: Send + Sync + 'static {
-    /// The error of the home. It ends the drive, and the model never sees it.
-    type Error: std::error::Error + From<JournalError> + Send + Sync + 'static;
+/// The options of the drives of a home.
+#[derive(Clone)]
+pub struct Options {
+    /// Maximum length of the result of a call, in bytes of JSON. Default: 1 MiB.
+    pub max_result_bytes: u64,
+    /// Gets the records of parts.
+    pub listener: Option<Listener>,
+    /// Gets the differences of the agent.
+    pub change_listener: Option<ChangeListener>,
+    /// Whether an error that ends a drive and leaves its run open is a record, so that a person can
+    /// see why the run stopped. Default: `false`.
+    pub keeps_errors: bool,
+}
 
-    /// Appends an entry. It must be safe when the future ends. If the future is dropped, the entry
-    /// may be appended or not.
-    fn append<'a>(&'a self, entry: Entry<'a>) -> BoxFuture<'a, Result<(), Self::Error>>;
-
-    /// Returns whether an error that ends a drive and leaves its run open is an entry, so that a
-    /// person can see why the run stopped. Default: `false`.
-    fn keeps_errors(&self) -> bool {
-        false
+impl Default for Options {
+    fn default() -> Self {
+        let (listener, change_listener) = (None, None);
+        let max_result_bytes = MAX_RESULT_BYTES;
+        Self { max_result_bytes, listener, change_listener, keeps_errors: false }
     }
 }
 
-/// A new run, before its first record is stored.
-#[derive(Debug)]
-pub struct Fresh {
-    run: Run,
-    signature: Option<String>,
-    tools: ToolSet,
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.max_result_bytes;
+        f.debug_struct("Options").field("max_result_bytes", &bytes).finish_non_exhaustive()
+    }
 }
 
-impl Fresh {
-    /// Returns a run of an agent.
+/// One drive of a run: of a new one, or of one with records of earlier drives.
+pub struct Drive {
+    id: String,
+    cx: Context,
+    metadata: BTreeMap<String, String>,
+    start: Start,
+    /// The tools of the agent.
+    tools: ToolSet,
+    /// The records after the first one.
+    records: Vec<Record>,
+}
+
+/// The run before its first step.
+#[allow(clippy::large_enum_variant, reason = "there is one for each drive")]
+enum Start {
+    New(Run),
+    Stored(RunState),
+}
+
+impl Drive {
+    /// Returns a drive of a new run.
     ///
     /// # Errors
     ///
     /// The errors of [`Agent::start`].
-    pub fn new<O>(agent: &Agent<O>, task: impl Into<Task>) -> toolwright_module::Result<Self>
-    where
-        O: Send + Sync + 'static,
-    {
+    pub fn new<O: Send + Sync + 'static>(
+        agent: &Agent<O>,
+        id: &str,
+        task: impl Into<Task>,
+        cx: &Context,
+    ) -> toolwright_module::Result<Self> {
         let run = agent.start(task).map_err(wrong_setup)?;
-        let signature = agent.output().map(|output| output.name().to_owned());
-        Ok(Self { run, signature, tools: agent.tool_set() })
+        Ok(Self::of(id, Start::New(run), agent.tool_set(), cx))
+    }
+
+    /// Returns a drive of a run with the records of earlier drives.
+    ///
+    /// # Errors
+    ///
+    /// The first record does not start a run, or it starts one with another type of answer.
+    pub fn stored<O: Send + Sync + 'static>(
+        agent: &Agent<O>,
+        id: &str,
+        records: Vec<Record>,
+        cx: &Context,
+    ) -> Result<Self> {
+        let (started, records) = split(id, records)?;
+        check_output(id, &started.run, agent.output().map(|output| output.name()))?;
+        let mut drive = Self::of(id, Start::Stored(started.run), agent.tool_set(), cx);
+        (drive.metadata, drive.records) = (started.metadata, records);
+        Ok(drive)
+    }
+
+    fn of(id: &str, start: Start, tools: ToolSet, cx: &Context) -> Self {
+        let metadata = cx.metadata().cloned().unwrap_or_default();
+        Self { id: id.to_owned(), cx: cx.clone(), metadata, start, tools, records: Vec::new() }
+    }
+
+    /// Adds the records of earlier drives.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`check`](Self::check), or the first record does not start a run.
+    pub fn add(&mut self, records: Vec<Record>) -> Result<()> {
+        let (started, records) = split(&self.id, records)?;
+        self.check(&started)?;
+        self.start = Start::Stored(started.run);
+        (self.metadata, self.records) = (started.metadata, records);
+        Ok(())
+    }
+
+    /// Compares the task and the output with those of the run that was started under this id. Other
+    /// instructions are the same task, because a deploy may reword them.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::OtherTask`]
+    pub fn check(&self, started: &Started) -> Result<()> {
+        let state = self.state();
+        check_output(&self.id, &started.run, state.output_name())?;
+        match is_same_task(&started.run.history(), &state.history()) {
+            true => Ok(()),
+            false => Err(JournalError::OtherTask { id: self.id.clone(), what: "task" }),
+        }
     }
 
     /// Returns the first record of the run.
     ///
     /// # Errors
     ///
-    /// The id is empty or too long, or the run cannot be written as JSON.
-    pub fn started(&self, id: &str, metadata: BTreeMap<String, String>) -> Result<Started> {
-        if id.is_empty() {
+    /// The id is empty or too long.
+    pub fn started(&self) -> Result<Record> {
+        if self.id.is_empty() {
             return Err(JournalError::NoId);
         }
-        if id.len() > MAX_ID_BYTES {
-            return Err(JournalError::LongId { bytes: id.len(), most: MAX_ID_BYTES });
+        if self.id.len() > MAX_ID_BYTES {
+            return Err(JournalError::LongId { bytes: self.id.len(), most: MAX_ID_BYTES });
         }
-        let json = |source| JournalError::Json { id: id.to_owned(), source };
-        let run = serde_json::to_value(&self.run).map_err(json)?;
-        Ok(Started { id: id.to_owned(), metadata, signature: self.signature.clone(), run })
+        let (metadata, run) = (self.metadata.clone(), self.state().clone());
+        Ok(Record::Started(Started::new(&self.id, metadata, run)))
     }
 
     /// Returns the tools of the agent.
@@ -100,208 +181,155 @@ impl Fresh {
         &self.tools
     }
 
-    /// Returns the name of the type of a typed answer.
+    /// Returns the hash of the tools with which the run was started, if the agent has others now.
     #[must_use]
-    pub fn signature(&self) -> Option<&str> {
-        self.signature.as_deref()
+    pub fn earlier_tools(&self) -> Option<&str> {
+        Some(self.state().tool_set_hash()).filter(|hash| *hash != self.tools.hash())
     }
 
-    /// Compares the task with that of the run that was started under this id. Other instructions
-    /// are the same task, because a deploy may reword them.
+    /// Compares the tools of the agent with those with which the run was started. The changes are
+    /// reported when the run is driven.
     ///
     /// # Errors
     ///
-    /// [`JournalError::OtherTask`]
-    pub fn check_task(&self, id: &str, stored: &RunState) -> Result<()> {
-        match is_same_task(&stored.history(), self.run.history()) {
-            true => Ok(()),
-            false => Err(JournalError::OtherTask { id: id.to_owned(), what: "task" }),
+    /// [`JournalError::OpenCall`] if the agent cannot make an open call of the run.
+    pub fn compare(&mut self, earlier: ToolSet) -> Result<()> {
+        if !self.records.iter().any(|record| matches!(record, Record::Finished { .. })) {
+            deploys::check_open_calls(&self.id, &self.records, &earlier, &self.tools)?;
         }
-    }
-}
-
-/// The records of a run.
-#[derive(Default)]
-pub struct Stored {
-    started: Option<Started>,
-    parts: Vec<Record>,
-    waiting: HashMap<PartId, Waiting>,
-    finished: Option<Value>,
-    failed: Option<String>,
-}
-
-impl Stored {
-    /// Adds the next record.
-    pub fn add(&mut self, entry: Entry<'_>) {
-        self.failed = None;
-        match entry {
-            Entry::Started(started) => self.started = Some(started),
-            Entry::Part(part) => self.parts.push(part.into_owned()),
-            Entry::Waiting(waiting) => {
-                drop(self.waiting.insert(waiting.part.clone(), waiting));
-            }
-            Entry::Finished(ended) => self.finished = Some(ended.finished),
-            Entry::Failed(failed) => self.failed = Some(failed.error),
+        if let Start::Stored(state) = &mut self.start {
+            *state = state.clone().with_tool_set(earlier);
         }
+        Ok(())
     }
 
-    /// Returns the first record.
-    #[must_use]
-    pub fn started(&self) -> Option<&Started> {
-        self.started.as_ref()
-    }
-
-    /// Takes the result of a run that has finished.
-    pub fn take_finished(&mut self) -> Option<Value> {
-        self.finished.take()
-    }
-
-    /// Checks that an agent with the tools `now` can make the open calls of the run. `before` are the
-    /// tools with which the run was started.
+    /// Returns the result, if the run has finished.
     ///
     /// # Errors
     ///
-    /// [`JournalError::OpenCall`]
-    pub fn check_open_calls(&self, id: &str, before: &ToolSet, now: &ToolSet) -> Result<()> {
-        if self.finished.is_some() {
-            return Ok(());
+    /// [`JournalError::OtherOutput`]
+    pub fn finished<O: DeserializeOwned>(&self) -> Result<Option<Finished<O>>> {
+        finished(&self.id, &self.records)
+    }
+
+    fn state(&self) -> &RunState {
+        match &self.start {
+            Start::New(run) => run.state(),
+            Start::Stored(state) => state,
         }
-        deploys::check_open_calls(id, &self.parts, before, now)
-    }
-
-    /// Takes the state of the run before its first step. It is `None` if there is no first record.
-    /// `signature` is the name of the type of the agent's answer.
-    ///
-    /// # Errors
-    ///
-    /// The run was started by an agent with another type of answer, or the state cannot be read.
-    pub fn take_state(&mut self, id: &str, signature: Option<&str>) -> Result<Option<RunState>> {
-        let Some(started) = &mut self.started else { return Ok(None) };
-        if started.signature.as_deref() != signature {
-            let what = "kind of output";
-            return Err(JournalError::OtherTask { id: id.to_owned(), what });
-        }
-        let state = serde_json::from_value(started.run.take());
-        state.map(Some).map_err(|source| JournalError::Json { id: id.to_owned(), source })
-    }
-}
-
-impl fmt::Debug for Stored {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stored").field("parts", &self.parts.len()).finish_non_exhaustive()
-    }
-}
-
-/// One drive of a run over its records.
-pub struct Drive<P> {
-    id: String,
-    cx: Context,
-    recorder: Recorder<P>,
-    place: Arc<P>,
-    /// The state before the first step.
-    state: RunState,
-    /// The error at the end of the records.
-    failed: Option<String>,
-    change_listener: Option<ChangeListener>,
-}
-
-impl<P: Place> Drive<P> {
-    /// Returns a drive of the run with these records and the state of [`Stored::take_state`]. No
-    /// result of a call that is longer than this is recorded.
-    #[must_use]
-    pub fn new(
-        id: &str,
-        state: RunState,
-        stored: Stored,
-        place: Arc<P>,
-        max_result_bytes: u64,
-        cx: &Context,
-    ) -> Self {
-        let Stored { started, parts, waiting, failed, .. } = stored;
-        let metadata = started.map(|started| started.metadata).unwrap_or_default();
-        let recorder = Recorder::new(id, parts, waiting, Arc::clone(&place), max_result_bytes);
-        let cx = cx.clone().with_run(id, metadata);
-        let cx = perform::with_performer(&cx, recorder.clone());
-        let (id, change_listener) = (id.to_owned(), None);
-        Self { id, cx, recorder, place, state, failed, change_listener }
-    }
-
-    /// Sets a listener for the differences since the run was started.
-    #[must_use]
-    pub fn with_change_listener(mut self, listener: Option<ChangeListener>) -> Self {
-        self.change_listener = listener;
-        self
     }
 
     /// Drives the run to its end, and records the end.
     ///
     /// # Errors
     ///
-    /// The errors of [`Agent::drive`] and those of the place.
-    pub async fn run<O>(self, agent: &Agent<O>) -> toolwright_module::Result<Finished<O>>
-    where
-        O: Serialize + Send + Sync + 'static,
-    {
-        let Self { id, cx, recorder, place, state, failed, change_listener } = self;
-        let resumed = agent.resume(state).map_err(wrong_setup)?;
-        let mut run = at_start(&id, resumed, agent.limits(), change_listener);
-        let result = agent.drive(&mut run, &cx).await;
-        End { id, cx, recorder, place, failed }.record(result).await
+    /// The errors of [`Agent::drive`] and those of the store.
+    pub async fn run<O: Serialize + Send + Sync + 'static>(
+        self,
+        agent: &Agent<O>,
+        store: impl Store + 'static,
+        options: &Options,
+    ) -> toolwright_module::Result<Finished<O>> {
+        let (mut run, drives) = self.begin(agent, store, options)?;
+        let result = agent.drive(&mut run, &drives.cx).await;
+        drives.end(result).await
+    }
+
+    fn begin<O: Send + Sync + 'static, S: Store + 'static>(
+        self,
+        agent: &Agent<O>,
+        store: S,
+        options: &Options,
+    ) -> toolwright_module::Result<(Run, Drives<S>)> {
+        let Self { id, cx, metadata, start, records, .. } = self;
+        let run = match start {
+            Start::New(run) => run,
+            Start::Stored(state) => {
+                let Resumed { run, changes, .. } = agent.resume(state).map_err(wrong_setup)?;
+                for change in &changes {
+                    tracing::warn!(run = id, %change, "the agent of a run has changed");
+                    if let Some(listener) = &options.change_listener {
+                        listener(&id, change);
+                    }
+                }
+                run.with_limits(agent.limits().clone())
+            }
+        };
+        let failed = match records.last() {
+            Some(Record::Stopped { error, .. }) => Some(error.clone()),
+            _ => None,
+        };
+        let store = Arc::new(Heard { id: id.clone(), store, listener: options.listener.clone() });
+        let replay = Replay::new(records, Arc::clone(&store))
+            .with_max_result_bytes(options.max_result_bytes);
+        let cx = perform::with_performer(&cx.with_run(&id, metadata), replay.clone());
+        Ok((run, Drives { cx, replay, store, failed, keeps_errors: options.keeps_errors }))
     }
 }
 
-impl<P> fmt::Debug for Drive<P> {
+impl fmt::Debug for Drive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Drive").field("id", &self.id).finish_non_exhaustive()
     }
 }
 
-/// The end of a drive.
-struct End<P> {
+/// A store with a listener.
+struct Heard<S> {
     id: String,
+    store: S,
+    listener: Option<Listener>,
+}
+
+impl<S: Store> Store for Heard<S> {
+    fn append<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), Open>> {
+        Box::pin(async move {
+            self.store.append(record).await?;
+            if let (Some(listener), Some(_)) = (&self.listener, record.part()) {
+                listener(&self.id, record);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// A drive that has begun.
+struct Drives<S> {
     cx: Context,
-    recorder: Recorder<P>,
-    place: Arc<P>,
+    replay: Replay<Arc<Heard<S>>>,
+    store: Arc<Heard<S>>,
+    /// The error at the end of the records.
     failed: Option<String>,
+    keeps_errors: bool,
 }
 
-/// Returns the last entry of a cancelled run.
-#[must_use]
-pub fn cancelled() -> Entry<'static> {
-    let error = "the run was cancelled; drive it again to continue it".to_owned();
-    Entry::Failed(Failed { error, is_open: false, finished: Value::Null })
-}
-
-impl<P: Place> End<P> {
-    async fn record<O: Serialize>(
+impl<S: Store> Drives<S> {
+    /// Records the end of the drive.
+    async fn end<O: Serialize>(
         self,
         result: toolwright_module::Result<Finished<O>>,
     ) -> toolwright_module::Result<Finished<O>> {
         match result {
             Ok(finished) => {
                 let recorded = async {
-                    self.recorder.check_complete(&self.cx.path())?;
-                    let value = serde_json::to_value(&finished)
-                        .map_err(|source| JournalError::Json { id: self.id.clone(), source })?;
-                    let ended = Ended { ending: finished.ending, finished: value };
-                    self.place.append(Entry::Finished(ended)).await
+                    self.replay.check_complete(&self.cx.path())?;
+                    let (ending, value) = (finished.ending, serde_json::to_value(&finished)?);
+                    self.store.append(&Record::Finished { ending, finished: value }).await
                 };
-                let failed = |error| Error::stop(error).at(Stage::Journal);
-                recorded.await.map_err(|error: P::Error| failed(error))?;
+                recorded.await?;
                 Ok(finished)
             }
             Err(error) => {
                 let text = format!("{error:#}");
                 let unfinished = error.downcast_ref::<Unfinished>();
                 let is_open = unfinished.is_none();
-                let is_kept = !is_open || self.place.keeps_errors() && says_why(&error);
+                let is_kept = !is_open || self.keeps_errors && says_why(&error);
                 if is_kept && self.failed.as_ref() != Some(&text) {
                     let finished =
                         unfinished.and_then(|run| serde_json::to_value(&run.finished).ok());
                     let finished = finished.unwrap_or_default();
                     // The error itself is more useful than the error of recording it.
-                    let failed = Failed { error: text, is_open, finished };
-                    let _ = self.place.append(Entry::Failed(failed)).await;
+                    let stopped = Record::Stopped { error: text, is_open, finished };
+                    let _ = self.store.append(&stopped).await;
                 }
                 Err(error)
             }
@@ -315,20 +343,78 @@ fn says_why(error: &Error) -> bool {
     !matches!(error.stage(), Stage::Approval | Stage::Cancelled | Stage::Journal | Stage::Setup)
 }
 
-/// Checks what can be checked of a decision without the agent. The rest is checked by the next
-/// drive, before anything is done about the decision.
+/// Returns the result in the records of a run, if it has finished.
 ///
 /// # Errors
 ///
-/// [`JournalError::Decision`]
-pub fn check_decision(id: &str, waiting: &Approval, decision: &Decision) -> Result<()> {
+/// [`JournalError::OtherOutput`]
+pub fn finished<O: DeserializeOwned>(id: &str, records: &[Record]) -> Result<Option<Finished<O>>> {
+    let finished = records.iter().rev().find_map(|record| match record {
+        Record::Finished { finished, .. } => Some(Finished::deserialize(finished)),
+        _ => None,
+    });
+    finished.transpose().map_err(|source| JournalError::OtherOutput { id: id.to_owned(), source })
+}
+
+/// Returns the last record of a cancelled run.
+#[must_use]
+pub fn cancelled() -> Record {
+    let error = "the run was cancelled; drive it again to continue it".to_owned();
+    Record::Stopped { error, is_open: false, finished: Value::Null }
+}
+
+/// Returns the record of a person's decision on a call that waits. `person` is the name, if it is
+/// known. With `replaces`, the call was decided before, and nothing followed from that.
+///
+/// What needs the agent is checked by the next drive, before anything is done about the decision.
+///
+/// # Errors
+///
+/// The decision does not suit the call ([`JournalError::Decision`]), the call does not wait
+/// ([`JournalError::NotWaiting`]), it was decided already ([`JournalError::Decided`]), or a question
+/// was changed ([`ReplayError::Question`]).
+pub fn decided(
+    id: &str,
+    records: impl IntoIterator<Item = Record>,
+    asked: &Approval,
+    decision: Decision,
+    person: Option<&str>,
+    replaces: bool,
+) -> Result<Record> {
+    check_decision(id, asked, &decision)?;
+    let questions: Questions = records.into_iter().collect();
+    questions.check()?;
+    Ok(questions.find(id, asked, replaces)?.decided(decision, person))
+}
+
+/// Checks that the questions of a run are about calls that the model asked for.
+///
+/// # Errors
+///
+/// [`ReplayError::Question`]
+pub fn check_questions(records: impl IntoIterator<Item = Record>) -> Result<(), ReplayError> {
+    records.into_iter().collect::<Questions>().check()
+}
+
+/// Returns the cost in a record. The cost of an agent's call is that of its parts.
+#[must_use]
+pub fn cost(record: &Record) -> Spent {
+    match record {
+        Record::Ended { part, outcome, .. } if !matches!(part.kind, PartIdKind::Run { .. }) => {
+            outcome.spent
+        }
+        _ => Spent::default(),
+    }
+}
+
+fn check_decision(id: &str, asked: &Approval, decision: &Decision) -> Result<()> {
     let refused = |reason: String| {
-        let (id, call) = (id.to_owned(), waiting.call.id.clone());
+        let (id, call) = (id.to_owned(), asked.call.id.clone());
         Err(JournalError::Decision { id, call, reason })
     };
     match decision {
         Decision::Approve | Decision::Edit { .. }
-            if waiting.unknown && waiting.effect == Effect::Irreversible =>
+            if asked.unknown && asked.effect == Effect::Irreversible =>
         {
             refused("may have taken effect and is irreversible; decide `CallAgain`, `Happened` or `Deny`".to_owned())
         }
@@ -342,49 +428,20 @@ pub fn check_decision(id: &str, waiting: &Approval, decision: &Decision) -> Resu
     }
 }
 
-/// Returns the call that the person was asked about. It waits, or with `replaces` it was decided and
-/// nothing followed from that. `entries` are the records of the run as JSON.
-///
-/// # Errors
-///
-/// An entry cannot be read, the call does not wait ([`JournalError::NotWaiting`]), it was decided
-/// already ([`JournalError::Decided`]), or a question was changed ([`JournalError::Question`]).
-pub fn find_waiting<'a>(
-    id: &str,
-    entries: impl IntoIterator<Item = &'a str>,
-    asked: &Approval,
-    replaces: bool,
-) -> Result<Waiting> {
-    let json = |source| JournalError::Json { id: id.to_owned(), source };
-    let mut decisions = Decisions::default();
-    let entries: Vec<&str> = entries.into_iter().collect();
-    for entry in &entries {
-        decisions.add(serde_json::from_str(entry).map_err(json)?);
+/// Returns the first record and the others.
+fn split(id: &str, mut records: Vec<Record>) -> Result<(Started, Vec<Record>)> {
+    let first = (!records.is_empty()).then(|| records.remove(0));
+    match first {
+        Some(Record::Started(started)) => Ok((started, records)),
+        _ => Err(JournalError::NoStart { id: id.to_owned() }),
     }
-    let read = entries.iter().map(|entry| serde_json::from_str(entry).map_err(json));
-    summary::check_questions(id, &decisions, read)?;
-    summary::find_waiting(id, decisions, asked, replaces)
 }
 
-/// Checks that a question of a run is about the call that its decision is for. It is for lists of
-/// runs, which do not read all records.
-///
-/// # Errors
-///
-/// [`JournalError::Question`]
-pub fn check_question(id: &str, waiting: &Waiting) -> Result<()> {
-    waiting.check(id)
-}
-
-/// Returns the run at its start, with the tools and limits of the agent, and reports the changes.
-fn at_start(id: &str, resumed: Resumed, limits: &Limits, listener: Option<ChangeListener>) -> Run {
-    for change in &resumed.changes {
-        tracing::warn!(run = id, %change, "the agent of a run has changed");
-        if let Some(listener) = &listener {
-            listener(id, change);
-        }
+fn check_output(id: &str, stored: &RunState, output: Option<&str>) -> Result<()> {
+    match stored.output_name() == output {
+        true => Ok(()),
+        false => Err(JournalError::OtherTask { id: id.to_owned(), what: "kind of output" }),
     }
-    resumed.run.with_limits(limits.clone())
 }
 
 /// Compares tasks without the instructions, which a deploy may reword.

@@ -1,27 +1,25 @@
 //! The journal: drives of runs, each over its file.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toolwright_module::__files::{self, Link};
 use toolwright_module::Context;
 use toolwright_orchestrator::perform::Record;
-use toolwright_orchestrator::{Agent, Change, Finished, RunState, Task, ToolSet};
+use toolwright_orchestrator::{Agent, Change, Finished, Task, ToolSet};
 
 use crate::error::{JournalError, Result};
-use crate::file::{self, RunFile};
-use crate::home::{ChangeListener, Drive, Entry, Fresh, MAX_RESULT_BYTES, Stored};
+use crate::file::{self, Contents, Line, RunFile};
+use crate::home::{Drive, Options};
 use crate::name;
 use crate::parts;
-use crate::record::Line;
-use crate::writer::{Listener, Writer, run_blocking};
+use crate::writer::{Writer, run_blocking};
 
 /// The file whose lock keeps a file from being opened while it is deleted.
 const LOCK: &str = "lock";
@@ -67,9 +65,7 @@ pub(crate) const TEMPORARY: &str = "new";
 #[derive(Clone)]
 pub struct Journal {
     folder: Arc<Path>,
-    max_result_bytes: u64,
-    listener: Option<Listener>,
-    change_listener: Option<ChangeListener>,
+    options: Options,
 }
 
 impl Journal {
@@ -94,9 +90,7 @@ impl Journal {
         let folder = folder.canonicalize().map_err(failed)?;
         let journal = Self {
             folder: folder.into(),
-            max_result_bytes: MAX_RESULT_BYTES,
-            listener: None,
-            change_listener: None,
+            options: Options { keeps_errors: true, ..Options::default() },
         };
         journal.folder_lock()?;
         Ok(journal)
@@ -116,7 +110,7 @@ impl Journal {
     /// ```
     #[must_use]
     pub fn with_max_result_bytes(mut self, bytes: u64) -> Self {
-        self.max_result_bytes = bytes;
+        self.options.max_result_bytes = bytes;
         self
     }
 
@@ -150,7 +144,7 @@ impl Journal {
         mut self,
         listener: impl Fn(&str, &Record) + Send + Sync + 'static,
     ) -> Self {
-        self.listener = Some(Arc::new(listener));
+        self.options.listener = Some(Arc::new(listener));
         self
     }
 
@@ -179,7 +173,7 @@ impl Journal {
         mut self,
         listener: impl Fn(&str, &Change) + Send + Sync + 'static,
     ) -> Self {
-        self.change_listener = Some(Arc::new(listener));
+        self.options.change_listener = Some(Arc::new(listener));
         self
     }
 
@@ -194,8 +188,6 @@ impl Journal {
     /// The run has this id in its context; the metadata come from
     /// [`Context::with_run`](toolwright_module::Context::with_run) of the first drive. The run keeps
     /// the instructions and the approval policy of its first drive. The limits are those of `agent`.
-    ///
-    /// For a [`ReAct`](toolwright_orchestrator::ReAct), give its agent and a task of its input.
     ///
     /// The id may be any text of up to 4,096 bytes. If the returned future is dropped, the run stays where it is.
     ///
@@ -222,89 +214,58 @@ impl Journal {
     where
         O: Serialize + DeserializeOwned + Send + Sync + 'static,
     {
-        let fresh = Fresh::new(agent, task);
+        let drive = Drive::new(agent, id, task, cx);
         async move {
-            match self.begin(id, fresh?, cx).await? {
-                Begun::Finished(finished) => Ok(finished),
-                Begun::Open(drive, _closes) => drive.run(agent).await,
+            let (drive, closes) = self.begin(id, drive?).await?;
+            match drive.finished().map_err(JournalError::into_module)? {
+                Some(finished) => Ok(finished),
+                None => drive.run(agent, Arc::clone(&closes.0), &self.options).await,
             }
         }
     }
 
     /// Opens the file of the run, or creates it, and reads what is there.
-    async fn begin<O: DeserializeOwned + Send + 'static>(
-        &self,
-        id: &str,
-        fresh: Fresh,
-        cx: &Context,
-    ) -> toolwright_module::Result<Begun<O>> {
-        let metadata = cx.metadata().cloned().unwrap_or_default();
+    async fn begin(&self, id: &str, drive: Drive) -> toolwright_module::Result<(Drive, Closes)> {
         let (journal, text) = (self.clone(), id.to_owned());
-        let found = run_blocking(id, move || journal.find_or_start(&text, &fresh, metadata)).await;
-        let mut found = found.and_then(|found| found).map_err(JournalError::into_module)?;
-        if found.torn > 0 {
-            let (run, bytes) = (id, found.torn);
+        let found = run_blocking(id, move || journal.find_or_start(&text, drive)).await;
+        let (file, torn, drive) =
+            found.and_then(|found| found).map_err(JournalError::into_module)?;
+        if torn > 0 {
+            let (run, bytes) = (id, torn);
             tracing::warn!(run, bytes, "cut off a record that was not written to its end");
         }
-        if let Some(finished) = found.stored.take_finished() {
-            let finished = serde_json::from_value(finished);
-            let failed =
-                |source| JournalError::OtherOutput { id: id.to_owned(), source }.into_module();
-            return Ok(Begun::Finished(finished.map_err(failed)?));
-        }
-        let writer = Arc::new(Writer::new(id, found.file, self.listener.clone()));
-        let closes = Closes(Arc::clone(&writer));
-        let drive = Drive::new(id, found.state, found.stored, writer, self.max_result_bytes, cx)
-            .with_change_listener(self.change_listener.clone());
-        Ok(Begun::Open(drive, closes))
+        Ok((drive, Closes(Arc::new(Writer::new(id, file)))))
     }
 
-    /// Blocks the thread.
-    fn find_or_start(
-        &self,
-        id: &str,
-        fresh: &Fresh,
-        metadata: BTreeMap<String, String>,
-    ) -> Result<Found> {
+    /// Returns the file, the number of bytes that were cut off, and the drive with the records of the
+    /// file. Blocks the thread.
+    fn find_or_start(&self, id: &str, mut drive: Drive) -> Result<(RunFile, u64, Drive)> {
         let path = self.path(id)?;
         let (mut file, bytes) = {
             let _lock = self.folder_lock()?;
             RunFile::open(&path, id, true)?
         };
         let contents = file::parse(&path, &bytes)?;
-        let mut stored = Stored::default();
-        let mut parts = parts::Reader::new(&path);
-        for &(at, line) in &contents.lines {
-            let line = parts.whole(&path, at, line)?;
-            let line: Line<Entry<'_>> = serde_json::from_str(&line)
-                .map_err(|error| JournalError::damaged(&path, at, error.to_string()))?;
-            stored.add(line.record);
-        }
-        if let Some(other) = stored.started().filter(|started| started.id != id) {
-            return Err(name::other(&path, id, &other.id));
-        }
+        let records = read(&path, &contents)?;
+        let records: Vec<Record> = records.into_iter().map(|(_, record)| record).collect();
         file.continue_after(&contents)?;
         file.cut_parts()?;
-        let torn = contents.torn;
-        if stored.started().is_none() {
-            self.keep_tools(fresh.tools(), &path)?;
-            let started = Entry::Started(fresh.started(id, metadata)?);
-            file.write(&[file::json(&started, id)?])?;
-            stored.add(started);
+        if records.is_empty() {
+            self.keep_tools(drive.tools(), &path)?;
+            file.write(&[file::json(drive.started()?, id)?])?;
+        } else {
+            drive.add(records)?;
         }
         // Also for a file that was there: the program that made it may have been killed before this.
         file::sync_folder(&self.folder).map_err(|error| JournalError::io(&self.folder, error))?;
-        let state = stored.take_state(id, fresh.signature())?;
-        let mut state = state.ok_or_else(|| self.no_such_run(id))?;
-        fresh.check_task(id, &state)?;
-        if state.tool_set_hash() != fresh.tools().hash() {
-            self.keep_tools(fresh.tools(), &path)?;
-            if let Some(tools) = self.stored_tools(state.tool_set_hash()) {
-                stored.check_open_calls(id, &tools, fresh.tools())?;
-                state = state.with_tool_set(tools);
+        if let Some(hash) = drive.earlier_tools() {
+            let earlier = self.stored_tools(hash);
+            self.keep_tools(drive.tools(), &path)?;
+            if let Some(earlier) = earlier {
+                drive.compare(earlier)?;
             }
         }
-        Ok(Found { file, torn, state, stored })
+        Ok((file, contents.torn, drive))
     }
 
     /// Returns the file of a run.
@@ -394,19 +355,19 @@ impl fmt::Debug for Journal {
     }
 }
 
-/// What the file of a run has.
-struct Found {
-    file: RunFile,
-    /// Number of bytes that were cut off.
-    torn: u64,
-    state: RunState,
-    stored: Stored,
-}
-
-#[allow(clippy::large_enum_variant, reason = "it is taken apart at once")]
-enum Begun<O> {
-    Finished(Finished<O>),
-    Open(Drive<Writer>, Closes),
+/// Reads the records of a file with their times.
+pub(crate) fn read(path: &Path, contents: &Contents<'_>) -> Result<Vec<(SystemTime, Record)>> {
+    let mut parts = parts::Reader::new(path);
+    let mut records = Vec::with_capacity(contents.lines.len());
+    for &(at, line) in &contents.lines {
+        let line = parts.whole(path, at, line)?;
+        let line = file::record(path, at, &line)?;
+        if let Record::Started(started) = &line.record {
+            name::check(path, &started.id)?;
+        }
+        records.push((file::time(line.at), line.record));
+    }
+    Ok(records)
 }
 
 /// Ends the writing with the drive, also if the drive is dropped. A tool may have kept the context.

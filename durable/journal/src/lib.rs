@@ -50,10 +50,9 @@
 //! | `journal.rs` | [`Journal`]: drives, each over its file |
 //! | `many.rs`, `summary.rs` | the list of runs, decisions, deletion; [`RunSummary`] |
 //! | `deploys.rs` | the check of open calls when the agent has changed |
-//! | `home.rs` | [`home`]: the parts of a drive that all stores of runs share |
-//! | `performer.rs` | the parts of a run: which are recorded, which must be done, and which are rejected |
+//! | `home.rs` | [`home`]: what all homes of runs share |
 //! | `writer.rs` | appending from async code; records that arrive at the same time share a write |
-//! | `file.rs`, `record.rs`, `name.rs` | the format of a file, its records, its name |
+//! | `file.rs`, `name.rs` | the format of a file, its name |
 //! | `parts.rs` | the images, documents and sounds beside the records |
 //! | `error.rs` | [`JournalError`] |
 
@@ -65,8 +64,6 @@ mod journal;
 mod many;
 mod name;
 mod parts;
-mod performer;
-mod record;
 mod summary;
 mod writer;
 

@@ -1,24 +1,22 @@
 //! The runs of a journal: listing, decisions and deletion.
 
-use std::borrow::Cow;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use toolwright_module::approval::{Approval, Decision};
-use toolwright_orchestrator::perform::Record;
-use toolwright_orchestrator::{RunState, Task, ToolSet};
+use toolwright_orchestrator::perform::{Record, Started};
+use toolwright_orchestrator::{Finished, Task, ToolSet};
 
 use crate::error::{JournalError, Result};
 use crate::file::{self, RunFile};
 use crate::home;
-use crate::journal::{Journal, TEMPORARY};
+use crate::journal::{self, Journal, TEMPORARY};
 use crate::name;
 use crate::parts;
-use crate::record::{self, Entry, Line, Outline, Started};
-use crate::summary::{self, Decisions, RunSummary};
+use crate::summary::{self, RunStatus, RunSummary};
 
 /// The functions for many runs block their thread while they read files. In async code, call them in
 /// `tokio::task::spawn_blocking`.
@@ -126,22 +124,19 @@ impl Journal {
     ///
     /// The errors of [`run`](Self::run).
     pub fn records(&self, id: &str) -> Result<Vec<Record>> {
-        let parts = self.entries(id)?.into_iter().filter_map(|(_, entry)| match entry {
-            Entry::Part(record) => Some(record.into_owned()),
-            _ => None,
-        });
-        Ok(parts.collect())
+        let records = self.entries(id)?.into_iter().map(|(_, record)| record);
+        Ok(records.filter(|record| record.part().is_some()).collect())
     }
 
-    /// Returns everything that is recorded of a run, each entry with its time, in the order in which
-    /// it was written. It is for programs that show a run.
+    /// Returns all records of a run with their times, in the order in which they were written. It is
+    /// for programs that show a run.
     ///
     /// ```
     /// # use toolwright_journal::Journal;
     /// # use toolwright_module::testing::Scripted;
     /// # use toolwright_module::{Context, Reply};
     /// # use toolwright_orchestrator::Agent;
-    /// use toolwright_journal::home::Entry;
+    /// use toolwright_orchestrator::perform::Record;
     ///
     /// # let folder = tempfile::tempdir()?;
     /// # let agent = Agent::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
@@ -149,8 +144,8 @@ impl Journal {
     /// # let (journal, cx) = (Journal::open(folder.path())?, Context::default());
     /// journal.drive(&agent, "greeting", "Say hello.", &cx).await?;
     /// let entries = journal.entries("greeting")?;
-    /// assert!(matches!(entries[0].1, Entry::Started(_)));
-    /// assert!(matches!(entries[2].1, Entry::Finished(_)));
+    /// assert!(matches!(entries[0].1, Record::Started(_)));
+    /// assert!(matches!(entries[2].1, Record::Finished { .. }));
     /// assert!(entries[0].0 <= entries[2].0);
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -159,20 +154,47 @@ impl Journal {
     /// # Errors
     ///
     /// The errors of [`run`](Self::run).
-    pub fn entries(&self, id: &str) -> Result<Vec<(SystemTime, Entry<'static>)>> {
+    pub fn entries(&self, id: &str) -> Result<Vec<(SystemTime, Record)>> {
         let path = self.path(id)?;
         let bytes = file::read(&path)?.ok_or_else(|| self.no_such_run(id))?;
-        let contents = file::parse(&path, &bytes)?;
-        let mut parts = parts::Reader::new(&path);
-        let mut entries = Vec::with_capacity(contents.lines.len());
-        for &(at, line) in &contents.lines {
-            let line = parts.whole(&path, at, line)?;
-            let line: Line<Entry<'static>> = serde_json::from_str(&line)
-                .map_err(|error| JournalError::damaged(&path, at, error.to_string()))?;
-            check_name(&path, id, &line.record)?;
-            entries.push((record::time(line.at), line.record));
-        }
-        Ok(entries)
+        journal::read(&path, &file::parse(&path, &bytes)?)
+    }
+
+    /// Returns the result of a run that has finished, and `None` for another one.
+    ///
+    /// ```
+    /// # use toolwright_journal::Journal;
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Reply};
+    /// # use toolwright_orchestrator::Agent;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let agent = Agent::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// # let (journal, cx) = (Journal::open(folder.path())?, Context::default());
+    /// journal.drive(&agent, "greeting", "Say hello.", &cx).await?;
+    /// let finished = journal.finished::<String>("greeting")?;
+    /// assert_eq!(finished.map(|run| run.answer).as_deref(), Some("Hello."));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`run`](Self::run), or the output is of another type.
+    pub fn finished<O: DeserializeOwned>(&self, id: &str) -> Result<Option<Finished<O>>> {
+        let records: Vec<_> = self.entries(id)?.into_iter().map(|(_, record)| record).collect();
+        home::finished(id, &records)
+    }
+
+    /// Returns the runs in which a call waits for a person's decision.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be read.
+    pub fn waiting(&self) -> Result<Vec<RunSummary>> {
+        let mut runs = self.runs()?;
+        runs.retain(|run| run.status == RunStatus::Waiting);
+        Ok(runs)
     }
 
     /// Returns the tools that the agent of a run had when the run was started. It is `None` if they
@@ -197,10 +219,7 @@ impl Journal {
     ///
     /// The errors of [`run`](Self::run).
     pub fn tools(&self, id: &str) -> Result<Option<ToolSet>> {
-        let started = self.started(id)?;
-        let state = RunState::deserialize(&started.run)
-            .map_err(|source| JournalError::Json { id: id.to_owned(), source })?;
-        Ok(self.stored_tools(state.tool_set_hash()))
+        Ok(self.stored_tools(self.started(id)?.run.tool_set_hash()))
     }
 
     /// Returns the task of a run, to drive it again without knowing where it came from.
@@ -228,24 +247,19 @@ impl Journal {
     ///
     /// The errors of [`run`](Self::run).
     pub fn task(&self, id: &str) -> Result<Task> {
-        let started = self.started(id)?;
-        started.task().map_err(|source| JournalError::Json { id: id.to_owned(), source })
+        Ok(self.started(id)?.task())
     }
 
     /// Returns the first record of a run.
     fn started(&self, id: &str) -> Result<Started> {
         let path = self.path(id)?;
         let bytes = file::read(&path)?.ok_or_else(|| self.no_such_run(id))?;
-        let contents = file::parse(&path, &bytes)?;
-        let &(at, first) = contents.lines.first().ok_or_else(|| self.no_such_run(id))?;
-        let damaged = |error: String| JournalError::damaged(&path, at, error);
-        let first = parts::Reader::new(&path).whole(&path, at, first)?;
-        let line: Line<Entry<'_>> =
-            serde_json::from_str(&first).map_err(|error| damaged(error.to_string()))?;
-        check_name(&path, id, &line.record)?;
-        match line.record {
-            Entry::Started(started) => Ok(started),
-            _ => Err(damaged("the first record does not start a run".to_owned())),
+        let mut contents = file::parse(&path, &bytes)?;
+        contents.lines.truncate(1);
+        match journal::read(&path, &contents)?.pop() {
+            Some((_, Record::Started(started))) => Ok(started),
+            Some(_) => Err(JournalError::NoStart { id: id.to_owned() }),
+            None => Err(self.no_such_run(id)),
         }
     }
 
@@ -407,26 +421,18 @@ impl Journal {
         person: Option<&str>,
         replaces: bool,
     ) -> Result<()> {
-        home::check_decision(id, waiting, &decision)?;
         let path = self.path(id)?;
         let (mut file, bytes) = {
             let _lock = self.folder_lock()?;
             self.open_existing(&path, id)?
         };
         let contents = file::parse(&path, &bytes)?;
-        let mut decisions = Decisions::default();
-        for line in summary::outlines(&path, &contents) {
-            let record = line?.record;
-            if let Outline::Started(started) = &record
-                && started.id != id
-            {
-                return Err(name::other(&path, id, &started.id));
-            }
-            decisions.add(record);
+        let records = summary::records(&path, &contents).map(|line| Ok(line?.record));
+        let records = records.collect::<Result<Vec<_>>>()?;
+        if let Some(Record::Started(started)) = records.first() {
+            name::check(&path, &started.id)?;
         }
-        summary::check_questions(id, &decisions, summary::entries(&path, &contents))?;
-        let found = summary::find_waiting(id, decisions, waiting, replaces)?;
-        let record = Entry::Part(Cow::Owned(found.decided(decision, person)));
+        let record = home::decided(id, records, waiting, decision, person, replaces)?;
         file.continue_after(&contents)?;
         file.write(&[file::json(record, id)?])
     }
@@ -533,14 +539,6 @@ impl Journal {
             }
         }
         Ok(files)
-    }
-}
-
-/// Checks that the first record of a file is that of the run with this id.
-fn check_name(path: &Path, id: &str, entry: &Entry<'_>) -> Result<()> {
-    match entry {
-        Entry::Started(started) if started.id != id => Err(name::other(path, id, &started.id)),
-        _ => Ok(()),
     }
 }
 

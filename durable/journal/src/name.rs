@@ -5,7 +5,7 @@ use std::path::Path;
 
 use toolwright_module::driver::stable_hash;
 
-use crate::error::JournalError;
+use crate::error::{JournalError, Result};
 
 /// The extension of the file of a run.
 pub(crate) const EXTENSION: &str = "journal";
@@ -45,14 +45,14 @@ pub(crate) fn of_run(id: &str) -> String {
     format!("{name}.{EXTENSION}")
 }
 
-/// Returns the error of a file that has another run than its name says.
-pub(crate) fn other(path: &Path, id: &str, found: &str) -> JournalError {
-    JournalError::OtherName {
-        path: path.to_owned(),
-        id: id.to_owned(),
-        found: shortened(found),
-        name: of_run(found),
+/// Checks that a file has the run that its name says. `found` is the id of the run in it.
+pub(crate) fn check(path: &Path, found: &str) -> Result<()> {
+    let name = of_run(found);
+    if path.file_name().is_some_and(|file| *file == *name) {
+        return Ok(());
     }
+    let id = id_of_file(path);
+    Err(JournalError::OtherName { path: path.to_owned(), id, found: shortened(found), name })
 }
 
 /// Returns the start of an id for an error.
@@ -70,6 +70,11 @@ fn is_reserved(id: &str) -> bool {
             .is_some_and(|rest| rest.len() == 1 && rest.as_bytes()[0].is_ascii_digit())
     };
     RESERVED.contains(&stem) || port("com") || port("lpt")
+}
+
+/// Returns the id of a run from the path of its file.
+pub(crate) fn id_of_file(path: &Path) -> String {
+    id_of(&path.file_stem().unwrap_or_default().to_string_lossy())
 }
 
 /// Returns the id of a run from the name of its file without the extension. It is the name itself if

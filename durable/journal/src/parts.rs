@@ -324,7 +324,7 @@ impl Writer {
 /// Returns whether a record has messages of users and tools. Replies, questions and decisions stay
 /// whole: what a person decides on is compared with them.
 fn has_messages(record: &str) -> bool {
-    let kinds = ["started", "finished", "failed"];
+    let kinds = ["started", "finished", "stopped"];
     kinds.iter().any(|kind| {
         let rest = record.strip_prefix("\"record\":{\"");
         rest.and_then(|rest| rest.strip_prefix(kind)).is_some_and(|rest| rest.starts_with('"'))

@@ -5,15 +5,17 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
+use toolwright_module::Message;
 use toolwright_module::approval::Approval;
 use toolwright_module::budget::Spent;
 use toolwright_module::event::Ending;
-use toolwright_orchestrator::perform::{PartId, PartIdKind};
+use toolwright_module::message::Part;
+use toolwright_orchestrator::Task;
+use toolwright_orchestrator::perform::{OutcomeKind, PartId, Record, ReplayError, Waiting};
 
 use crate::error::{JournalError, Result};
-use crate::file::{self, Contents};
-use crate::record::{self, Entry, Line, Outline, PartOutline, Waiting};
-use crate::{name, parts};
+use crate::file::{self, Contents, Line};
+use crate::{home, name, parts};
 
 /// The id, the state and the metadata of a run, without its conversation.
 ///
@@ -30,7 +32,7 @@ pub struct RunSummary {
     /// First words of the task, on one line. It is `None` for a long conversation in a database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
-    /// Cost of all parts so far. It is `None` in a database.
+    /// Cost of all parts so far. It is `None` for a file that cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent: Option<Spent>,
     /// The time of the first record.
@@ -102,162 +104,159 @@ impl RunStatus {
     }
 }
 
-/// The calls that wait or waited for a decision.
+/// The questions of a run to people.
 #[derive(Default)]
-pub(crate) struct Decisions {
-    pub(crate) waiting: BTreeMap<PartId, Waiting>,
-    /// The calls with a decision, and the person who decided.
-    pub(crate) decided: BTreeMap<PartId, (Waiting, Option<String>)>,
+pub(crate) struct Questions {
+    waiting: BTreeMap<PartId, Waiting>,
+    /// The questions with a decision, and the person who decided.
+    decided: BTreeMap<PartId, (Waiting, Option<String>)>,
     /// The decisions since the last record of another kind. Nothing was done about them yet.
-    pub(crate) fresh: BTreeSet<PartId>,
+    fresh: BTreeSet<PartId>,
+    /// The replies of models, with which the questions are compared.
+    replies: Vec<Record>,
 }
 
-impl Decisions {
-    pub(crate) fn add(&mut self, record: Outline) {
+impl Questions {
+    fn add(&mut self, record: Record) {
         match record {
-            Outline::Waiting(waiting) => {
+            Record::Waiting(waiting) => {
                 self.waiting.insert(waiting.part.clone(), waiting);
             }
-            Outline::Part(PartOutline::Ended(ended)) => {
-                if let Some(waiting) = self.waiting.remove(&ended.part) {
-                    self.decided.insert(ended.part.clone(), (waiting, None));
+            Record::Ended { part, outcome, identity } => {
+                if let Some(waiting) = self.waiting.remove(&part) {
+                    self.decided.insert(part.clone(), (waiting, None));
                 }
-                if let Some((_, by)) = self.decided.get_mut(&ended.part) {
-                    *by = ended.outcome.by;
-                    self.fresh.insert(ended.part);
+                if let Some((_, by)) = self.decided.get_mut(&part) {
+                    *by = outcome.by;
+                    self.fresh.insert(part);
                     return;
                 }
+                if matches!(outcome.kind, OutcomeKind::Reply(_)) {
+                    self.replies.push(Record::Ended { part, outcome, identity });
+                }
             }
-            Outline::Finished(_) => self.waiting.clear(),
+            Record::Finished { .. } => self.waiting.clear(),
             _ => {}
         }
         self.fresh.clear();
     }
-}
 
-/// Returns the call that the person was asked about. If `replaces` is set, it is one whose decision
-/// can be replaced, because nothing followed from it yet. Otherwise it waits.
-pub(crate) fn find_waiting(
-    id: &str,
-    decisions: Decisions,
-    asked: &Approval,
-    replaces: bool,
-) -> Result<Waiting> {
-    let Decisions { waiting, decided, fresh } = decisions;
-    let (id, call) = (id.to_owned(), asked.call.id.clone());
-    let decided = decided.into_iter().find(|(_, (known, _))| known.approval == *asked);
-    let waiting = waiting.into_values().find(|known| known.approval == *asked);
-    match (decided, waiting) {
-        (Some((part, (known, _))), _) if replaces && fresh.contains(&part) => Ok(known),
-        (_, Some(known)) if !replaces => Ok(known),
-        (Some((_, (_, by))), _) => Err(JournalError::Decided { id, call, by }),
-        (None, _) => Err(JournalError::NotWaiting { id, call }),
+    /// Checks that each question that waits, or whose decision can still be replaced, is about the
+    /// call that would be made.
+    pub(crate) fn check(&self) -> Result<(), ReplayError> {
+        let replaced = self.decided.iter().filter(|(part, _)| self.fresh.contains(*part));
+        let replaced = replaced.map(|(_, (question, _))| question);
+        self.waiting.values().chain(replaced).try_for_each(|question| {
+            question.check()?;
+            question.check_reply(&self.replies)
+        })
     }
-}
 
-/// Checks that each question that waits, or whose decision can still be replaced, is about the call
-/// that would be made. `entries` are the records of the run.
-pub(crate) fn check_questions<'a>(
-    id: &str,
-    decisions: &Decisions,
-    entries: impl IntoIterator<Item = Result<Entry<'a>>>,
-) -> Result<()> {
-    let Decisions { waiting, decided, fresh } = decisions;
-    let replaced = decided.iter().filter(|(part, _)| fresh.contains(*part));
-    let replaced = replaced.map(|(_, (question, _))| question);
-    let questions: Vec<&Waiting> = waiting.values().chain(replaced).collect();
-    if questions.is_empty() {
-        return Ok(());
-    }
-    questions.iter().try_for_each(|question| question.check(id))?;
-    let mut records = Vec::new();
-    for entry in entries {
-        if let Entry::Part(record) = entry? {
-            records.push(record.into_owned());
+    /// Returns the call that the person was asked about. If `replaces` is set, it is one whose
+    /// decision can be replaced, because nothing followed from it yet. Otherwise it waits.
+    pub(crate) fn find(self, id: &str, asked: &Approval, replaces: bool) -> Result<Waiting> {
+        let (id, call) = (id.to_owned(), asked.call.id.clone());
+        let decided = self.decided.into_iter().find(|(_, (known, _))| known.approval == *asked);
+        let waiting = self.waiting.into_values().find(|known| known.approval == *asked);
+        match (decided, waiting) {
+            (Some((part, (known, _))), _) if replaces && self.fresh.contains(&part) => Ok(known),
+            (_, Some(known)) if !replaces => Ok(known),
+            (Some((_, (_, by))), _) => Err(JournalError::Decided { id, call, by }),
+            (None, _) => Err(JournalError::NotWaiting { id, call }),
         }
     }
-    questions.iter().try_for_each(|question| question.check_reply(id, &records))
 }
 
-/// Reads the records of a file.
-pub(crate) fn entries<'a>(
-    path: &'a Path,
-    contents: &'a Contents<'_>,
-) -> impl Iterator<Item = Result<Entry<'static>>> + 'a {
-    contents.lines.iter().map(move |(at, json)| {
-        let line = serde_json::from_str::<Line<Entry<'_>>>(&parts::without(json));
-        line.map(|line| line.record)
-            .map_err(|error| JournalError::damaged(path, *at, error.to_string()))
-    })
+impl FromIterator<Record> for Questions {
+    fn from_iter<I: IntoIterator<Item = Record>>(records: I) -> Self {
+        let mut questions = Self::default();
+        records.into_iter().for_each(|record| questions.add(record));
+        questions
+    }
 }
 
-/// Reads the outlines of records with their times.
-pub(crate) fn outlines<'a>(
+/// Maximum number of characters of a task in a list.
+const LONGEST_TASK: usize = 200;
+
+/// Returns the first words of a task on one line, for a list.
+#[must_use]
+pub fn first_words(task: &Task) -> String {
+    let mut texts = vec![task.task.as_str()];
+    if let Some(Message::User { parts }) = task.history().last().map(|message| &**message) {
+        texts.extend(parts.iter().filter_map(|part| match part {
+            Part::Text(text) => Some(text.as_str()),
+            _ => None,
+        }));
+    }
+    let mut words = String::new();
+    for word in texts.into_iter().flat_map(str::split_whitespace) {
+        if !words.is_empty() {
+            words.push(' ');
+        }
+        words.push_str(word);
+        if let Some((end, _)) = words.char_indices().nth(LONGEST_TASK) {
+            words.truncate(end);
+            words.push('…');
+            break;
+        }
+    }
+    words
+}
+
+/// Reads the records of a file, with their times and without the contents of their parts.
+pub(crate) fn records<'a>(
     path: &'a Path,
     contents: &'a Contents<'_>,
-) -> impl Iterator<Item = Result<Line<Outline>>> + 'a {
-    contents.lines.iter().map(move |(at, json)| {
-        serde_json::from_str(&parts::without(json))
-            .map_err(|error| JournalError::damaged(path, *at, error.to_string()))
-    })
+) -> impl Iterator<Item = Result<Line<Record>>> + 'a {
+    contents.lines.iter().map(move |(at, json)| file::record(path, *at, &parts::without(json)))
 }
 
 /// Returns the summary of a file. It is `None` if the run was never started, because the program was
 /// killed before its first record was on disk.
 pub(crate) fn of_file(path: &Path, bytes: &[u8]) -> Result<Option<RunSummary>> {
     let contents = file::parse(path, bytes)?;
-    let (mut summary, mut decisions) = (None::<RunSummary>, Decisions::default());
+    let (mut summary, mut questions) = (None::<RunSummary>, Questions::default());
     // By part, because a record may be there twice.
     let mut costs = HashMap::new();
-    for line in outlines(path, &contents) {
+    for line in records(path, &contents) {
         let Line { at, record } = line?;
-        let time = record::time(at);
+        let time = file::time(at);
         if let Some(summary) = &mut summary {
             summary.changed = time;
             (summary.status, summary.ending, summary.error) = match &record {
-                Outline::Finished(ended) => (RunStatus::Finished, Some(ended.ending), None),
-                Outline::Failed(failed) => {
-                    let status = if failed.is_open { RunStatus::Open } else { RunStatus::Failed };
-                    (status, None, Some(failed.error.clone()))
+                Record::Finished { ending, .. } => (RunStatus::Finished, Some(*ending), None),
+                Record::Stopped { error, is_open, .. } => {
+                    let status = if *is_open { RunStatus::Open } else { RunStatus::Failed };
+                    (status, None, Some(error.clone()))
                 }
                 _ => (RunStatus::Open, None, None),
             };
         }
-        match record {
-            Outline::Started(started) => {
-                let name = name::of_run(&started.id);
-                if path.file_name().is_some_and(|found| *found != *name) {
-                    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-                    return Err(name::other(path, &name::id_of(&stem), &started.id));
-                }
-                summary = Some(RunSummary {
-                    task: started.first_words(),
-                    metadata: started.metadata,
-                    started: time,
-                    changed: time,
-                    records: contents.lines.len(),
-                    bytes: bytes.len() as u64 + parts::length(path),
-                    ..RunSummary::new(started.id, RunStatus::Open)
-                });
-            }
-            record => {
-                // The cost of an agent's call is that of its parts.
-                if let Outline::Part(PartOutline::Ended(ended)) = &record
-                    && ended.outcome.spent != Spent::default()
-                    && !matches!(ended.part.kind, PartIdKind::Run { .. })
-                {
-                    costs.insert(ended.part.clone(), ended.outcome.spent);
-                }
-                decisions.add(record);
-            }
+        if let Record::Started(started) = record {
+            name::check(path, &started.id)?;
+            summary = Some(RunSummary {
+                task: Some(first_words(&started.task())),
+                metadata: started.metadata,
+                started: time,
+                changed: time,
+                records: contents.lines.len(),
+                bytes: bytes.len() as u64 + parts::length(path),
+                ..RunSummary::new(started.id, RunStatus::Open)
+            });
+            continue;
         }
+        let cost = home::cost(&record);
+        if let Some(part) = record.part().filter(|_| cost != Spent::default()) {
+            costs.insert(part.clone(), cost);
+        }
+        questions.add(record);
     }
     if let Some(summary) = &mut summary {
-        check_questions(&summary.id, &decisions, entries(path, &contents))?;
+        questions.check()?;
         let mut spent = Spent::default();
         costs.into_values().for_each(|cost| spent += cost);
         summary.spent = Some(spent);
-        summary.waiting = decisions.waiting.into_values().map(|waiting| waiting.approval).collect();
+        summary.waiting = questions.waiting.into_values().map(|waiting| waiting.approval).collect();
         if !summary.waiting.is_empty() && summary.status == RunStatus::Open {
             summary.status = RunStatus::Waiting;
         }

@@ -6,22 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use tokio::runtime::Handle;
 use toolwright_module::model::BoxFuture;
-use toolwright_orchestrator::perform::Record;
+use toolwright_orchestrator::perform::{Open, Record, Store};
 
 use crate::error::{JournalError, Result};
 use crate::file::{self, RunFile};
-use crate::home::Place;
-use crate::record::Entry;
-
-/// Called after a record of a run is on disk.
-pub(crate) type Listener = Arc<dyn Fn(&str, &Record) + Send + Sync>;
 
 /// Appends records to the file of one run. Records that are there at the same time, of calls that
 /// ran side by side, are written at once.
 pub(crate) struct Writer {
     id: String,
     shared: Arc<Shared>,
-    listener: Option<Listener>,
 }
 
 struct Shared {
@@ -57,20 +51,20 @@ struct Failure {
 }
 
 impl Writer {
-    pub(crate) fn new(id: &str, file: RunFile, listener: Option<Listener>) -> Self {
+    pub(crate) fn new(id: &str, file: RunFile) -> Self {
         let shared = Shared {
             id: id.to_owned(),
             queue: Mutex::default(),
             disk: Mutex::new(Disk { file: Some(file), taken: 0, failed: None }),
             is_closed: AtomicBool::new(false),
         };
-        Self { id: id.to_owned(), shared: Arc::new(shared), listener }
+        Self { id: id.to_owned(), shared: Arc::new(shared) }
     }
 
     /// Appends a record. It is on disk when the future ends. If the future is dropped, the record is
     /// written all the same.
-    async fn write(&self, entry: &Entry<'_>) -> Result<()> {
-        let json = file::json(entry, &self.id)?;
+    async fn write(&self, record: &Record) -> Result<()> {
+        let json = file::json(record, &self.id)?;
         if self.shared.is_closed.load(Ordering::SeqCst) {
             return Err(JournalError::Ended { id: self.id.clone() });
         }
@@ -163,21 +157,9 @@ impl Failure {
     }
 }
 
-impl Place for Writer {
-    type Error = JournalError;
-
-    fn append<'a>(&'a self, entry: Entry<'a>) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            self.write(&entry).await?;
-            if let (Some(listener), Entry::Part(record)) = (&self.listener, &entry) {
-                listener(&self.id, record);
-            }
-            Ok(())
-        })
-    }
-
-    fn keeps_errors(&self) -> bool {
-        true
+impl Store for Writer {
+    fn append<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), Open>> {
+        Box::pin(async move { Ok(self.write(record).await?) })
     }
 }
 

@@ -8,7 +8,7 @@ use toolwright_journal::{Journal, JournalError, RunStatus};
 use toolwright_module::approval::Decision;
 use toolwright_module::error::Stage;
 use toolwright_module::{Context, Effect, Message, Reply, Tool, ToolCall};
-use toolwright_orchestrator::perform::{Part, PartKind};
+use toolwright_orchestrator::perform::{Part, PartKind, ReplayError};
 use toolwright_orchestrator::{ApprovalPolicy, AwaitsApproval, ToolOrchestrator};
 
 use crate::support::{TASK, World, calls, folder};
@@ -171,14 +171,14 @@ async fn a_question_that_is_not_about_the_call_that_would_be_made_is_damage() {
         assert_eq!(fs::read(&file).unwrap(), before);
         forge(&file, first);
         let told = journal.run("run").unwrap_err();
-        assert!(matches!(told, JournalError::Question { .. }), "{told}");
+        assert!(matches!(told, JournalError::Replay(ReplayError::Question { .. })), "{told}");
         assert!(told.to_string().contains(reason), "{reason}: {told}");
         // One bad run does not hurt the list.
         let runs = journal.runs().unwrap();
         assert_eq!((runs.len(), runs[0].status), (1, RunStatus::Unreadable));
         for asked in &waiting {
             let told = journal.decide("run", asked, Decision::Approve).unwrap_err();
-            assert!(matches!(told, JournalError::Question { .. }), "{told}");
+            assert!(matches!(told, JournalError::Replay(ReplayError::Question { .. })), "{told}");
         }
         let told = journal.drive(&agent(&world), "run", TASK, &cx).await.unwrap_err();
         assert_eq!(told.stage(), Stage::Journal, "{told:#}");

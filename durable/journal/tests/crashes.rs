@@ -17,7 +17,7 @@ use toolwright_journal::Journal;
 use toolwright_module::model::BoxFuture;
 use toolwright_module::{Context, Result};
 use toolwright_orchestrator::perform::{
-    Append, Open, OutcomeKind, PartId, PartIdKind, Record, Replay, with_performer,
+    Open, OutcomeKind, PartId, PartIdKind, Record, Replay, Store, with_performer,
 };
 use toolwright_orchestrator::{AwaitsApproval, Finished, ToolOrchestrator, Unfinished};
 
@@ -50,7 +50,7 @@ impl Disk {
     }
 }
 
-impl Append for Disk {
+impl Store for Disk {
     fn append<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), Open>> {
         Box::pin(async move {
             let room = self.0.room.load(Ordering::Relaxed);

@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_journal::home::Entry;
 use toolwright_journal::{Journal, JournalError, RunStatus};
 use toolwright_module::budget::Budget;
 use toolwright_module::error::Stage;
 use toolwright_module::predict::Validator;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{Context, Effect, Error, Message, Reply, Signature, ToolCall};
-use toolwright_orchestrator::perform::value;
+use toolwright_orchestrator::perform::{Record, value};
 use toolwright_orchestrator::{Limits, Task, ToolOrchestrator, Unfinished};
 
 use crate::support::{TASK, World, calls, drive, folder, journals, react, tool};
@@ -136,9 +135,9 @@ async fn a_refused_task_has_failed() {
         // The start, the reply and the failure, once.
         assert_eq!((run.status, run.records), (RunStatus::Failed, 3));
         let entries = journal.entries("run").unwrap();
-        let Some((_, Entry::Failed(failed))) = entries.last() else { panic!("no end") };
+        let Some((_, Record::Stopped { finished, .. })) = entries.last() else { panic!("no end") };
         // The conversation of a run that has ended is kept, as for one with a result.
-        assert_eq!(failed.finished["history"][1]["parts"][0]["text"], "No.");
+        assert_eq!(finished["history"][1]["parts"][0]["text"], "No.");
     }
 }
 

@@ -1,7 +1,6 @@
 //! A run that a worker has: its records are appended and its lease is renewed by a task of their own.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::Pool;
@@ -9,16 +8,14 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, sleep_until, timeout};
 use tokio_postgres::types::ToSql;
 use toolwright_journal::JournalError;
-use toolwright_journal::home::{Entry, Place};
+use toolwright_journal::home;
+use toolwright_module::budget::Spent;
 use toolwright_module::driver::stable_hash;
 use toolwright_module::model::BoxFuture;
-use toolwright_orchestrator::perform::{OutcomeKind, PartId, Record};
+use toolwright_orchestrator::perform::{Open, OutcomeKind, PartId, Record, Store};
 
 use crate::error::{Result, RunsError};
 use crate::tables;
-
-/// Called after a record of a part is committed.
-pub(crate) type Listener = Arc<dyn Fn(&str, &Record) + Send + Sync>;
 
 /// How many records one statement appends at most.
 const MOST_AT_ONCE: usize = 64;
@@ -39,6 +36,8 @@ pub(crate) struct Taken {
     /// Number of records and of their bytes.
     pub(crate) records: i32,
     pub(crate) bytes: i64,
+    /// The cost of all parts so far.
+    pub(crate) spent: Spent,
 }
 
 /// How the run is left when the drive has ended.
@@ -61,11 +60,12 @@ impl Left {
     }
 }
 
-/// An entry to append.
+/// A record to append.
 struct Order {
     row: Row,
+    cost: Spent,
     end: Option<End>,
-    /// Gets an answer when the entry is committed.
+    /// Gets an answer when the record is committed.
     done: oneshot::Sender<()>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Row {
     pub(crate) record: String,
 }
 
-/// What the last entry says about the run.
+/// What the last record says about the run.
 struct End {
     status: &'static str,
     ending: Option<String>,
@@ -91,56 +91,48 @@ enum Message {
 pub(crate) struct Writer {
     id: String,
     messages: mpsc::UnboundedSender<Message>,
-    listener: Option<Listener>,
 }
 
-impl Place for Writer {
-    type Error = RunsError;
-
-    fn append<'a>(&'a self, entry: Entry<'a>) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            let (done, is_done) = oneshot::channel();
-            let order = Order { row: row(&self.id, &entry)?, end: end(&entry), done };
-            let ended = |_| JournalError::Ended { id: self.id.clone() };
-            self.messages.send(Message::Append(order)).map_err(ended)?;
-            is_done.await.map_err(|_| RunsError::Lost { id: self.id.clone() })?;
-            if let (Some(listener), Entry::Part(record)) = (&self.listener, &entry) {
-                listener(&self.id, record);
-            }
-            Ok(())
-        })
+impl Writer {
+    async fn write(&self, record: &Record) -> Result<()> {
+        let (done, is_done) = oneshot::channel();
+        let (row, cost, end) = (row(&self.id, record)?, home::cost(record), end(record));
+        let ended = |_| JournalError::Ended { id: self.id.clone() };
+        self.messages.send(Message::Append(Order { row, cost, end, done })).map_err(ended)?;
+        is_done.await.map_err(|_| RunsError::Lost { id: self.id.clone() })
     }
 }
 
-pub(crate) fn row(id: &str, entry: &Entry<'_>) -> Result<Row> {
-    let record = serde_json::to_string(entry);
-    let record = record.map_err(|source| JournalError::Json { id: id.to_owned(), source })?;
+impl Store for Writer {
+    fn append<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), Open>> {
+        Box::pin(async move { Ok(self.write(record).await?) })
+    }
+}
+
+pub(crate) fn row(id: &str, record: &Record) -> Result<Row> {
+    let json = serde_json::to_string(record);
+    let json = json.map_err(|source| JournalError::Json { id: id.to_owned(), source })?;
     let (mut asks, mut decides) = (None, None);
-    match entry {
-        Entry::Waiting(waiting) => asks = Some(&waiting.part),
-        Entry::Part(part) => {
-            if let Record::Ended { part, outcome, .. } = &**part
-                && matches!(outcome.kind, OutcomeKind::Decided(_))
-            {
-                decides = Some(part);
-            }
+    match record {
+        Record::Waiting(waiting) => asks = Some(&waiting.part),
+        Record::Ended { part, outcome, .. } if matches!(outcome.kind, OutcomeKind::Decided(_)) => {
+            decides = Some(part);
         }
         _ => {}
     }
     // An id may be longer than what fits into an index, and it is only compared.
     let short = |part: &PartId| format!("{:032x}", stable_hash([&*part.to_string()]));
-    Ok(Row { asks: asks.map(short), decides: decides.map(short), record })
+    Ok(Row { asks: asks.map(short), decides: decides.map(short), record: json })
 }
 
-fn end(entry: &Entry<'_>) -> Option<End> {
-    match entry {
-        Entry::Finished(ended) => {
-            let ending = serde_json::to_string(&ended.ending).ok();
+fn end(record: &Record) -> Option<End> {
+    match record {
+        Record::Finished { ending, .. } => {
+            let ending = serde_json::to_string(ending).ok();
             Some(End { status: "finished", ending, error: None })
         }
-        Entry::Failed(failed) if !failed.is_open => {
-            let error = Some(without_nul(&failed.error));
-            Some(End { status: "failed", ending: None, error })
+        Record::Stopped { error, is_open: false, .. } => {
+            Some(End { status: "failed", ending: None, error: Some(without_nul(error)) })
         }
         _ => None,
     }
@@ -157,15 +149,21 @@ pub(crate) struct Lease {
     lost: Option<oneshot::Receiver<RunsError>>,
 }
 
+/// A run that this worker has. It is free again when this is dropped.
+pub(crate) struct Held {
+    pub(crate) lease: Lease,
+    pub(crate) writer: Writer,
+}
+
 /// Starts the task that writes and renews.
-pub(crate) fn hold(pool: Pool, taken: Taken, listener: Option<Listener>) -> (Lease, Arc<Writer>) {
+pub(crate) fn hold(pool: Pool, taken: Taken) -> Held {
     let (messages, received) = mpsc::unbounded_channel();
     let (loses, lost) = oneshot::channel();
-    let writer = Writer { id: taken.id.clone(), messages: messages.clone(), listener };
+    let writer = Writer { id: taken.id.clone(), messages: messages.clone() };
     let until = taken.since + taken.length;
     let keeper = Keeper { pool, taken, until, is_free: false };
     tokio::spawn(keeper.run(received, loses));
-    (Lease { messages, lost: Some(lost) }, Arc::new(writer))
+    Held { lease: Lease { messages, lost: Some(lost) }, writer }
 }
 
 impl Lease {
@@ -219,7 +217,7 @@ impl Keeper {
         loses: oneshot::Sender<RunsError>,
     ) {
         let mut next = self.taken.since + self.taken.length / 3;
-        // The senders of entries that were not written. They are dropped after the drive knows why.
+        // The senders of records that were not written. They are dropped after the drive knows why.
         let mut unwritten = Vec::new();
         let error = loop {
             let message = tokio::select! {
@@ -250,10 +248,12 @@ impl Keeper {
                     Err(_) => break,
                 }
             }
-            let (entries, done): (Vec<_>, Vec<_>) =
-                orders.into_iter().map(|order| ((order.row, order.end), order.done)).unzip();
-            if !entries.is_empty()
-                && let Err(error) = self.append(entries).await
+            let (records, done): (Vec<_>, Vec<_>) = orders
+                .into_iter()
+                .map(|Order { row, cost, end, done }| ((row, cost, end), done))
+                .unzip();
+            if !records.is_empty()
+                && let Err(error) = self.append(records).await
             {
                 unwritten = done;
                 break error;
@@ -274,10 +274,11 @@ impl Keeper {
         drop(unwritten);
     }
 
-    async fn append(&mut self, entries: Vec<(Row, Option<End>)>) -> Result<()> {
+    async fn append(&mut self, rows: Vec<(Row, Spent, Option<End>)>) -> Result<()> {
         let (mut asks, mut decides, mut records) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut bytes, mut end) = (self.taken.bytes, None);
-        for (row, ends) in entries {
+        let (mut bytes, mut spent, mut end) = (self.taken.bytes, self.taken.spent, None);
+        for (row, cost, ends) in rows {
+            spent += cost;
             bytes += i64::try_from(row.record.len()).unwrap_or(i64::MAX);
             asks.push(row.asks);
             decides.push(row.decides);
@@ -288,16 +289,17 @@ impl Keeper {
         let after = first + i32::try_from(records.len()).unwrap_or(i32::MAX);
         let open = End { status: "open", ending: None, error: None };
         let End { status, ending, error } = end.unwrap_or(open);
+        let cost = serde_json::to_string(&spent).ok();
         let Taken { number, lease, .. } = &self.taken;
         self.until_end(
             tables::APPEND,
             &[
                 number, lease, &after, &bytes, &status, &ending, &error, &first, &asks, &decides,
-                &records,
+                &records, &cost,
             ],
         )
         .await?;
-        (self.taken.records, self.taken.bytes) = (after, bytes);
+        (self.taken.records, self.taken.bytes, self.taken.spent) = (after, bytes, spent);
         self.is_free = status != "open";
         Ok(())
     }

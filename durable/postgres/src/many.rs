@@ -1,20 +1,18 @@
 //! The runs of an agent: listing, decisions and deletion.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
-use toolwright_journal::home::{self, Entry, Started};
-use toolwright_journal::{JournalError, RunStatus, RunSummary};
+use toolwright_journal::{JournalError, RunStatus, RunSummary, home};
 use toolwright_module::approval::{Approval, Decision};
-use toolwright_orchestrator::perform::Record;
-use toolwright_orchestrator::{RunState, Task, ToolSet};
+use toolwright_orchestrator::perform::{Record, Started};
+use toolwright_orchestrator::{Task, ToolSet};
 
 use crate::error::{Result, RunsError};
 use crate::lease::{milliseconds, without_nul};
-use crate::runs::{Runs, entry, pool};
+use crate::runs::{Runs, pool, record, spent};
 use crate::tables;
 
 /// Maximum length of a first record from which a list takes the task, in bytes. A longer one has a
@@ -98,18 +96,12 @@ impl Runs {
     pub async fn run(&self, id: &str) -> Result<RunSummary> {
         check_id(id)?;
         let mut run = self.list("id = $2", &[&id]).await?.pop().ok_or_else(|| no_such_run(id))?;
-        let Some(asked) = run.waiting.first() else { return Ok(run) };
-        let sql = "SELECT record FROM toolwright_runs JOIN toolwright_records ON run = number
-            WHERE agent = $1 AND id = $2 ORDER BY nth";
-        let connection = self.pool.get().await?;
-        let statement = connection.prepare_cached(sql).await?;
-        let rows = connection.query(&statement, &[&&*self.agent, &id]).await?;
-        let entries = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<&str>, _>>()?;
-        if let Err(error @ JournalError::Question { .. }) =
-            home::find_waiting(id, entries, asked, false)
-        {
-            (run.status, run.error) = (RunStatus::Unreadable, Some(error.to_string()));
-            run.waiting.clear();
+        if !run.waiting.is_empty() {
+            let records = self.entries(id).await?.into_iter().map(|(_, record)| record);
+            if let Err(error) = home::check_questions(records) {
+                (run.status, run.error) = (RunStatus::Unreadable, Some(error.to_string()));
+                run.waiting.clear();
+            }
         }
         Ok(run)
     }
@@ -121,7 +113,7 @@ impl Runs {
     ) -> Result<Vec<RunSummary>> {
         let sql = format!(
             "SELECT number, id, metadata::text, status, started, changed, records, bytes, ending,
-                error, CASE WHEN free_at > clock_timestamp() THEN worker END,
+                error, CASE WHEN free_at > clock_timestamp() THEN worker END, spent,
                 (SELECT record FROM toolwright_records
                     WHERE run = number AND nth = 0 AND octet_length(record) <= {LONGEST_START})
             FROM toolwright_runs WHERE agent = $1 AND {filter} ORDER BY started, number"
@@ -154,9 +146,10 @@ impl Runs {
             (run.started, run.changed) = (row.try_get(4)?, row.try_get(5)?);
             (run.worker, run.error) = (row.try_get(10)?, row.try_get(9)?);
             // A damaged record is an error of this run, and not of the list.
-            let first = row.try_get::<_, Option<&str>>(11)?.map(serde_json::from_str);
-            if let Some(Ok(Entry::Started(started))) = first {
-                run.task = started.first_words();
+            run.spent = Some(spent(row.try_get(11)?));
+            let first = row.try_get::<_, Option<&str>>(12)?.map(serde_json::from_str);
+            if let Some(Ok(Record::Started(started))) = first {
+                run.task = Some(home::first_words(&started.task()));
             }
             run.records = usize::try_from(row.try_get::<_, i32>(6)?).unwrap_or_default();
             run.bytes = u64::try_from(row.try_get::<_, i64>(7)?).unwrap_or_default();
@@ -171,17 +164,16 @@ impl Runs {
         for row in connection.query(&statement, &[&open]).await? {
             let Some(place) = places.get(&row.try_get::<_, i64>(0)?) else { continue };
             let run: &mut RunSummary = &mut runs[*place];
-            if let Entry::Waiting(waiting) = entry(&run.id, row.try_get(1)?, row.try_get(2)?)? {
-                match home::check_question(&run.id, &waiting) {
-                    Ok(()) if run.status != RunStatus::Unreadable => {
-                        run.status = RunStatus::Waiting;
-                        run.waiting.push(waiting.approval);
-                    }
-                    Ok(()) => {}
-                    Err(error) => {
-                        (run.status, run.error) = (RunStatus::Unreadable, Some(error.to_string()));
-                        run.waiting.clear();
-                    }
+            // One damaged run does not hurt the list.
+            match asked(&run.id, row.try_get(1)?, row.try_get(2)?) {
+                Ok(approval) if run.status != RunStatus::Unreadable => {
+                    run.status = RunStatus::Waiting;
+                    run.waiting.extend(approval);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    (run.status, run.error) = (RunStatus::Unreadable, Some(error.to_string()));
+                    run.waiting.clear();
                 }
             }
         }
@@ -194,25 +186,22 @@ impl Runs {
     ///
     /// There is no such run, or the database fails.
     pub async fn records(&self, id: &str) -> Result<Vec<Record>> {
-        let parts = self.entries(id).await?.into_iter().filter_map(|(_, entry)| match entry {
-            Entry::Part(record) => Some(record.into_owned()),
-            _ => None,
-        });
-        Ok(parts.collect())
+        let records = self.entries(id).await?.into_iter().map(|(_, record)| record);
+        Ok(records.filter(|record| record.part().is_some()).collect())
     }
 
-    /// Returns everything that is recorded of a run, each entry with its time, in the order in which
-    /// it was appended. It is for programs that show a run.
+    /// Returns all records of a run with their times, in the order in which they were appended. It is
+    /// for programs that show a run.
     ///
     /// # Errors
     ///
     /// There is no such run, or the database fails.
-    pub async fn entries(&self, id: &str) -> Result<Vec<(SystemTime, Entry<'static>)>> {
+    pub async fn entries(&self, id: &str) -> Result<Vec<(SystemTime, Record)>> {
         self.entries_to(id, i32::MAX).await
     }
 
-    /// Returns the entries of a run with smaller numbers than `end`.
-    async fn entries_to(&self, id: &str, end: i32) -> Result<Vec<(SystemTime, Entry<'static>)>> {
+    /// Returns the records of a run with smaller numbers than `end`.
+    async fn entries_to(&self, id: &str, end: i32) -> Result<Vec<(SystemTime, Record)>> {
         check_id(id)?;
         let sql = "SELECT nth, at, record
             FROM toolwright_runs JOIN toolwright_records ON run = number
@@ -223,15 +212,15 @@ impl Runs {
         if rows.is_empty() {
             return Err(no_such_run(id));
         }
-        let read = |row: &Row| Ok((row.try_get(1)?, entry(id, row.try_get(0)?, row.try_get(2)?)?));
+        let read = |row: &Row| Ok((row.try_get(1)?, record(id, row.try_get(0)?, row.try_get(2)?)?));
         rows.iter().map(read).collect()
     }
 
     /// Returns the first record of a run.
     async fn started(&self, id: &str) -> Result<Started> {
         match self.entries_to(id, 1).await?.pop() {
-            Some((_, Entry::Started(started))) => Ok(started),
-            _ => Err(no_such_run(id)),
+            Some((_, Record::Started(started))) => Ok(started),
+            _ => Err(JournalError::NoStart { id: id.to_owned() }.into()),
         }
     }
 
@@ -241,8 +230,7 @@ impl Runs {
     ///
     /// There is no such run, or the database fails.
     pub async fn task(&self, id: &str) -> Result<Task> {
-        let json = |source| JournalError::Json { id: id.to_owned(), source };
-        Ok(self.started(id).await?.task().map_err(json)?)
+        Ok(self.started(id).await?.task())
     }
 
     /// Returns the tools that the agent of a run had when the run was started. It is `None` if they
@@ -252,10 +240,7 @@ impl Runs {
     ///
     /// There is no such run, or the database fails.
     pub async fn tools(&self, id: &str) -> Result<Option<ToolSet>> {
-        let started = self.started(id).await?;
-        let state: RunState = serde_json::from_value(started.run)
-            .map_err(|source| JournalError::Json { id: id.to_owned(), source })?;
-        self.stored_tools(state.tool_set_hash()).await
+        self.stored_tools(self.started(id).await?.run.tool_set_hash()).await
     }
 
     /// Records a person's decision on a call that waits for it. The next drive of the run acts on
@@ -317,7 +302,6 @@ impl Runs {
         replaces: bool,
     ) -> Result<()> {
         check_id(id)?;
-        home::check_decision(id, waiting, &decision)?;
         let mut connection = self.pool.get().await?;
         let change = connection.transaction().await?;
         let sql = "SELECT number, CASE WHEN free_at > clock_timestamp() THEN worker END, records
@@ -326,15 +310,16 @@ impl Runs {
         let row = row.ok_or_else(|| no_such_run(id))?;
         let (number, worker): (i64, Option<String>) = (row.try_get(0)?, row.try_get(1)?);
         let nth: i32 = row.try_get(2)?;
-        let sql = "SELECT record FROM toolwright_records WHERE run = $1 ORDER BY nth";
+        let sql = "SELECT nth, record FROM toolwright_records WHERE run = $1 ORDER BY nth";
         let rows = change.query(sql, &[&number]).await?;
-        let entries = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<&str>, _>>()?;
-        let found = home::find_waiting(id, entries, waiting, replaces)?;
+        let records = rows.iter().map(|row| record(id, row.try_get(0)?, row.try_get(1)?));
+        let records = records.collect::<Result<Vec<_>>>()?;
+        let person = person.map(without_nul);
+        let decided = home::decided(id, records, waiting, decision, person.as_deref(), replaces)?;
         if let Some(worker) = worker {
             return Err(RunsError::Locked { id: id.to_owned(), worker });
         }
-        let record = found.decided(decision, person.map(without_nul).as_deref());
-        let row = crate::lease::row(id, &Entry::Part(Cow::Owned(record)))?;
+        let row = crate::lease::row(id, &decided)?;
         let sql = "INSERT INTO toolwright_records (run, nth, decides, record)
             VALUES ($1, $2, $3, $4)";
         change.execute(sql, &[&number, &nth, &row.decides, &row.record]).await?;
@@ -361,9 +346,9 @@ impl Runs {
     /// There is no such run, or the database fails.
     pub async fn cancel(&self, id: &str) -> Result<()> {
         check_id(id)?;
-        let entry = home::cancelled();
-        let Entry::Failed(failed) = &entry else { return Ok(()) };
-        let record = crate::lease::row(id, &entry)?.record;
+        let cancelled = home::cancelled();
+        let Record::Stopped { error, .. } = &cancelled else { return Ok(()) };
+        let record = crate::lease::row(id, &cancelled)?.record;
         let bytes = i64::try_from(record.len()).unwrap_or(i64::MAX);
         let sql = "WITH ended AS (
                 UPDATE toolwright_runs SET changed = clock_timestamp(), records = records + 1,
@@ -374,8 +359,7 @@ impl Runs {
             )
             INSERT INTO toolwright_records (run, nth, record) SELECT number, nth, $5 FROM ended";
         let connection = self.pool.get().await?;
-        let arguments: &[&(dyn ToSql + Sync)] =
-            &[&&*self.agent, &id, &bytes, &failed.error, &record];
+        let arguments: &[&(dyn ToSql + Sync)] = &[&&*self.agent, &id, &bytes, error, &record];
         match connection.execute(sql, arguments).await? {
             // It has ended, or it is not there.
             0 => self.run(id).await.map(drop),
@@ -416,6 +400,13 @@ impl Runs {
         let rows = connection.query(sql, &[&&*self.agent, &milliseconds(age)]).await?;
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
+}
+
+/// Reads a question, and checks that it is about the call that its decision is for.
+fn asked(id: &str, nth: i32, text: &str) -> Result<Option<Approval>> {
+    let Record::Waiting(waiting) = record(id, nth, text)? else { return Ok(None) };
+    waiting.check().map_err(JournalError::from)?;
+    Ok(Some(waiting.approval))
 }
 
 /// Checks that the database may have a run with this id. Its texts have no NUL characters.

@@ -11,14 +11,15 @@ use serde::de::DeserializeOwned;
 use tokio::time::sleep;
 use tokio_postgres::{NoTls, Row};
 use toolwright_journal::JournalError;
-use toolwright_journal::home::{ChangeListener, Drive, Entry, Fresh, MAX_RESULT_BYTES, Stored};
+use toolwright_journal::home::{self, Drive, Options};
 use toolwright_module::Context;
+use toolwright_module::budget::Spent;
 use toolwright_module::error::Stage;
-use toolwright_orchestrator::perform::Record;
+use toolwright_orchestrator::perform::{Record, Started};
 use toolwright_orchestrator::{Agent, AwaitsApproval, Change, Finished, Task, ToolSet, Unfinished};
 
 use crate::error::{Result, RunsError};
-use crate::lease::{self, Lease, Left, Listener, Taken, Writer, milliseconds};
+use crate::lease::{self, Held, Left, Taken, milliseconds};
 use crate::many::check_id;
 use crate::tables;
 use crate::url;
@@ -72,9 +73,7 @@ pub struct Runs {
     pub(crate) agent: Arc<str>,
     pub(crate) worker: Arc<str>,
     pub(crate) lease: Duration,
-    max_result_bytes: u64,
-    listener: Option<Listener>,
-    change_listener: Option<ChangeListener>,
+    pub(crate) options: Options,
     /// The hashes of tools that are in the database.
     tools: Arc<Mutex<HashSet<String>>>,
 }
@@ -127,9 +126,7 @@ impl Runs {
             agent: agent.into(),
             worker: format!("process {}", std::process::id()).into(),
             lease: LEASE,
-            max_result_bytes: MAX_RESULT_BYTES,
-            listener: None,
-            change_listener: None,
+            options: Options::default(),
             tools: Arc::default(),
         })
     }
@@ -158,7 +155,7 @@ impl Runs {
     /// A longer result is not recorded. The model gets an error that says so.
     #[must_use]
     pub fn with_max_result_bytes(mut self, bytes: u64) -> Self {
-        self.max_result_bytes = bytes;
+        self.options.max_result_bytes = bytes;
         self
     }
 
@@ -169,7 +166,7 @@ impl Runs {
         mut self,
         listener: impl Fn(&str, &Change) + Send + Sync + 'static,
     ) -> Self {
-        self.change_listener = Some(Arc::new(listener));
+        self.options.change_listener = Some(Arc::new(listener));
         self
     }
 
@@ -183,7 +180,7 @@ impl Runs {
         mut self,
         listener: impl Fn(&str, &Record) + Send + Sync + 'static,
     ) -> Self {
-        self.listener = Some(Arc::new(listener));
+        self.options.listener = Some(Arc::new(listener));
         self
     }
 
@@ -213,11 +210,12 @@ impl Runs {
     where
         O: Serialize + DeserializeOwned + Send + Sync + 'static,
     {
-        let fresh = Fresh::new(agent, task);
+        let drive = Drive::new(agent, id, task, cx);
         async move {
-            match self.begin(id, &fresh?, cx).await.map_err(RunsError::into_module)? {
+            let mut drive = drive?;
+            match self.begin(id, &mut drive).await.map_err(RunsError::into_module)? {
                 Begun::Finished(finished) => Ok(finished),
-                Begun::Open(open) => open.drive(agent).await,
+                Begun::Open(held) => held.drive(agent, drive, &self.options).await,
             }
         }
     }
@@ -238,39 +236,36 @@ impl Runs {
         task: impl Into<Task>,
         cx: &'a Context,
     ) -> impl Future<Output = toolwright_module::Result<()>> + Send + 'a {
-        let fresh = Fresh::new(agent, task);
-        async move { self.start_fresh(id, &fresh?, cx).await.map_err(RunsError::into_module) }
+        let drive = Drive::new(agent, id, task, cx);
+        async move { self.start_with(id, &drive?).await.map_err(RunsError::into_module) }
     }
 
-    async fn start_fresh(&self, id: &str, fresh: &Fresh, cx: &Context) -> Result<()> {
-        if self.insert(id, fresh, cx, None).await?.is_none() {
-            self.look(id, fresh).await?;
+    async fn start_with(&self, id: &str, drive: &Drive) -> Result<()> {
+        if self.insert(id, drive, None).await?.is_none() {
+            self.look(id, drive).await?;
         }
         Ok(())
     }
 
-    /// Starts the run, or takes it, and reads what is there.
-    async fn begin<O: DeserializeOwned>(
-        &self,
-        id: &str,
-        fresh: &Fresh,
-        cx: &Context,
-    ) -> Result<Begun<O>> {
+    /// Starts the run, or takes it, and adds its records to the drive.
+    async fn begin<O: DeserializeOwned>(&self, id: &str, drive: &mut Drive) -> Result<Begun<O>> {
         for attempt in 1.. {
-            if let Some((taken, stored)) = self.insert(id, fresh, cx, Some(&self.worker)).await? {
-                return Ok(Begun::Open(
-                    self.open(taken, Some(stored), fresh.tools(), fresh.signature(), cx).await?,
-                ));
+            if let Some(taken) = self.insert(id, drive, Some(&self.worker)).await? {
+                return Ok(Begun::Open(lease::hold(self.pool.clone(), taken)));
             }
-            let found = self.look(id, fresh).await?;
+            let found = self.look(id, drive).await?;
             if found.is_finished {
                 if let Some(finished) = self.finished(id).await? {
                     return Ok(Begun::Finished(finished));
                 }
             } else if let Some(taken) = self.take(id).await? {
-                return Ok(Begun::Open(
-                    self.open(taken, None, fresh.tools(), fresh.signature(), cx).await?,
-                ));
+                let number = taken.number;
+                let held = lease::hold(self.pool.clone(), taken);
+                let read = async {
+                    drive.add(self.records_of(id, number).await?)?;
+                    self.compare(id, drive).await
+                };
+                return held.or_free(read.await).await.map(|(held, ())| Begun::Open(held));
             } else if attempt >= LOCK_TRIES {
                 let worker = found.worker.unwrap_or_else(|| "another worker".to_owned());
                 return Err(RunsError::Locked { id: id.to_owned(), worker });
@@ -280,28 +275,50 @@ impl Runs {
         Err(RunsError::NoSuchRun { id: id.to_owned() })
     }
 
-    /// Inserts a run unless this id has one. If `worker` is set, that worker gets the lease at once.
-    async fn insert(
+    /// Opens a run that was taken, and reads its records.
+    pub(crate) async fn open<O: Send + Sync + 'static>(
         &self,
-        id: &str,
-        fresh: &Fresh,
+        agent: &Agent<O>,
+        taken: Taken,
         cx: &Context,
-        worker: Option<&str>,
-    ) -> Result<Option<(Taken, Stored)>> {
+    ) -> Result<(Held, Drive)> {
+        let (id, number) = (taken.id.clone(), taken.number);
+        let held = lease::hold(self.pool.clone(), taken);
+        let read = async {
+            let records = self.records_of(&id, number).await?;
+            let mut drive = Drive::stored(agent, &id, records, cx)?;
+            self.compare(&id, &mut drive).await?;
+            Ok::<_, RunsError>(drive)
+        };
+        held.or_free(read.await).await
+    }
+
+    /// Compares the agent's tools with those with which the run was started.
+    async fn compare(&self, id: &str, drive: &mut Drive) -> Result<()> {
+        let Some(hash) = drive.earlier_tools() else { return Ok(()) };
+        match self.stored_tools(hash).await? {
+            Some(earlier) => drive.compare(earlier)?,
+            None => tracing::warn!(run = id, "cannot compare the tools of a run"),
+        }
+        Ok(())
+    }
+
+    /// Inserts a run unless this id has one. If `worker` is set, that worker gets the lease at once.
+    async fn insert(&self, id: &str, drive: &Drive, worker: Option<&str>) -> Result<Option<Taken>> {
         check_text("id", id)?;
-        let metadata = cx.metadata().cloned().unwrap_or_default();
+        let json = |source| JournalError::Json { id: id.to_owned(), source };
+        let started = drive.started()?;
+        let record = serde_json::to_string(&started).map_err(json)?;
+        let Record::Started(Started { metadata, .. }) = &started else { return Ok(None) };
         if metadata.iter().any(|(name, value)| name.contains('\0') || value.contains('\0')) {
             return Err(RunsError::Text { what: "metadata", reason: HAS_NUL.to_owned() });
         }
-        let json = |source| JournalError::Json { id: id.to_owned(), source };
-        let started = Entry::Started(fresh.started(id, metadata.clone())?);
-        let record = serde_json::to_string(&started).map_err(json)?;
-        let metadata = serde_json::to_string(&metadata).map_err(json)?;
-        let hash = fresh.tools().hash();
+        let metadata = serde_json::to_string(metadata).map_err(json)?;
+        let hash = drive.tools().hash();
         let is_known = self.tools.lock().unwrap_or_else(PoisonError::into_inner).contains(hash);
         let tools = match is_known {
             true => None,
-            false => Some(serde_json::to_string(fresh.tools()).map_err(json)?),
+            false => Some(serde_json::to_string(drive.tools()).map_err(json)?),
         };
         let bytes = i64::try_from(record.len()).unwrap_or(i64::MAX);
         let length = if worker.is_some() { milliseconds(self.lease) } else { 0 };
@@ -317,14 +334,12 @@ impl Runs {
         let Some(row) = row else { return Ok(None) };
         self.tools.lock().unwrap_or_else(PoisonError::into_inner).insert(hash.to_owned());
         let (number, lease, length) = (row.try_get(0)?, 1, self.lease);
-        let mut stored = Stored::default();
-        stored.add(started);
-        let id = id.to_owned();
-        Ok(Some((Taken { id, number, lease, length, since, records: 1, bytes }, stored)))
+        let (id, spent) = (id.to_owned(), Spent::default());
+        Ok(Some(Taken { id, number, lease, length, since, records: 1, bytes, spent }))
     }
 
     /// Looks at the run with this id, and compares its task.
-    async fn look(&self, id: &str, fresh: &Fresh) -> Result<Found> {
+    async fn look(&self, id: &str, drive: &Drive) -> Result<Found> {
         let sql = "SELECT record, status = 'finished', worker
             FROM toolwright_runs JOIN toolwright_records ON run = number AND nth = 0
             WHERE agent = $1 AND id = $2";
@@ -333,10 +348,10 @@ impl Runs {
         let row = connection.query_opt(&statement, &[&&*self.agent, &id]).await?;
         // It was deleted in the meantime.
         let row = row.ok_or_else(|| RunsError::NoSuchRun { id: id.to_owned() })?;
-        let mut stored = Stored::default();
-        stored.add(entry(id, 0, row.try_get(0)?)?);
-        let state = stored.take_state(id, fresh.signature())?;
-        fresh.check_task(id, &state.ok_or_else(|| RunsError::NoSuchRun { id: id.to_owned() })?)?;
+        match record(id, 0, row.try_get(0)?)? {
+            Record::Started(started) => drive.check(&started)?,
+            _ => return Err(JournalError::NoStart { id: id.to_owned() }.into()),
+        }
         Ok(Found { is_finished: row.try_get(1)?, worker: row.try_get(2)? })
     }
 
@@ -352,52 +367,9 @@ impl Runs {
 
     /// Returns a run that was taken, from the first columns of a row.
     pub(crate) fn taken(&self, id: String, row: &Row, since: Instant) -> Result<Taken> {
-        let (number, lease) = (row.try_get(0)?, row.try_get(1)?);
-        let (records, bytes, length) = (row.try_get(2)?, row.try_get(3)?, self.lease);
-        Ok(Taken { id, number, lease, length, since, records, bytes })
-    }
-
-    /// Opens a run that was taken, and reads its records if they are not known.
-    pub(crate) async fn open(
-        &self,
-        taken: Taken,
-        known: Option<Stored>,
-        tools: &ToolSet,
-        signature: Option<&str>,
-        cx: &Context,
-    ) -> Result<Open> {
-        let (id, number) = (taken.id.clone(), taken.number);
-        // From here on the run is free again if anything fails.
-        let (lease, writer) = lease::hold(self.pool.clone(), taken, self.listener.clone());
-        let read = async {
-            let mut stored = match known {
-                Some(stored) => stored,
-                None => self.stored(&id, number).await?,
-            };
-            let state = stored.take_state(&id, signature)?;
-            let mut state = state.ok_or_else(|| RunsError::NoSuchRun { id: id.clone() })?;
-            if state.tool_set_hash() != tools.hash() {
-                match self.stored_tools(state.tool_set_hash()).await? {
-                    Some(set) => {
-                        stored.check_open_calls(&id, &set, tools)?;
-                        state = state.with_tool_set(set);
-                    }
-                    None => tracing::warn!(run = id, "cannot compare the tools of a run"),
-                }
-            }
-            Ok((stored, state))
-        };
-        match read.await {
-            Ok((stored, state)) => {
-                let drive = Drive::new(&id, state, stored, writer, self.max_result_bytes, cx);
-                let drive = drive.with_change_listener(self.change_listener.clone());
-                Ok(Open { lease, drive })
-            }
-            Err(error) => {
-                lease.release(Left::failed(&error)).await;
-                Err(error)
-            }
-        }
+        let (number, lease, length) = (row.try_get(0)?, row.try_get(1)?, self.lease);
+        let (records, bytes, spent) = (row.try_get(2)?, row.try_get(3)?, spent(row.try_get(4)?));
+        Ok(Taken { id, number, lease, length, since, records, bytes, spent })
     }
 
     /// Returns the tools with this hash. It is `None` if they cannot be read.
@@ -409,15 +381,12 @@ impl Runs {
         Ok(row.and_then(|row| serde_json::from_str(row.get(0)).ok()))
     }
 
-    async fn stored(&self, id: &str, number: i64) -> Result<Stored> {
+    async fn records_of(&self, id: &str, number: i64) -> Result<Vec<Record>> {
         let sql = "SELECT nth, record FROM toolwright_records WHERE run = $1 ORDER BY nth";
         let connection = self.pool.get().await?;
         let statement = connection.prepare_cached(sql).await?;
-        let mut stored = Stored::default();
-        for row in connection.query(&statement, &[&number]).await? {
-            stored.add(entry(id, row.try_get(0)?, row.try_get(1)?)?);
-        }
-        Ok(stored)
+        let rows = connection.query(&statement, &[&number]).await?;
+        rows.iter().map(|row| record(id, row.try_get(0)?, row.try_get(1)?)).collect()
     }
 
     /// Returns the result of a run that has finished, and `None` for another one.
@@ -434,11 +403,8 @@ impl Runs {
         let statement = connection.prepare_cached(sql).await?;
         let row = connection.query_opt(&statement, &[&&*self.agent, &id]).await?;
         let row = row.ok_or_else(|| RunsError::NoSuchRun { id: id.to_owned() })?;
-        let Some(record) = row.try_get::<_, Option<&str>>(1)? else { return Ok(None) };
-        let mut stored = Stored::default();
-        stored.add(entry(id, row.try_get(0)?, record)?);
-        let finished = stored.take_finished().map(serde_json::from_value).transpose();
-        finished.map_err(|source| JournalError::Json { id: id.to_owned(), source }.into())
+        let Some(last) = row.try_get::<_, Option<&str>>(1)? else { return Ok(None) };
+        Ok(home::finished(id, &[record(id, row.try_get(0)?, last)?])?)
     }
 }
 
@@ -460,25 +426,32 @@ struct Found {
 #[allow(clippy::large_enum_variant, reason = "it is taken apart at once")]
 enum Begun<O> {
     Finished(Finished<O>),
-    Open(Open),
+    Open(Held),
 }
 
-/// A run that this worker has.
-pub(crate) struct Open {
-    lease: Lease,
-    drive: Drive<Writer>,
-}
+impl Held {
+    /// Returns the run with a result, or frees it after an error.
+    async fn or_free<T>(self, result: Result<T>) -> Result<(Self, T)> {
+        match result {
+            Ok(found) => Ok((self, found)),
+            Err(error) => {
+                self.lease.release(Left::failed(&error)).await;
+                Err(error)
+            }
+        }
+    }
 
-impl Open {
-    pub(crate) async fn drive<O>(self, agent: &Agent<O>) -> toolwright_module::Result<Finished<O>>
-    where
-        O: Serialize + Send + Sync + 'static,
-    {
-        let Self { mut lease, drive } = self;
+    pub(crate) async fn drive<O: Serialize + Send + Sync + 'static>(
+        self,
+        agent: &Agent<O>,
+        drive: Drive,
+        options: &Options,
+    ) -> toolwright_module::Result<Finished<O>> {
+        let Self { mut lease, writer } = self;
         let result = tokio::select! {
             biased;
             error = lease.lost() => Err(error.into_module()),
-            result = drive.run(agent) => result,
+            result = drive.run(agent, writer, options) => result,
         };
         let left = match &result {
             Ok(_) => Left::open(),
@@ -518,8 +491,13 @@ pub(crate) fn pool(url: &str) -> Result<Pool> {
         .map_err(|error| RunsError::Connection { source: Box::new(error) })
 }
 
+/// Reads the cost of a run.
+pub(crate) fn spent(text: Option<&str>) -> Spent {
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
 /// Reads a record.
-pub(crate) fn entry(id: &str, nth: i32, record: &str) -> Result<Entry<'static>> {
+pub(crate) fn record(id: &str, nth: i32, record: &str) -> Result<Record> {
     let failed = |source| RunsError::Damaged { id: id.to_owned(), nth, source };
     serde_json::from_str(record).map_err(failed)
 }

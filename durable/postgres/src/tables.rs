@@ -32,6 +32,7 @@ CREATE TABLE IF NOT EXISTS toolwright_runs (
     changed timestamptz NOT NULL DEFAULT clock_timestamp(),
     records integer NOT NULL DEFAULT 1,
     bytes bigint NOT NULL,
+    spent text,
     ending text,
     error text,
     worker text,
@@ -82,7 +83,7 @@ UPDATE toolwright_runs SET status = 'open', worker = $3, lease = lease + 1,
     free_at = clock_timestamp() + $4::bigint * interval '1 ms'
 WHERE agent = $1 AND id = $2 AND status <> 'finished'
     AND (worker IS NULL OR free_at <= clock_timestamp())
-RETURNING number, lease, records, bytes";
+RETURNING number, lease, records, bytes, spent";
 
 /// Takes runs that are free. A run that has ended several workers in a row rests longer each time.
 pub(crate) const TAKE_FREE: &str = "
@@ -98,12 +99,12 @@ UPDATE toolwright_runs AS run SET worker = $2, lease = run.lease + 1,
     free_at = clock_timestamp() + $3::bigint * interval '1 ms',
     losses = CASE WHEN free.worker IS NULL THEN 0 ELSE run.losses + 1 END
 FROM free WHERE run.number = free.number
-RETURNING run.number, run.lease, run.records, run.bytes, run.id, free.worker";
+RETURNING run.number, run.lease, run.records, run.bytes, run.spent, run.id, free.worker";
 
 /// Appends records. They are kept only if the worker still has the run.
 pub(crate) const APPEND: &str = "
 WITH held AS (
-    UPDATE toolwright_runs SET changed = clock_timestamp(), records = $3, bytes = $4,
+    UPDATE toolwright_runs SET changed = clock_timestamp(), records = $3, bytes = $4, spent = $12,
         status = $5, ending = $6, error = $7, losses = 0, failures = 0,
         worker = CASE $5 WHEN 'open' THEN worker END
     WHERE number = $1 AND lease = $2

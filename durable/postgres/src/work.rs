@@ -1,6 +1,5 @@
 //! Workers, which drive the runs that no other worker drives.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -57,9 +56,6 @@ impl Runs {
         O: Serialize + Send + Sync + 'static,
     {
         let most = most.max(1);
-        let signature = agent.output().map(|output| output.name().to_owned());
-        let tools = Arc::new(agent.tool_set());
-        let agent = Arc::new(agent.clone());
         // They end with this future.
         let mut drives = JoinSet::new();
         while !cx.is_cancelled() {
@@ -74,14 +70,14 @@ impl Runs {
             let is_full = taken.len() == room;
             for taken in taken {
                 let (runs, cx, id) = (self.clone(), cx.clone(), taken.id.clone());
-                let (agent, tools) = (Arc::clone(&agent), Arc::clone(&tools));
-                let signature = signature.clone();
+                let agent = agent.clone();
                 drives.spawn(async move {
-                    let result =
-                        match runs.open(taken, None, &tools, signature.as_deref(), &cx).await {
-                            Ok(open) => open.drive(&*agent).await.map(drop),
-                            Err(error) => Err(error.into_module()),
-                        };
+                    let result = match runs.open(&agent, taken, &cx).await {
+                        Ok((held, drive)) => {
+                            held.drive(&agent, drive, &runs.options).await.map(drop)
+                        }
+                        Err(error) => Err(error.into_module()),
+                    };
                     if let Err(error) = result {
                         log(&id, &error);
                     }
@@ -109,7 +105,7 @@ impl Runs {
             connection.query(&statement, &[&&*self.agent, &&*self.worker, &length, &most]).await?;
         let mut taken = Vec::with_capacity(rows.len());
         for row in rows {
-            let (id, before): (String, Option<String>) = (row.try_get(4)?, row.try_get(5)?);
+            let (id, before): (String, Option<String>) = (row.try_get(5)?, row.try_get(6)?);
             if let Some(before) = before {
                 tracing::warn!(run = id, worker = before, "took over a run whose worker is gone");
             }

@@ -133,7 +133,7 @@ async fn a_typed_run_has_its_output_again_and_typed_workers_drive_it() {
     tokio::join!(ends, runs.work(agent, 2, &worker));
     assert_eq!(runs.finished::<i64>("queued").await.unwrap().unwrap().answer, 5);
     let error = runs.finished::<Vec<String>>("queued").await.unwrap_err();
-    assert!(matches!(error, RunsError::Journal(JournalError::Json { .. })), "{error}");
+    assert!(matches!(error, RunsError::Journal(JournalError::OtherOutput { .. })), "{error}");
 }
 
 /// Returns what a drive from these records has to do, if `all` are the records of the whole run.

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use toolwright_journal::JournalError;
-use toolwright_journal::home::Entry;
 use toolwright_module::approval::Decision;
 use toolwright_module::error::Stage;
 use toolwright_module::event::Ending;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{Cancellation, Context, Effect, Reply, Request, Tool};
-use toolwright_orchestrator::perform::Record;
+use toolwright_orchestrator::perform::{Record, ReplayError};
 use toolwright_orchestrator::{ApprovalPolicy, AwaitsApproval, ToolOrchestrator};
 use toolwright_postgres::{RunStatus, Runs, RunsError};
 
@@ -174,9 +173,8 @@ async fn a_decision_that_does_not_suit_is_refused() {
     let agent = world.agent([world.look(), world.tidy().with_effect(Effect::Irreversible)]);
     let cx = Context::default().with_approver(async |_| Ok(Decision::Approve));
     runs.drive(&agent, "run", TASK, &cx).await.unwrap();
-    let kept = database.number(
-        "SELECT nth::bigint FROM toolwright_records WHERE record LIKE '{\"part\":{\"begun\"%'",
-    );
+    let kept = database
+        .number("SELECT nth::bigint FROM toolwright_records WHERE record LIKE '{\"begun\"%'");
     // The worker died in the call.
     database.cut(usize::try_from(kept.await).unwrap() + 1).await;
     let error = runs.drive(&agent, "run", TASK, &Context::default()).await.unwrap_err();
@@ -268,7 +266,7 @@ async fn a_question_that_something_else_changed_is_not_shown_and_not_decided() {
         // Only what the person sees.
         "jsonb_set(record::jsonb, '{waiting,approval,call,arguments}', '\"{}\"')",
         // The key of another call.
-        "jsonb_set(record::jsonb, '{waiting,key}', '\"[]\"')",
+        "jsonb_set(record::jsonb, '{waiting,key}', '\"[\\\"decide\\\",\\\"z\\\"]\"')",
     ] {
         let runs = database.runs().await;
         let id = format!("run {}", change.len());
@@ -284,7 +282,8 @@ async fn a_question_that_something_else_changed_is_not_shown_and_not_decided() {
         assert_eq!((run.status, run.waiting.len()), (RunStatus::Unreadable, 0));
         assert!(run.error.unwrap().contains("is damaged"));
         let error = runs.decide(&id, &waiting[0], Decision::Approve).await.unwrap_err();
-        let is_damaged = matches!(error, RunsError::Journal(JournalError::Question { .. }));
+        let is_damaged =
+            matches!(error, RunsError::Journal(JournalError::Replay(ReplayError::Question { .. })));
         assert!(is_damaged, "{error}");
         // Another run of the list is as it was.
         let other = runs.run(&format!("{id} b")).await.unwrap();
@@ -308,8 +307,8 @@ async fn runs_in_a_database_have_the_functions_of_a_journal() {
     let task = runs.task("run").await.unwrap();
     assert_eq!(runs.drive(&agent, "run", task, &cx).await.unwrap().answer, "Done.");
     let entries = runs.entries("run").await.unwrap();
-    assert!(matches!(entries[0].1, Entry::Started(_)));
-    assert!(matches!(entries.last().unwrap().1, Entry::Finished(_)));
+    assert!(matches!(entries[0].1, Record::Started(_)));
+    assert!(matches!(entries.last().unwrap().1, Record::Finished { .. }));
     assert!(entries.is_sorted_by_key(|(at, _)| *at));
     assert_eq!(entries.len(), runs.run("run").await.unwrap().records);
     let by = runs.records("run").await.unwrap().into_iter().find_map(|record| match record {

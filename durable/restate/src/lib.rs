@@ -51,6 +51,7 @@ mod performer;
 mod record;
 mod restate;
 #[cfg(test)]
+#[path = "../tests/drives/mod.rs"]
 mod tests;
 
 pub use outside::{Decide, Events, Waiting, decide, events, waiting};

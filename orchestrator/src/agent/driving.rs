@@ -3,7 +3,6 @@
 use toolwright_module::driver;
 use toolwright_module::error::Stage;
 use toolwright_module::event::{Ending, EventKind};
-use toolwright_module::model::BoxFuture;
 use toolwright_module::{Context, Error, Result};
 use tracing::Instrument;
 

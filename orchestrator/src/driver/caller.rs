@@ -23,7 +23,7 @@ use tracing::Instrument;
 use super::waiting::{DeadlinePassed, before_context_deadline, before_deadline_begun, kept};
 use crate::agent::Core;
 use crate::limits::Limits;
-use crate::perform::{self, Made, Open, Outcome, Part, PartKind, Perform, Work};
+use crate::perform::{self, Made, Outcome, Part, PartKind, Perform, Work};
 use crate::run::Run;
 use crate::step::StepResultKind;
 use crate::telemetry;
@@ -75,7 +75,7 @@ impl Caller<'_> {
         part: Part,
         work: Work<'_>,
     ) -> Result<Outcome> {
-        let performed = async { performer.perform(part, work).await.map_err(Open::into_error) };
+        let performed = async { Ok(performer.perform(part, work).await?) };
         kept(&self.cx, "the performer", performed).await
     }
 

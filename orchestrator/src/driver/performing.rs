@@ -127,7 +127,7 @@ impl Driver<'_> {
             let most = self.caller.limits.max_parallel;
             let performed = async {
                 let performed = performer.perform_all(parts, most).await;
-                Ok(performed.into_iter().map(|one| one.map_err(Open::into_error)).collect())
+                Ok(performed.into_iter().map(|one| one.map_err(Error::from)).collect())
             };
             let performed: Vec<_> = kept(&self.caller.cx, "the performer", performed).await?;
             if performed.len() != calls.len() {

@@ -3,8 +3,6 @@
 pub(crate) mod in_process;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
-#[cfg(feature = "postgres")]
-mod postgres_url;
 #[cfg(feature = "sqlite")]
 pub(crate) mod sqlite;
 

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
-use toolwright_journal::home::Entry;
 use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::budget::{LimitKind, Spent};
 use toolwright_module::event::{Ending, InCall};
@@ -125,14 +124,13 @@ pub(super) struct Attempt {
 }
 
 impl Tree {
-    /// Reads the entries of a run.
-    pub(super) fn of(entries: Vec<(SystemTime, Entry<'static>)>, tools: Option<ToolSet>) -> Self {
+    /// Reads the records of a run.
+    pub(super) fn of(records: Vec<(SystemTime, Record)>, tools: Option<ToolSet>) -> Self {
         let (mut tree, mut last) = (Self { tools, ..Self::default() }, Value::Null);
-        for (at, entry) in entries {
-            match entry {
-                Entry::Started(started) => tree.start(started.run),
-                Entry::Part(record) => tree.add(at, record.into_owned()),
-                Entry::Waiting(waiting) => {
+        for (at, record) in records {
+            match record {
+                Record::Started(started) => tree.start(&started.run),
+                Record::Waiting(waiting) => {
                     let part = waiting.part;
                     if let Some(call) = tree.call_of(&part, &waiting.approval.call.name) {
                         if call.arguments.is_none() {
@@ -142,19 +140,19 @@ impl Tree {
                         asked.asked = asked.asked.take().or(Some((at, waiting.approval)));
                     }
                 }
-                Entry::Finished(mut ended) => {
-                    tree.ended = Some(End::of(ended.ending, &mut ended.finished));
-                    last = ended.finished;
+                Record::Finished { ending, mut finished } => {
+                    tree.ended = Some(End::of(ending, &mut finished));
+                    last = finished;
                 }
-                Entry::Failed(failed) => {
+                Record::Stopped { error, is_open, finished } => {
                     let after = tree.root.steps.len();
-                    let (error, is_open) = (in_words_of_run(&failed.error), failed.is_open);
+                    let error = in_words_of_run(&error);
                     tree.stops.push(Stop { at, error, is_open, after });
-                    if !failed.finished.is_null() {
-                        last = failed.finished;
+                    if !finished.is_null() {
+                        last = finished;
                     }
                 }
-                _ => {}
+                record => tree.add(at, record),
             }
         }
         tree.own_results(last["history"].take(), last["repaired"].take());
@@ -162,9 +160,8 @@ impl Tree {
         tree
     }
 
-    fn start(&mut self, state: Value) {
-        self.limits = state["limits"].clone();
-        let Ok(state) = serde_json::from_value::<RunState>(state) else { return };
+    fn start(&mut self, state: &RunState) {
+        self.limits = serde_json::to_value(state).unwrap_or_default()["limits"].take();
         let history = state.history();
         self.earlier_messages = history.len().saturating_sub(1);
         for message in &history {

@@ -1,5 +1,6 @@
 //! The store in a PostgreSQL database, which any number of processes can share.
 
+use std::error::Error as _;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -72,7 +73,7 @@ impl Postgres {
         T::TlsConnect: Send + Sync,
         <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     {
-        let mut config = super::postgres_url::config(url).map_err(|fault| {
+        let mut config = config(url).map_err(|fault| {
             Error::other(format!("the database's URL {fault}")).at(Stage::Setup)
         })?;
         set_timeouts(&mut config, url);
@@ -122,6 +123,26 @@ impl Postgres {
             error => Error::other(error),
         })
     }
+}
+
+/// Reads the URL of a database, or returns what is wrong with it, without a part of the password.
+fn config(url: &str) -> std::result::Result<Config, String> {
+    let fault = |error: tokio_postgres::Error| {
+        let fault = error.source().map(ToString::to_string).unwrap_or_default();
+        // After a `?` in a password that is not percent-encoded, the parser takes the rest of the URL
+        // for options.
+        let is_safe = url.rsplit_once('?').is_some_and(|(_, options)| !options.contains('@'));
+        if !is_safe || fault.len() > 80 {
+            return "needs the form `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with special characters percent-encoded".to_owned();
+        }
+        match fault.contains("`sslmode`") {
+            true => format!(
+                "has an {fault}; instead of `sslmode=verify-full`, set `sslmode=require`, and connect with a TLS connector that verifies certificates"
+            ),
+            false => format!("has an {fault}; change or remove it"),
+        }
+    };
+    url.parse().map_err(fault)
 }
 
 /// Sets the timeouts that the URL does not set: for an unreachable server, and for a lock that
