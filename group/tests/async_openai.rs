@@ -613,6 +613,11 @@ fn the_text_of_a_reply_has_no_thoughts() {
         ("<think>4?</think>", None),
         ("[", Some("[")),
         ("5 <think>", Some("5 <think>")),
+        ("Maybe 4?\n</think>\n\n5", Some("5")),
+        ("</think>\n\n5", Some("5")),
+        ("Maybe 4?\n</think>", None),
+        ("Write `</think>` at the end.", Some("Write `</think>` at the end.")),
+        ("<|START_THINKING|>4?<|END_THINKING|><|START_RESPONSE|>5<|END_RESPONSE|>", Some("5")),
     ] {
         let reply: CreateChatCompletionResponse = serde_json::from_value(json!({
             "id": "1", "object": "chat.completion", "created": 1, "model": "m",

@@ -306,9 +306,8 @@ impl Target<'_> {
             Side::Input => INPUT,
             Side::Output => RESULT,
         };
-        // An output may be requested under a name that only the provider crate has.
-        let tool = (self.side == Side::Input).then_some(self.contract);
-        let root = Document { graph: &plan.graph, tool, policy, wrapped: self.wrapped, wrapper };
+        let (graph, name, wrapped) = (&plan.graph, self.contract, self.wrapped);
+        let root = Document { graph, name, policy, wrapped, wrapper };
         let found = root.read(wire).map_err(|(faults, more)| self.error(wire, faults, more))?;
         if policy == Policy::Exact {
             let repairs = found.repairs.iter().filter(|repair| !repair.is_null_for_default());

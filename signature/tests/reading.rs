@@ -540,3 +540,68 @@ fn a_date_time_names_one_instant() {
         assert_eq!(read(text, Policy::Coerce), None, "{text}");
     }
 }
+
+/// Models write the call of another tool beside their answer, or in its place.
+#[test]
+fn a_call_of_another_tool_is_not_the_answer() {
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    #[serde(untagged)]
+    enum Found {
+        City { city: String },
+        Number(i64),
+    }
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+    struct City {
+        city: Option<String>,
+        note: Option<String>,
+    }
+    /// Find something.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Find {}
+    impl Signature for Find {
+        type Output = Found;
+    }
+    /// Look for a city.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Look {}
+    impl Signature for Look {
+        type Output = City;
+    }
+    let (find, look) = (Contract::of::<Find>().unwrap(), Contract::of::<Look>().unwrap());
+    let union = |text: &str, policy| find.read_output_with::<Found>(text, policy);
+    let object = |text: &str, policy| look.read_output_with::<City>(text, policy);
+    let other = r#"{"name":"other_tool","arguments":{"city":"Rome"}}"#;
+    for text in [
+        other.to_owned(),
+        format!("-327\n{other}"),
+        format!("<tool_call>{other}</tool_call>\n-327"),
+        format!("{{\n<tool_call>{other}</tool_call>"),
+        format!(r#"{{"tool_calls":[{{"id":"1","function":{other}}}]}}"#),
+        r#"{"city":"Rome","tool_calls":[{"name":"other_tool","arguments":{}}]}"#.to_owned(),
+        r#"{"tool":"other_tool","city":"Rome"}"#.to_owned(),
+    ] {
+        for policy in [Policy::Strict, Policy::Repair, Policy::Coerce] {
+            let read = object(&text, policy);
+            assert!(read.is_err(), "{text} under {policy:?}: {read:?}");
+            // A member of this union may have any further field.
+            if !text.contains(r#""city":"Rome","#) && !text.contains(r#""tool":"#) {
+                let read = union(&text, policy);
+                assert!(read.is_err(), "{text} under {policy:?}: {read:?}");
+            }
+        }
+    }
+    let rome = || "Rome".to_owned();
+    for name in ["finish", "functions.finish", "final_answer", "answer", "find", "look"] {
+        let text = other.replace("other_tool", name);
+        if name != "look" {
+            let read = union(&text, Policy::Repair).unwrap();
+            assert_eq!(read.value, Found::City { city: rome() }, "{text}");
+        }
+        if name != "find" {
+            let read = object(&text, Policy::Repair).unwrap();
+            assert_eq!(read.value.city, Some(rome()), "{text}");
+        }
+    }
+    let unnamed = union(r#"{"arguments":{"city":"Rome"}}"#, Policy::Repair).unwrap();
+    assert_eq!(unnamed.value, Found::City { city: rome() });
+}

@@ -143,15 +143,20 @@ impl ReplyExt for CreateChatCompletionResponse {
 
 /// Returns a content without the thoughts at its beginning, if anything is left.
 fn answer_of(content: String) -> Option<String> {
+    let lone_end = Thoughts::lone_end(&content);
+    let rest = content.get(lone_end.as_ref().map_or(0, |end| end.end)..)?;
     let mut thoughts = Thoughts::trained();
-    thoughts.scan(&content);
-    match thoughts.answer() {
+    thoughts.scan(rest);
+    let answer = match thoughts.answer() {
         // It is too short for a mark, or it has nothing but thoughts.
-        None if thoughts.end() == 0 && !thoughts.is_open() => Some(content),
-        None => None,
-        Some(0) => Some(content),
-        Some(at) => content.get(at..).map(|answer| answer.trim_start().to_owned()),
-    }
+        None if thoughts.end() == 0 && !thoughts.is_open() => rest,
+        None => return None,
+        Some(0) => rest,
+        Some(at) => rest.get(at..)?.trim_start(),
+    };
+    let end = thoughts.answer_end().and_then(|mark| answer.trim_end().strip_suffix(mark));
+    let answer = end.unwrap_or(answer);
+    (lone_end.is_none() || !answer.is_empty()).then(|| answer.to_owned())
 }
 
 /// Returns whether the arguments of a call are a JSON object.

@@ -372,6 +372,19 @@ impl Block {
         }
     }
 
+    /// Returns whether the block has text of the answer.
+    pub(crate) fn says(&self) -> bool {
+        self.kind == Kind::Text && self.said.has_text()
+    }
+
+    /// Marks the block as one after the first text of the reply: a mark of thoughts at its beginning
+    /// is text.
+    pub(crate) fn follow(&mut self) {
+        if !self.said.has_content() {
+            self.said.skip_thoughts();
+        }
+    }
+
     /// Marks the end of the block.
     pub(crate) fn end(&mut self) {
         self.has_ended = true;

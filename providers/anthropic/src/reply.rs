@@ -25,6 +25,8 @@ pub(crate) struct Message {
     #[serde(default)]
     stop_details: Value,
     #[serde(default)]
+    stop_sequence: Value,
+    #[serde(default)]
     container: Value,
     #[serde(default, deserialize_with = "if_object")]
     usage: Option<Tokens>,
@@ -114,12 +116,28 @@ fn number(count: Option<Count>) -> u64 {
 pub(crate) struct Ending {
     reason: Option<String>,
     details: Value,
+    /// The stop sequence that ended the reply.
+    sequence: Value,
     container: Value,
+}
+
+/// What a whole reply or an event says of the end of a reply.
+#[derive(Default, Deserialize)]
+pub(crate) struct End {
+    #[serde(default)]
+    pub(crate) stop_reason: Text,
+    #[serde(default)]
+    pub(crate) stop_details: Value,
+    #[serde(default)]
+    pub(crate) stop_sequence: Value,
+    #[serde(default)]
+    pub(crate) container: Value,
 }
 
 impl Ending {
     /// Replaces what is known by what is said later.
-    pub(crate) fn update(&mut self, reason: Text, details: Value, container: Value) {
+    pub(crate) fn update(&mut self, end: End) {
+        let End { stop_reason: reason, stop_details: details, stop_sequence, container } = end;
         // A later end of a turn does not replace a reason that means an incomplete reply.
         let is_kept =
             self.reason.is_some() && (self.is_by_sequence() || !self.finish().is_complete());
@@ -127,7 +145,12 @@ impl Ending {
         if !(is_kept && is_end) {
             self.reason = reason.filled().or(self.reason.take());
         }
-        for (known, later) in [(&mut self.details, details), (&mut self.container, container)] {
+        let fields = [
+            (&mut self.details, details),
+            (&mut self.sequence, stop_sequence),
+            (&mut self.container, container),
+        ];
+        for (known, later) in fields {
             if is_set(&later) {
                 *known = later;
             }
@@ -136,6 +159,8 @@ impl Ending {
 
     pub(crate) fn finish(&self) -> Finish {
         match self.reason.as_deref() {
+            // A gateway may say `tool_use` beside the refusal.
+            _ if self.details["type"] == "refusal" => Finish::Refused,
             Some("end_turn" | "tool_use" | "stop_sequence") => Finish::Stop,
             Some("max_tokens" | "model_context_window_exceeded") => Finish::Length,
             // After a compaction the model goes on, as after a pause.
@@ -148,15 +173,15 @@ impl Ending {
     /// Whether a stop sequence ended the reply. It ends an answer as its caller asked, but it may also
     /// end a call anywhere in its input.
     fn is_by_sequence(&self) -> bool {
-        self.reason.as_deref() == Some("stop_sequence")
+        self.reason.as_deref() == Some("stop_sequence") || is_set(&self.sequence)
     }
 
     /// Returns the API's words for a refusal: its reason, category and explanation.
-    fn refusal(&self) -> Option<String> {
+    fn refusal(&self) -> String {
         let details = ["category", "explanation"].map(|name| self.details[name].as_str());
         let words: Vec<&str> =
-            self.reason.as_deref().into_iter().chain(details.into_iter().flatten()).collect();
-        (!words.is_empty()).then(|| words.join(": "))
+            ["refusal"].into_iter().chain(details.into_iter().flatten()).collect();
+        words.join(": ")
     }
 
     /// Returns the part with what is neither content nor usage, if there is any.
@@ -221,7 +246,12 @@ impl Received {
         };
         let mut received = Self { model: message.model, blocks, tokens, ..Self::default() };
         received.blocks.iter_mut().for_each(Block::end);
-        received.ending.update(message.stop_reason, message.stop_details, message.container);
+        received.ending.update(End {
+            stop_reason: message.stop_reason,
+            stop_details: message.stop_details,
+            stop_sequence: message.stop_sequence,
+            container: message.container,
+        });
         Ok(received)
     }
 
@@ -235,7 +265,32 @@ impl Received {
     }
 
     fn into_parts(self) -> Vec<ReplyPart> {
-        self.blocks.into_iter().flat_map(Block::into_parts).collect()
+        let mut parts: Vec<ReplyPart> = Vec::new();
+        for mut block in self.blocks {
+            let is_text =
+                |part: &ReplyPart| matches!(part, ReplyPart::Text(text) if !text.trim().is_empty());
+            if parts.iter().any(is_text) {
+                block.follow();
+            }
+            parts.extend(block.into_parts());
+        }
+        parts
+    }
+
+    /// Adds a block.
+    pub(crate) fn push(&mut self, block: Block) {
+        let place = self.blocks.len();
+        self.blocks.push(block);
+        self.settle(place);
+    }
+
+    /// Makes text of a mark of thoughts in a block after the first text. Only that one may begin with
+    /// thoughts. Call it before a piece is added.
+    pub(crate) fn settle(&mut self, place: usize) {
+        let is_later = self.blocks.iter().take(place).any(Block::says);
+        if let Some(block) = self.blocks.get_mut(place).filter(|_| is_later) {
+            block.follow();
+        }
     }
 
     /// Converts to a reply. `turn` is the number of messages before it.
@@ -248,7 +303,7 @@ impl Received {
         if ending.is_by_sequence() {
             mark_incomplete(&mut parts);
         }
-        let reason = ending.refusal().filter(|_| finish == Finish::Refused);
+        let reason = (finish == Finish::Refused).then(|| ending.refusal());
         parts.extend(ending.into_part());
         let mut reply = Reply::new(parts).with_finish(finish).with_usage(usage);
         reply.reason = reason;

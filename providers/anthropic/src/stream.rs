@@ -7,7 +7,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use toolwright_module::model::Usage;
 use toolwright_module::{Reply, Request};
-use toolwright_provider::lenient::{Count, Text};
+use toolwright_provider::lenient::Count;
 use toolwright_provider::{Decoder, Deltas, ProviderError};
 
 use crate::Result;
@@ -33,17 +33,6 @@ pub(crate) struct Event<'e> {
     error: Option<&'e RawValue>,
 }
 
-/// The end of a reply.
-#[derive(Default, Deserialize)]
-struct End {
-    #[serde(default)]
-    stop_reason: Text,
-    #[serde(default)]
-    stop_details: Value,
-    #[serde(default)]
-    container: Value,
-}
-
 /// The reply so far.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
@@ -66,12 +55,12 @@ impl Pieces {
         }
     }
 
-    fn begin(&mut self, mut block: Block, deltas: &mut Deltas) {
+    fn begin(&mut self, block: Block, deltas: &mut Deltas) {
         // Some servers do not end their blocks.
         self.received.blocks.last_mut().into_iter().for_each(|last| last.end_text(deltas));
         let place = self.received.blocks.len();
-        block.begun(place, deltas);
-        self.received.blocks.push(block);
+        self.received.push(block);
+        self.received.blocks[place].begun(place, deltas);
     }
 
     fn begin_message(&mut self, message: &RawValue, deltas: &mut Deltas) -> Result<()> {
@@ -140,6 +129,7 @@ impl Decoder for Pieces {
                         self.received.blocks.len() - 1
                     }
                 };
+                self.received.settle(place);
                 if !self.received.blocks[place].add(piece, place, deltas)? {
                     // It is content all the same, so it begins a block of its own kind.
                     let index = self.received.blocks[place].index;
@@ -155,8 +145,7 @@ impl Decoder for Pieces {
                 }
             }
             "message_delta" => {
-                let End { stop_reason, stop_details, container } = read_or_default(event.delta);
-                self.received.ending.update(stop_reason, stop_details, container);
+                self.received.ending.update(read_or_default(event.delta));
                 self.received.tokens.update(read_or_default::<Tokens>(event.usage));
             }
             "message_stop" => {

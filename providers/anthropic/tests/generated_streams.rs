@@ -41,7 +41,7 @@ fn stream(meant: &mut Meant, chance: &mut Chance) -> Vec<Value> {
     }
     // One text may be in several blocks.
     let at = meant.text.floor_char_boundary(chance.below(meant.text.len() + 1));
-    let is_split = chance.one_in(3) && !meant.text[at..].trim_start().starts_with('<');
+    let is_split = chance.one_in(3);
     let (first, second) = meant.text.split_at(if is_split { at } else { 0 });
     for part in [first, second].into_iter().filter(|part| !part.is_empty()) {
         blocks.push(text(blocks.len(), part, chance));

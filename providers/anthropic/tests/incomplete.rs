@@ -240,3 +240,63 @@ async fn a_call_with_half_a_character_in_its_input_is_incomplete() {
         }
     }
 }
+
+/// Only the beginning of a reply may have thoughts in its text, whatever the number of its blocks.
+#[tokio::test]
+async fn a_later_text_that_begins_with_a_mark_of_thoughts_is_text() {
+    let block = |index: u64, text: &str| {
+        [
+            json!({"type": "content_block_start", "index": index, "content_block": {"type": "text", "text": ""}}),
+            json!({"type": "content_block_delta", "index": index, "delta": {"type": "text_delta", "text": text}}),
+            stops(index),
+        ]
+    };
+    for (texts, answer) in [
+        (["5 ", "<think>6</think> 7"], "5 <think>6</think> 7"),
+        (["<think>5</think>6 ", "<think>7</think> 8"], "6 <think>7</think> 8"),
+        (["<think>5</think>", "<think>6</think>7"], "7"),
+        ([" ", "<think>6</think>7"], " 7"),
+        (["", "<think>6</think>7"], "7"),
+    ] {
+        let mut events = vec![start()];
+        events.extend(block(0, texts[0]).into_iter().chain(block(1, texts[1])));
+        events.extend(ends("end_turn"));
+        let streamed = streamed_reply(&events).await.unwrap();
+        let blocks: Vec<_> =
+            texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
+        let mut whole = body(&json!("end_turn"), &json!({}));
+        whole["content"] = json!(blocks);
+        let server = Server::answering([Answer::json(whole.to_string())]).await;
+        let whole = server.model("claude-test").generate(&hi()).await.unwrap();
+        assert_eq!((&*streamed.to_text(), &*whole.to_text()), (answer, answer), "{texts:?}");
+    }
+}
+
+/// The reason says that the call is whole, and another field that it is not.
+#[tokio::test]
+async fn a_call_beside_a_refusal_or_a_stop_sequence_is_incomplete() {
+    for (name, value, finish, is_complete) in [
+        ("stop_details", json!({"type": "refusal", "category": "bio"}), Finish::Refused, false),
+        ("stop_sequence", json!("X"), Finish::Stop, false),
+        ("stop_sequence", Value::Null, Finish::Stop, true),
+        ("stop_sequence", json!(""), Finish::Stop, true),
+        ("stop_details", Value::Null, Finish::Stop, true),
+        ("stop_details", json!({"type": "end_turn"}), Finish::Stop, true),
+    ] {
+        for reason in ["tool_use", "end_turn"] {
+            let mut whole = body(&json!(reason), &json!({"prefix": "t"}));
+            whole[name] = value.clone();
+            let server = Server::answering([Answer::json(whole.to_string())]).await;
+            let whole = server.model("claude-test").generate(&hi()).await.unwrap();
+            let [mut delta, stop] = ends(reason);
+            delta["delta"][name] = value.clone();
+            let events = [start(), begins(0, &json!({})), piece(0, "{}"), stops(0), delta, stop];
+            let streamed = streamed_reply(&events).await.unwrap();
+            for reply in [whole, streamed] {
+                let call = reply.tool_calls().next().unwrap();
+                assert_eq!(!call.incomplete && reply.finish.is_complete(), is_complete, "{value}");
+                assert_eq!(reply.finish, finish, "{value}");
+            }
+        }
+    }
+}

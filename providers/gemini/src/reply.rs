@@ -564,12 +564,13 @@ impl Decoder for Chunks {
     }
 }
 
-/// Converts the reason to finish, and whether the prompt was blocked.
+/// Converts the reason to finish, and whether the prompt was blocked. A gateway may say `STOP` beside
+/// the block.
 fn finish_of(reason: Option<&str>, is_blocked: bool) -> Finish {
     match reason {
+        _ if is_blocked => Finish::Refused,
         Some("STOP") => Finish::Stop,
         Some("MAX_TOKENS") => Finish::Length,
-        _ if is_blocked => Finish::Refused,
         Some(
             "SAFETY"
             | "RECITATION"
@@ -581,6 +582,6 @@ fn finish_of(reason: Option<&str>, is_blocked: bool) -> Finish {
             | "IMAGE_PROHIBITED_CONTENT"
             | "IMAGE_RECITATION",
         ) => Finish::Refused,
-        _ => Finish::Other(reason.unwrap_or_default().to_owned()),
+        _ => Finish::Other(reason.unwrap_or("no finishReason").to_owned()),
     }
 }

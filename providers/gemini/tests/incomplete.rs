@@ -194,3 +194,24 @@ async fn a_reply_that_breaks_after_its_reason_but_within_more_content_is_cut_off
         assert_eq!(reply.is_ok(), is_whole, "{events}: {reply:?}");
     }
 }
+
+/// A gateway may report a blocked prompt beside its usual reason.
+#[tokio::test]
+async fn a_call_beside_a_blocked_prompt_is_incomplete() {
+    let blocked = || json!({"promptFeedback": {"blockReason": "SAFETY"}});
+    let mut beside = chunk(&json!({"name": "purge", "args": {}}), Some("STOP"));
+    beside["promptFeedback"] = blocked()["promptFeedback"].clone();
+    let call = |reason| chunk(&json!({"name": "purge", "args": {}}), reason);
+    for chunks in [
+        vec![beside],
+        vec![blocked(), call(Some("STOP"))],
+        vec![call(None), blocked(), end("STOP")],
+        vec![call(None), blocked(), end("MAX_TOKENS")],
+    ] {
+        for reply in read(&chunks).await {
+            assert_eq!(reply.finish, Finish::Refused, "{chunks:?}");
+            assert!(reply.reason.as_deref().is_some_and(|why| why.contains("SAFETY")));
+            assert!(reply.tool_calls().all(|call| call.incomplete || !reply.finish.is_complete()));
+        }
+    }
+}

@@ -91,15 +91,23 @@ impl GenAi {
         match self.client.exec_chat(&*self.model, chat, Some(&options)).await {
             Ok(mut response) => {
                 let body = response.captured_raw_body.take().unwrap_or_default();
-                match reported(&body) {
-                    Some(error) => Err(error),
-                    None => reply(response, request).map_err(|error| match error {
-                        ProviderError::Empty { usage } => {
-                            ProviderError::bare_error(&body, usage).unwrap_or(error)
-                        }
-                        error => error,
-                    }),
+                if let Some(error) = reported(&body) {
+                    return Err(error);
                 }
+                let mut reply = reply(response, request).map_err(|error| match error {
+                    ProviderError::Empty { usage } => {
+                        ProviderError::bare_error(&body, usage).unwrap_or(error)
+                    }
+                    error => error,
+                })?;
+                if let Some(reason) = blocked(&body) {
+                    reply = reply.with_finish(Finish::Refused).with_reason(reason);
+                }
+                // Anthropic's stop sequence may have ended a call anywhere.
+                if body.get("stop_sequence").is_some_and(lenient::is_set) {
+                    mark_incomplete(&mut reply.parts);
+                }
+                Ok(reply)
             }
             Err(genai::Error::ChatResponseGeneration { response_body: body, .. })
                 if let Some(reason) = blocked(&body) =>
@@ -118,9 +126,12 @@ fn reported(body: &Value) -> Option<ProviderError> {
     Some(ProviderError::reported(error, Usage::unknown()))
 }
 
-/// Returns why Google blocked a prompt. The reply then has no candidate.
+/// Returns why Google blocked a prompt, or that Anthropic's model refused. The reply may have content
+/// and the usual reason all the same.
 fn blocked(body: &Value) -> Option<String> {
-    let reason = body.pointer("/promptFeedback/blockReason")?.as_str()?;
+    let reason = body.pointer("/promptFeedback/blockReason").and_then(Value::as_str);
+    let refusal = body.pointer("/stop_details/type").and_then(Value::as_str);
+    let reason = reason.or(refusal.filter(|kind| *kind == "refusal"))?;
     Some(reason.to_owned()).filter(|reason| !reason.is_empty())
 }
 
@@ -129,6 +140,7 @@ fn reply(response: ChatResponse, request: &Request) -> Result<Reply, ProviderErr
     let finish = match &response.stop_reason {
         Some(StopReason::MaxTokens(_)) => Finish::Length,
         Some(StopReason::ContentFilter(_)) => Finish::Refused,
+        Some(StopReason::Other(word)) if word.is_empty() => Finish::Other("no reason".to_owned()),
         Some(StopReason::Other(word)) => Finish::Other(word.clone()),
         _ => Finish::Stop,
     };
@@ -138,6 +150,10 @@ fn reply(response: ChatResponse, request: &Request) -> Result<Reply, ProviderErr
         match part {
             ContentPart::Text(text) => {
                 let mut content = ReplyParts::default();
+                // Only the first text may begin with thoughts.
+                if parts.iter().any(|part| matches!(part, ReplyPart::Text(_))) {
+                    content.skip_thoughts();
+                }
                 content.content(PROVIDER, text, &mut Deltas::discarded());
                 content.end_content(&mut Deltas::discarded());
                 parts.extend(content.take());

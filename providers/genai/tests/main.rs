@@ -218,3 +218,51 @@ async fn the_pause_that_a_service_asks_for_is_kept() {
     let error = reply.unwrap_err();
     assert_eq!((error.is_retryable(), error.retry_after().map(|it| it.as_secs())), (true, Some(7)));
 }
+
+/// Only the beginning of a reply may have thoughts in its text.
+#[tokio::test]
+async fn a_later_text_that_begins_with_a_mark_of_thoughts_is_text() {
+    for (texts, expected) in [
+        (["5 ", "<think>6</think> 7"], "5 <think>6</think> 7"),
+        (["<think>5</think>6 ", "<think>7</think> 8"], "6 <think>7</think> 8"),
+        (["<think>5</think>", "6"], "6"),
+    ] {
+        let blocks = texts.map(|text| json!({"type": "text", "text": text}));
+        let reply = json!({"type": "message", "role": "assistant", "model": "bench", "content": blocks, "stop_reason": "end_turn", "usage": {"input_tokens": 7, "output_tokens": 5}});
+        let (listener, model) = listen(AdapterKind::Anthropic).await;
+        let request = Request::new([Message::user("Hi!")]);
+        let (_, read) = tokio::join!(answer(listener, 200, reply), model.generate(&request));
+        assert_eq!(read.unwrap().to_text(), expected, "{texts:?}");
+    }
+}
+
+/// The reason says that the call is whole, and another field that it is not.
+#[tokio::test]
+async fn a_call_beside_a_block_a_refusal_or_a_stop_sequence_is_not_whole() {
+    let part = json!({"functionCall": {"name": "purge", "args": {}}});
+    let google = json!({
+        "candidates": [{"content": {"parts": [part], "role": "model"}, "finishReason": "STOP"}],
+        "promptFeedback": {"blockReason": "SAFETY"}, "modelVersion": "bench",
+        "usageMetadata": {"promptTokenCount": 7, "candidatesTokenCount": 5, "totalTokenCount": 12},
+    });
+    let anthropic = |name: &str, value: Value| {
+        let block = json!({"type": "tool_use", "id": "1", "name": "purge", "input": {}});
+        let mut reply = json!({"type": "message", "role": "assistant", "model": "bench", "content": [block], "stop_reason": "tool_use", "usage": {"input_tokens": 7, "output_tokens": 5}});
+        reply[name] = value;
+        reply
+    };
+    for (kind, reply, is_whole) in [
+        (AdapterKind::Gemini, google, false),
+        (AdapterKind::Anthropic, anthropic("stop_sequence", json!("X")), false),
+        (AdapterKind::Anthropic, anthropic("stop_details", json!({"type": "refusal"})), false),
+        (AdapterKind::Anthropic, anthropic("stop_details", Value::Null), true),
+    ] {
+        let (listener, model) = listen(kind).await;
+        let request = Request::new([Message::user("Hi!")]);
+        let told = reply.to_string();
+        let (_, read) = tokio::join!(answer(listener, 200, reply), model.generate(&request));
+        let read = read.unwrap();
+        let call = read.tool_calls().next().unwrap();
+        assert_eq!(!call.incomplete && read.finish.is_complete(), is_whole, "{told}");
+    }
+}

@@ -506,7 +506,11 @@ async fn an_error_that_may_pass_is_retried_also_within_a_success() {
             Api::Chat,
             r#"{"choices":[{"error":{"code":503,"message":"Oh."},"finish_reason":"error"}]}"#,
         ),
+        (Api::Chat, r#"{"choices":[{"finish_reason":"error"}]}"#),
+        (Api::Chat, r#"{"choices":[{"delta":{"content":""},"finish_reason":"error"}]}"#),
         (Api::Responses, failed),
+        (Api::Responses, r#"{"status":"failed","usage":{"input_tokens":7,"output_tokens":2}}"#),
+        (Api::Responses, r#"{"type":"response.failed","response":{}}"#),
         (Api::Responses, &event),
         (Api::Responses, r#"{"type":"error","code":"rate_limit_exceeded","message":"Slower."}"#),
     ];

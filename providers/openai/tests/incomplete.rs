@@ -494,3 +494,42 @@ async fn counts_that_come_in_several_events_are_put_together() {
         assert_eq!(found, (40, 3, false), "{stream:?}");
     }
 }
+
+/// Any part of the input of a custom tool is an input, so only its end shows that it is whole.
+#[tokio::test]
+async fn a_streamed_custom_call_of_responses_without_an_end_is_incomplete() {
+    let item = |input: &str, status: &str| json!({"type": "custom_tool_call", "id": "ct", "call_id": "1", "name": "bio", "input": input, "status": status});
+    let added = |input: &str| json!({"type": "response.output_item.added", "output_index": 0, "item": item(input, "in_progress")});
+    let piece = |piece: &str| json!({"type": "response.custom_tool_call_input.delta", "item_id": "ct", "output_index": 0, "delta": piece});
+    let done = |text: &str| json!({"type": "response.custom_tool_call_input.done", "item_id": "ct", "output_index": 0, "input": text});
+    let item_done = |input: &str| json!({"type": "response.output_item.done", "output_index": 0, "item": item(input, "completed")});
+    let end =
+        || json!({"type": "response.completed", "response": response("completed", None, &[])});
+    let whole = response("completed", None, &[item("rm -r tmp/x", "completed")]);
+    for (events, is_complete) in [
+        (vec![added(""), piece("rm -r tmp"), end()], false),
+        (vec![added("rm -r tmp"), end()], false),
+        (vec![added(""), end()], false),
+        (vec![added(""), piece("rm -r tmp"), done("rm -r tmp/x"), end()], true),
+        (vec![added(""), piece("rm -r tmp"), item_done("rm -r tmp/x"), end()], true),
+    ] {
+        let [_, reply] = read(Api::Responses, &whole, &events).await;
+        assert_eq!(!incomplete(&reply), is_complete, "{events:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_reply_of_responses_that_is_incomplete_without_a_reason_has_a_word() {
+    for why in [None, Some("")] {
+        for reply in responses(
+            "response.incomplete",
+            &response("incomplete", why, &[item("purge", "{}", None)]),
+        )
+        .await
+        {
+            assert_eq!(reply.finish, Finish::Other("incomplete".to_owned()));
+            let said = reply.finish.why_not_made().unwrap();
+            assert!(said.contains(r#"ended with "incomplete""#), "{said}");
+        }
+    }
+}

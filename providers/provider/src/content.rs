@@ -19,6 +19,12 @@ pub(crate) struct Beginning {
     thoughts: Option<Thoughts>,
     is_over: bool,
     blocks: Vec<Block>,
+    /// The mark at the end of the answer, and the end of the answer so far that may be this mark.
+    tail: Option<(&'static str, String)>,
+    /// Whether the content began with its answer.
+    is_plain: bool,
+    /// The provider of a content that began with its answer and may have the end of thoughts.
+    provider: String,
 }
 
 /// A block of thoughts so far.
@@ -40,33 +46,90 @@ impl Beginning {
         parts: &mut Vec<ReplyPart>,
         deltas: &mut Deltas,
     ) -> Option<String> {
+        if self.is_over {
+            return Some(self.hold(piece));
+        }
         self.text.push_str(piece);
         let mut thoughts = self.thoughts.take().unwrap_or_else(Thoughts::trained);
         thoughts.scan(&self.text);
         self.show(&thoughts, provider, parts, deltas);
         let answer = thoughts.answer();
+        self.tail = thoughts.answer_end().map(|mark| (mark, String::new()));
         self.thoughts = Some(thoughts);
-        let answer = self.text.get(answer?..).unwrap_or_default();
-        let answer = match self.text.len() == answer.len() {
-            true => answer.to_owned(),
-            // The white space after the thoughts goes with them.
-            false => answer.trim_start().to_owned(),
-        };
+        let answer = self.answer_from(answer?);
         self.close(answer.len(), parts);
-        Some(answer)
+        self.watch(provider, &answer);
+        Some(self.hold(&answer))
+    }
+
+    /// Returns the answer that begins at this place.
+    fn answer_from(&mut self, at: usize) -> String {
+        self.is_plain = at == 0;
+        let answer = self.text.get(at..).unwrap_or_default();
+        // The white space after the thoughts goes with them.
+        if self.is_plain { answer } else { answer.trim_start() }.to_owned()
+    }
+
+    /// Notes that a piece of the answer may have the end of thoughts.
+    pub(crate) fn watch(&mut self, provider: &str, piece: &str) {
+        if self.is_plain && self.provider.is_empty() && piece.contains(['<', '[', '◁']) {
+            provider.clone_into(&mut self.provider);
+        }
+    }
+
+    /// Adds a piece of the answer, and returns what cannot be the mark at its end.
+    fn hold(&mut self, piece: &str) -> String {
+        let Some((mark, held)) = &mut self.tail else { return piece.to_owned() };
+        held.push_str(piece);
+        let may_be_mark = |at: &usize| {
+            let end = held.get(*at..).unwrap_or_default();
+            mark.starts_with(end) || end.trim_end() == *mark
+        };
+        let mut starts = held.match_indices('<').map(|(at, _)| at);
+        let at = starts.find(may_be_mark).unwrap_or(held.len());
+        let kept = held.split_off(at);
+        std::mem::replace(held, kept)
+    }
+
+    /// Returns whether the answer may have a mark at its end.
+    pub(crate) fn holds(&self) -> bool {
+        self.tail.is_some()
     }
 
     /// Ends what is undecided, and returns its text. Thoughts that have begun go on.
     pub(crate) fn end(&mut self, parts: &mut [ReplyPart]) -> Option<String> {
-        let thoughts = self.thoughts.as_ref().filter(|thoughts| !thoughts.is_open())?;
         if self.is_over {
-            return None;
+            let (mark, held) = self.tail.as_mut()?;
+            let held = std::mem::take(held);
+            return Some(held).filter(|held| !held.is_empty() && held.trim_end() != *mark);
         }
-        let rest = self.text.get(thoughts.end()..).unwrap_or_default();
-        // The white space after thoughts goes with them.
-        let rest = if self.blocks.is_empty() { rest } else { rest.trim_start() }.to_owned();
+        let thoughts = self.thoughts.as_ref().filter(|thoughts| !thoughts.is_open())?;
+        let at = thoughts.end();
+        let rest = self.answer_from(at);
         self.close(rest.len(), parts);
         (!rest.is_empty()).then_some(rest)
+    }
+
+    /// Returns the thoughts at the beginning of the first text, if the server's prompt began them: the
+    /// index of the text, the thoughts, and the rest of the text.
+    ///
+    /// A stream has shown them as text, because only their end tells them from an answer.
+    pub(crate) fn unopened(&self, parts: &[ReplyPart]) -> Option<(usize, Reasoning, String)> {
+        if self.provider.is_empty() {
+            return None;
+        }
+        let at = parts.iter().position(|part| matches!(part, ReplyPart::Text(_)))?;
+        let Some(ReplyPart::Text(text)) = parts.get(at) else { return None };
+        if text.opaque.is_some() {
+            return None;
+        }
+        let text = &*text.text;
+        let end = Thoughts::lone_end(text)?;
+        let begin = end.start - text.get(..end.start)?.trim_start().len();
+        let around = [text.get(..begin)?, text.get(end.clone())?];
+        let opaque = json!({"field": FIELD, "before": around[0], "after": around[1]});
+        let thoughts = Reasoning::new(&*self.provider, text.get(begin..end.start)?, opaque);
+        Some((at, thoughts, text.get(end.end..)?.to_owned()))
     }
 
     /// Ends the thoughts too.
@@ -211,5 +274,71 @@ mod tests {
             panic!("{parts:?}");
         };
         assert_eq!((thoughts(first), thoughts(second), &*text.text), ("a", "b", "c"));
+    }
+
+    /// The prompt of a server may begin the thoughts, so that only their end is in the reply.
+    #[test]
+    fn thoughts_whose_beginning_is_in_the_prompt_end_at_a_mark_on_its_own() {
+        for (text, inside, after) in [
+            ("Maybe 4?\n</think>\n\n5", "Maybe 4?", "\n</think>\n\n"),
+            ("Maybe 4? \u{1f642}</think>\n\n5", "Maybe 4? \u{1f642}", "</think>\n\n"),
+            ("A\n</THOUGHT >\n5", "A", "\n</THOUGHT >\n"),
+            ("A\n[/THINK]\n5", "A", "\n[/THINK]\n"),
+            ("A\n</think>\n5\n</think>\n", "A", "\n</think>\n"),
+        ] {
+            for pieces in [&[text][..], &[&text[..1], &text[1..]]] {
+                let parts = content(pieces);
+                let [ReplyPart::Reasoning(reasoning), ReplyPart::Text(answer)] = &*parts else {
+                    panic!("{parts:?}");
+                };
+                assert_eq!(reasoning.text, inside);
+                assert_eq!(in_content(reasoning, "p").unwrap(), ["", inside, after]);
+                assert!(answer.text.starts_with('5'), "{answer:?}");
+            }
+        }
+        // All of it is thoughts.
+        assert_eq!(thoughts(&content(&["Maybe 4?\n</think>"])[0]), "Maybe 4?");
+        // A mark that the text is about.
+        for text in [
+            "Write `</think>` at the end.",
+            "The mark is </think>",
+            "Close it with </think>\nand go on.",
+            "First <think>\nand then\n</think>\n5",
+            "```\na\n</think>\n```",
+            "5 </think> 6",
+            "5\n</thinking>\n6",
+            "5\n<|end|>\n6",
+        ] {
+            assert_eq!(content(&[text]), [ReplyPart::text(text)]);
+        }
+        // Not the first content.
+        let parts = content(&["5", "CALL", "6\n</think>\n\n7"]);
+        assert_eq!(parts[2], ReplyPart::text("6\n</think>\n\n7"));
+    }
+
+    #[test]
+    fn the_marks_around_an_answer_are_not_part_of_it() {
+        for (text, answer) in [
+            ("<|START_RESPONSE|>5<|END_RESPONSE|>", "5"),
+            (
+                "<|START_THINKING|>4<|END_THINKING|>\n<|START_RESPONSE|>5 < 6<|END_RESPONSE|>\n",
+                "5 < 6",
+            ),
+            (
+                "<|begin_of_thought|>4<|end_of_thought|>\n<|begin_of_solution|>\n5\n<|end_of_solution|>",
+                "5\n",
+            ),
+            ("<|START_RESPONSE|>5<|END_RESPONSE|> 6", "5<|END_RESPONSE|> 6"),
+            ("<|START_RESPONSE|>5<|END", "5<|END"),
+            ("5<|END_RESPONSE|>", "5<|END_RESPONSE|>"),
+            ("<think>4</think><answer>5</answer>", "<answer>5</answer>"),
+        ] {
+            let letters: Vec<String> = text.chars().map(String::from).collect();
+            let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
+            for pieces in [&[text][..], &letters] {
+                let parts = content(pieces);
+                assert_eq!(parts.last(), Some(&ReplyPart::text(answer)), "{text}");
+            }
+        }
     }
 }

@@ -260,6 +260,10 @@ impl ProviderError {
                 is_retryable_status(*status) && !no_credit(code.as_deref())
             }
             Self::Reported { code, .. } => code.as_deref().is_some_and(passes),
+            // Other replies are in work in the background, or somebody cancelled them.
+            Self::Unfinished { status, .. } => {
+                matches!(status.as_str(), "error" | "failed" | "abort" | "aborted")
+            }
             _ => false,
         }
     }
@@ -269,6 +273,10 @@ impl ProviderError {
         match self {
             Self::Connect { .. } | Self::Transport { .. } => Retry::Backoff,
             Self::Truncated { .. } => Retry::AnswerBegan,
+            Self::Unfinished { raw, .. } if self.is_retryable() => match raw.is_empty() {
+                true => Retry::Backoff,
+                false => Retry::AnswerBegan,
+            },
             Self::Status { retry_after, .. } if self.is_retryable() => {
                 retry_after.map_or(Retry::Backoff, Retry::After)
             }

@@ -24,15 +24,17 @@ impl ReplyParts {
     ///
     /// A content that begins with `<think>`, or with another mark that models are trained to write,
     /// has reasoning up to the end mark; see [`Reasoning::provider`]. The marks may be split over
-    /// the pieces. A mark later in the content is text. [`end_content`](Self::end_content) ends the
-    /// content, and [`in_content`](super::in_content) returns what goes back.
+    /// the pieces. A mark later in the content is text, except for a lone `</think>`: see
+    /// [`take`](Self::take). [`end_content`](Self::end_content) ends the content, and
+    /// [`in_content`](super::in_content) returns what goes back.
     pub fn content(
         &mut self,
         provider: &str,
         piece: impl AsRef<str> + Into<String>,
         deltas: &mut Deltas,
     ) {
-        if self.content.is_over() {
+        if self.content.is_over() && !self.content.holds() {
+            self.content.watch(provider, piece.as_ref());
             return self.text(piece, deltas);
         }
         let text = self.content.add(provider, piece.as_ref(), &mut self.parts, deltas);
@@ -46,6 +48,20 @@ impl ReplyParts {
         if let Some(text) = self.content.end(&mut self.parts) {
             self.text(text, deltas);
         }
+    }
+
+    /// Makes all further content text, for a part of a reply after the first text.
+    pub fn skip_thoughts(&mut self) {
+        self.content.skip();
+    }
+
+    /// Returns whether the reply has text that is not only white space.
+    #[must_use]
+    pub fn has_text(&self) -> bool {
+        self.parts.iter().any(|part| match part {
+            ReplyPart::Text(text) => !text.trim().is_empty(),
+            _ => false,
+        })
     }
 
     /// Returns whether the reply has content, even if it is only reasoning so far.
@@ -202,9 +218,22 @@ impl ReplyParts {
     }
 
     /// Takes the parts out.
+    ///
+    /// If the server's prompt began the model's thoughts, the content has only their end:
+    /// `Maybe 4?\n</think>\n\n5`. Such a text becomes two parts, and the indexes of later parts grow
+    /// by one. A stream has shown the thoughts as text, because it did not know of their end.
     #[must_use]
     pub fn take(&mut self) -> Vec<ReplyPart> {
         self.content.end_thoughts(&mut self.parts);
+        if let Some((at, thoughts, rest)) = self.content.unopened(&self.parts) {
+            // Marks may be around the answer.
+            let (mut answer, deltas) = (Self::default(), &mut Deltas::discarded());
+            answer.content(&thoughts.provider, rest, deltas);
+            answer.end_content(deltas);
+            answer.content.end_thoughts(&mut answer.parts);
+            let parts = [ReplyPart::Reasoning(thoughts)].into_iter().chain(answer.parts);
+            self.parts.splice(at..=at, parts);
+        }
         std::mem::take(&mut self.parts)
     }
 }

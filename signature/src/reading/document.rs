@@ -13,7 +13,8 @@
 //! ```
 //!
 //! An ambiguous text is rejected: a tool may declare a field `arguments` itself, and a call may
-//! name another tool whose arguments fit by chance.
+//! name another tool whose arguments fit by chance. For an answer, only a call of a tool that takes
+//! answers ([`ANSWERS`]) or of the contract itself has the answer in it.
 //!
 //! Begin with [`Document::read`]. It parses the text ([`json_of`](Document::json_of)), looks for
 //! wrappers ([`value`](Document::value)), and lets the [`RepairWalk`] read the value inside them
@@ -21,6 +22,7 @@
 
 use std::borrow::Cow;
 
+use crate::contract::Contract;
 use crate::error::Fault;
 use crate::limits::GUESS_DEPTH;
 use crate::reading::coerce::folded;
@@ -46,6 +48,9 @@ const BESIDE: [&str; 5] = ["type", "id", "index", "call_id", "tool_call_id"];
 
 /// Those of [`NAMES`] that always name a tool, even without arguments beside them.
 const TOOLS: [&str; 2] = ["tool", "tool_name"];
+
+/// Names of tools whose arguments are the answer.
+const ANSWERS: [&str; 4] = [Contract::FINISH, "answer", "final_answer", "final_result"];
 
 /// Values of a call's `type` that are not the name of a tool.
 const TYPES: [&str; 6] = ["function", "function_call", "tool", "tool_call", "tool_use", "object"];
@@ -84,8 +89,8 @@ type Refused = (Vec<Fault>, usize);
 /// The contract's side that a text is read as.
 pub(super) struct Document<'f> {
     pub(super) graph: &'f Graph,
-    /// The tool that has these arguments; `None` if a call may have another name.
-    pub(super) tool: Option<&'f str>,
+    /// The contract's name: the tool that has these arguments, or what the answer is of.
+    pub(super) name: &'f str,
     pub(super) policy: Policy,
     /// Whether the model was asked for the value in the field [`RESULT`].
     pub(super) wrapped: bool,
@@ -212,8 +217,8 @@ impl Document<'_> {
         }
     }
 
-    /// Rejects arguments whose undeclared fields are a call of another tool. They would be left
-    /// out, and the declared ones may fit by chance.
+    /// Rejects a value whose undeclared fields are a call of another tool. They would be left out,
+    /// and the declared ones may fit by chance.
     ///
     /// ```text
     /// {"query": "tax", "tool": "delete"}   →   $.tool: expected the arguments of `find`, …
@@ -320,8 +325,9 @@ impl Document<'_> {
             }
             // A value that fits without repairs is not searched for wrappers.
             Ok(found) if !restoring => {
-                // A type without fields would accept the call of any other tool.
-                if self.graph.typed && self.root().object.is_free() {
+                // A type without fields would accept the call of any other tool. As an answer, it is
+                // any object, which may have a name and parameters.
+                if self.is_input() && self.graph.typed && self.root().object.is_free() {
                     self.is_own_call(at)?;
                 }
                 return Ok(found);
@@ -363,14 +369,12 @@ impl Document<'_> {
         entries: impl Iterator<Item = (usize, usize)>,
         path: &str,
     ) -> Result<(), Refused> {
-        let Some(tool) = self.tool else {
-            return Ok(());
-        };
         for (key, value) in entries {
             let (key, said) = (tape.text(key), tape.text(value));
             let names = NAMES.contains(&&*key) || key == "type" && !TYPES.contains(&&*said);
-            if names && tape.is_text(value) && !is_name_of(&said, tool) {
-                let expected = format!("the arguments of `{tool}`");
+            if names && tape.is_text(value) && !self.is_named(&said) {
+                let of = if self.is_input() { "arguments" } else { "answer" };
+                let expected = format!("the {of} of `{}`", self.name);
                 let got = format!("a call of {}", excerpt(&said));
                 return Err((vec![fault(format!("{path}.{key}"), expected, got, "")], 0));
             }
@@ -387,8 +391,14 @@ impl Document<'_> {
         tape.entries(token).any(|(key, value)| {
             NAMES.contains(&&*tape.text(key))
                 && tape.is_text(value)
-                && self.tool.is_some_and(|tool| is_name_of(&tape.text(value), tool))
+                && self.is_named(&tape.text(value))
         })
+    }
+
+    /// Whether a call of this name has the value in its arguments.
+    fn is_named(&self, said: &str) -> bool {
+        is_name_of(said, self.name)
+            || !self.is_input() && ANSWERS.iter().any(|name| is_name_of(said, name))
     }
 
     /// Returns the field with the arguments, if no field of the object is declared.
@@ -453,7 +463,7 @@ impl Document<'_> {
             let own = self.is_own_call(Place { tape, token: call, path: "$" }).is_ok();
             return own.then(|| (format!("{name}{index}.{below}"), inner));
         }
-        let own = self.tool.is_some_and(|tool| is_name_of(name, tool));
+        let own = self.is_input() && is_name_of(name, self.name);
         (own && tape.kind(value) == TokenKind::Object).then(|| (name.to_owned(), value))
     }
 

@@ -11,27 +11,39 @@ use std::ops::Range;
 
 /// Names of the tags around thoughts, as in `<think>`. The second value is whether models are
 /// trained to write the tag. The other tags are a habit of prompts.
-const TAGS: [(&str, bool); 6] = [
+const TAGS: [(&str, bool); 7] = [
     ("think", true),
     ("seed:think", true),
+    ("longcat_think", true),
+    ("thought", true),
     ("thinking", false),
-    ("thought", false),
     ("thoughts", false),
     ("reasoning", false),
 ];
 
 /// The marks around thoughts that are not tags. Models are trained to write all of them.
-const MARKS: [(&str, &str); 5] = [
+const MARKS: [(&str, &str); 8] = [
     ("[THINK]", "[/THINK]"),
     ("◁think▷", "◁/think▷"),
-    ("<|channel|>analysis<|message|>", "<|end|>"),
+    ("<|channel|>analysis<|message|>", END),
+    ("<|channel>thought", "<channel|>"),
     ("<|START_THINKING|>", "<|END_THINKING|>"),
     ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    ("<|inner_prefix|>", "<|inner_suffix|>"),
+    ("<unused94>", "<unused95>"),
 ];
 
-/// Marks before an answer, without thoughts of their own.
-const EMPTY: [&str; 3] =
-    ["<|start|>assistant", "<|channel|>final<|message|>", "<|START_RESPONSE|>"];
+/// The mark at the end of any message of one model, and so also of its thoughts.
+const END: &str = "<|end|>";
+
+/// Marks before an answer, and the mark at its end. An answer in a tag such as `<answer>` keeps it,
+/// because prompts ask for such tags.
+const ANSWERS: [(&str, Option<&str>); 4] = [
+    ("<|start|>assistant", None),
+    ("<|channel|>final<|message|>", None),
+    ("<|START_RESPONSE|>", Some("<|END_RESPONSE|>")),
+    ("<|begin_of_solution|>", Some("<|end_of_solution|>")),
+];
 
 /// Maximum number of bytes in the attributes of a tag.
 const LONGEST_ATTRIBUTES: usize = 200;
@@ -40,7 +52,8 @@ const LONGEST_ATTRIBUTES: usize = 200;
 ///
 /// Some servers do not separate the thoughts of a model from its answer. The thoughts end where the
 /// mark is closed. There may be several blocks of them, with nothing but white space between. Tags
-/// later in a text are a part of the answer.
+/// later in a text are a part of the answer. If the server's prompt began the thoughts, only their
+/// end is in the text: [`lone_end`](Self::lone_end) finds it in a whole text.
 ///
 /// ```
 /// use toolwright_signature::Thoughts;
@@ -67,6 +80,8 @@ pub struct Thoughts {
     /// The length of that white space.
     blank: usize,
     is_over: bool,
+    /// The mark at the end of the answer.
+    answer_end: Option<&'static str>,
     /// Whether only marks count that models are trained to write.
     only_trained: bool,
 }
@@ -82,8 +97,10 @@ enum Close {
 enum Opening {
     /// The text is too short to decide.
     Unknown,
-    /// A mark, which has this length.
-    Mark(usize, Option<Close>),
+    /// A mark of this length, after which thoughts follow up to another mark.
+    Thoughts(usize, Close),
+    /// A mark of this length without thoughts after it, and the mark at the end of the answer.
+    Empty(usize, Option<&'static str>),
     Answer,
 }
 
@@ -103,16 +120,24 @@ impl Thoughts {
                 let trimmed =
                     rest.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
                 self.blank += rest.len() - trimmed.len();
-                match opening(trimmed, self.only_trained) {
+                let length = match opening(trimmed, self.only_trained) {
                     Opening::Unknown => return,
-                    Opening::Answer => self.is_over = true,
-                    Opening::Mark(length, close) => {
-                        self.at += self.blank + length;
-                        self.blank = 0;
-                        self.open = close;
-                        self.blocks.extend(close.map(|_| self.at..self.at));
+                    Opening::Answer => {
+                        self.is_over = true;
+                        continue;
                     }
-                }
+                    Opening::Thoughts(length, close) => {
+                        self.open = Some(close);
+                        length
+                    }
+                    Opening::Empty(length, end) => {
+                        self.answer_end = end.or(self.answer_end);
+                        length
+                    }
+                };
+                self.at += self.blank + length;
+                self.blank = 0;
+                self.blocks.extend(self.open.map(|_| self.at..self.at));
                 continue;
             };
             let rest = text.get(self.at..).unwrap_or_default();
@@ -146,6 +171,62 @@ impl Thoughts {
     #[must_use]
     pub fn answer(&self) -> Option<usize> {
         self.is_over.then_some(self.at)
+    }
+
+    /// Returns the mark at the end of the answer, which is not a part of it. `None` if the answer has
+    /// none.
+    #[must_use]
+    pub fn answer_end(&self) -> Option<&'static str> {
+        self.answer_end
+    }
+
+    /// Returns the place of the mark at the end of thoughts that the server's prompt began, with the
+    /// white space around it, in a whole text without thoughts at its beginning.
+    ///
+    /// The text may also be about such a mark. So the mark must be one that models are trained to
+    /// write, it must be alone on its line or at the end of a paragraph, and no thoughts may begin
+    /// before it.
+    ///
+    /// ```
+    /// use toolwright_signature::Thoughts;
+    ///
+    /// let text = "Maybe 4?\n</think>\n\n5";
+    /// let end = Thoughts::lone_end(text).unwrap();
+    /// assert_eq!((&text[..end.start], &text[end.end..]), ("Maybe 4?", "5"));
+    /// assert_eq!(Thoughts::lone_end("Write `</think>` at the end."), None);
+    /// ```
+    #[must_use]
+    pub fn lone_end(text: &str) -> Option<Range<usize>> {
+        if !text.contains(['<', '[', '◁']) {
+            return None;
+        }
+        let tags = TAGS.iter().filter(|(_, is_trained)| *is_trained);
+        let tags = tags.map(|(name, _)| (format!("<{name}"), Close::Tag(name)));
+        let marks = MARKS.iter().filter(|(_, close)| *close != END);
+        let marks = marks.map(|(open, close)| ((*open).to_owned(), Close::Mark(close)));
+        let all: Vec<_> = tags.chain(marks).collect();
+        let ends = all.iter().filter_map(|(_, close)| close.find(text).ok());
+        let end = ends.min_by_key(|end| end.start)?;
+        let (before, after) = (text.get(..end.start)?, text.get(end.end..)?);
+        let line = |c: &char| *c == '\n';
+        let breaks = |text: &str| {
+            let rest = text.trim_start();
+            let blank = text.len() - rest.len();
+            let breaks = text.get(..blank).map_or(0, |blank| blank.chars().filter(line).count());
+            if rest.is_empty() { breaks.max(1) } else { breaks }
+        };
+        let marked = after.trim_start();
+        let is_marked = ANSWERS.iter().any(|(open, _)| marked.starts_with(open));
+        let starts_line = before.trim_end_matches([' ', '\t']).ends_with('\n');
+        let is_alone = is_marked || breaks(after) >= if starts_line { 1 } else { 2 };
+        let in_fence = before.matches("```").count() % 2 == 1;
+        let lower = before.to_ascii_lowercase();
+        let begins = all.iter().any(|(open, _)| lower.contains(&open.to_ascii_lowercase()));
+        if !is_alone || in_fence || begins || before.trim().is_empty() {
+            return None;
+        }
+        let blank = after.len() - after.trim_start().len();
+        Some(before.trim_end().len()..end.end + blank)
     }
 
     /// Returns the place after the last mark so far.
@@ -200,18 +281,39 @@ fn opening(text: &str, only_trained: bool) -> Opening {
     if text.is_empty() {
         return Opening::Unknown;
     }
-    let marks = MARKS.iter().map(|(open, close)| (*open, Some(Close::Mark(close))));
     let mut is_unknown = false;
-    for (open, close) in marks.chain(EMPTY.map(|open| (open, None))) {
-        if text.starts_with(open) {
-            return Opening::Mark(open.len(), close);
+    let mut begins = |mark: &str| {
+        is_unknown |= mark.starts_with(text);
+        text.starts_with(mark)
+    };
+    for (open, close) in MARKS {
+        if begins(open) {
+            return Opening::Thoughts(open.len(), Close::Mark(close));
         }
-        is_unknown |= open.starts_with(text);
+        // The server's prompt began and ended the thoughts, and the model ended them again.
+        if close != END && begins(close) {
+            return Opening::Empty(close.len(), None);
+        }
+    }
+    for (open, end) in ANSWERS {
+        if begins(open) {
+            return Opening::Empty(open.len(), end);
+        }
     }
     let Some(inside) = text.strip_prefix('<') else {
         return if is_unknown { Opening::Unknown } else { Opening::Answer };
     };
-    for (name, _) in TAGS.iter().filter(|(_, is_trained)| *is_trained || !only_trained) {
+    for (name, is_trained) in TAGS.iter().filter(|(_, is_trained)| *is_trained || !only_trained) {
+        if *is_trained && let Some(inside) = inside.strip_prefix('/') {
+            match after_name(inside, name) {
+                Some(after) if after.starts_with('>') => {
+                    return Opening::Empty(text.len() - after.len() + 1, None);
+                }
+                Some("") => is_unknown = true,
+                None => is_unknown |= is_start(inside, name),
+                Some(_) => {}
+            }
+        }
         let Some(after) = after_name(inside, name) else {
             is_unknown |= is_start(inside, name);
             continue;
@@ -220,7 +322,10 @@ fn opening(text: &str, only_trained: bool) -> Opening {
             Some(end) if end <= LONGEST_ATTRIBUTES && after.get(end..=end) == Some(">") => {
                 let is_empty = after.get(..end).is_some_and(|inside| inside.ends_with('/'));
                 let length = text.len() - after.len() + end + 1;
-                return Opening::Mark(length, (!is_empty).then_some(Close::Tag(name)));
+                return match is_empty {
+                    true => Opening::Empty(length, None),
+                    false => Opening::Thoughts(length, Close::Tag(name)),
+                };
             }
             None if after.len() <= LONGEST_ATTRIBUTES => is_unknown = true,
             _ => {}
@@ -277,6 +382,13 @@ mod tests {
                 vec!["a"],
                 Some("b"),
             ),
+            ("<longcat_think>a</longcat_think>b", vec!["a"], Some("b")),
+            ("<thought>a</thought>b", vec!["a"], Some("b")),
+            ("<|inner_prefix|>a<|inner_suffix|>b", vec!["a"], Some("b")),
+            ("<unused94>thought\na<unused95>b", vec!["thought\na"], Some("b")),
+            ("<|channel>thought\na<channel|>b", vec!["\na"], Some("b")),
+            ("</think>\n\nb", vec![], Some("\n\nb")),
+            ("\n[/THINK]b", vec![], Some("b")),
             ("<think>a", vec!["a"], None),
             ("<think>a</thin", vec!["a"], None),
             ("<thin", vec![], None),

@@ -719,7 +719,7 @@ fn around(
             text[..text.floor_char_boundary(1 + chance.below(text.len()))].to_owned()
         }
         // A call of another tool beside the answer.
-        22 | 23 if !is_raw && text.starts_with(['{', '[']) => {
+        22 | 23 => {
             let (other, _) = chance.of(&kind.values);
             let call = format!("{{\"name\": \"other_tool\", \"arguments\": {other}}}");
             match (inside, chance.one_in(2)) {

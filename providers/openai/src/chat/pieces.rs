@@ -463,14 +463,18 @@ impl Pieces {
     /// Returns the parts, with a call once that the server sent in both forms of the API.
     fn parts(&mut self) -> Vec<ReplyPart> {
         let legacy = self.legacy.and_then(|part| self.parts.call(part).cloned());
-        let mut parts = self.parts.take();
         for slot in &mut self.calls {
-            if let Some(ReplyPart::Call(call)) = parts.get_mut(slot.part) {
+            if let Some(call) = self.parts.call_mut(slot.part) {
                 let extra = std::mem::take(&mut slot.extra);
                 call.opaque = is_set(&extra).then(|| Box::new(opaque(&self.origin, extra)));
             }
         }
-        if let (Some(place), Some(legacy)) = (self.legacy, legacy) {
+        // Thoughts that are taken out of the text are a part before it.
+        let earlier = self.calls.iter().filter(|slot| Some(slot.part) < self.legacy).count();
+        let mut parts = self.parts.take();
+        let is_call = |(_, part): &(usize, &ReplyPart)| matches!(part, ReplyPart::Call(_));
+        let place = parts.iter().enumerate().filter(is_call).nth(earlier).map(|(at, _)| at);
+        if let (Some(place), Some(legacy)) = (place, legacy) {
             let is_same = |call: &ToolCall| {
                 call.name == legacy.name && is_same(&call.arguments, &legacy.arguments)
             };

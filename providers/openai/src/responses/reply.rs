@@ -301,7 +301,10 @@ impl Response {
         let why = self.incomplete_details.unwrap_or_default().reason.0;
         let mut reason = None;
         let mut finish = match &*self.status {
-            "failed" => return Err(ProviderError::reported(&Value::Null, usage)),
+            "failed" => {
+                let (status, raw) = (self.status.0, String::new());
+                return Err(ProviderError::Unfinished { status, raw, usage });
+            }
             "incomplete" => {
                 let finish = incomplete(why.clone());
                 reason = Some(why).filter(|_| finish == Finish::Refused);
@@ -439,11 +442,12 @@ impl Streamed {
         let texts = has(|part| matches!(part, ReplyPart::Text(_)));
         let reasoning = has(|part| matches!(part, ReplyPart::Reasoning(_)));
         let left: HashSet<usize> = self.calls.iter().map(|slot| slot.part).collect();
-        // A server begins a call with nothing or `{}`, and only its end shows that this is all.
+        // A server begins a call with nothing or `{}`, and only its end shows that this is all. Any
+        // beginning of the input of a custom tool may be all of it.
         for slot in self.calls.iter().filter(|slot| !slot.has_ended) {
             if let Some(ReplyPart::Call(call)) = self.parts.get_mut(slot.part) {
-                call.incomplete |=
-                    is_empty_object(&call.arguments) && request.takes_fields(&call.name);
+                call.incomplete |= call.kind == CallKind::Custom
+                    || is_empty_object(&call.arguments) && request.takes_fields(&call.name);
             }
         }
         let streamed = self.parts.into_iter().enumerate().filter(|(at, part)| match part {
@@ -460,6 +464,8 @@ fn incomplete(reason: String) -> Finish {
     match reason.as_str() {
         "max_output_tokens" | "max_tokens" => Finish::Length,
         "content_filter" => Finish::Refused,
+        // The server does not say why.
+        "" => Finish::Other("incomplete".to_owned()),
         _ => Finish::Other(reason),
     }
 }
@@ -986,7 +992,12 @@ impl Decoder for Pieces {
         if response.output.is_empty() {
             response.output = self.items;
         }
-        let streamed = Streamed { parts: self.parts.take(), calls: self.calls };
+        let parts = self.parts.take();
+        // Thoughts that were taken out of the text are a part before it.
+        let is_call = |(_, part): &(usize, &ReplyPart)| matches!(part, ReplyPart::Call(_));
+        let places = parts.iter().enumerate().filter(is_call).map(|(at, _)| at);
+        self.calls.iter_mut().zip(places).for_each(|(slot, place)| slot.part = place);
+        let streamed = Streamed { parts, calls: self.calls };
         let mut reply = response.or_assembled(&self.request, streamed)?;
         if self.refused {
             reply = reply.with_finish(Finish::Refused);
