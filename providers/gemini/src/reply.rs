@@ -499,7 +499,11 @@ impl Decoder for Chunks {
             || self.model.is_some()
             || self.counts.prompt_token_count.is_some()
             || is_set(&prompt_feedback);
-        self.is_blocked |= is_set(&prompt_feedback["blockReason"]);
+        if is_set(&prompt_feedback["blockReason"]) {
+            self.is_blocked = true;
+            // Nothing may follow.
+            self.parts.end_content(deltas);
+        }
         self.keep("promptFeedback", prompt_feedback);
         let Some(candidate) = candidate else { return Ok(()) };
         self.keep("finishMessage", candidate.finish_message);
