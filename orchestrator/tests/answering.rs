@@ -150,15 +150,13 @@ async fn pieces<O: Send + Sync + 'static>(agent: &Agent<O>) -> Vec<String> {
     let mut stream = agent.stream("Write to Ada.", &soon());
     let mut pieces = Vec::new();
     while let Some(progress) = stream.next().await {
-        match progress.unwrap() {
-            Progress::Event(event) => match event.kind {
-                EventKind::AnswerDelta { at, text } => pieces.push(format!("{at} {text}")),
-                EventKind::CallDelta { index, name, arguments } => {
-                    pieces.push(format!("{index} {name} {arguments}"));
-                }
-                EventKind::TextDelta { text } => pieces.push(text),
-                _ => {}
-            },
+        let Progress::Event(event) = progress.unwrap() else { continue };
+        match event.kind {
+            EventKind::AnswerDelta { at, text } => pieces.push(format!("{at} {text}")),
+            EventKind::CallDelta { index, name, arguments } => {
+                pieces.push(format!("{index} {name} {arguments}"));
+            }
+            EventKind::TextDelta { text } => pieces.push(text),
             _ => {}
         }
     }

@@ -88,7 +88,7 @@ impl Written {
                         {
                             thoughts.extend(texts);
                             let next = parts.get(index + 1);
-                            if !next.is_some_and(|part| goes_on(part)) {
+                            if !next.is_some_and(goes_on) {
                                 written.text(thoughts.trim_end())?;
                                 thoughts.clear();
                             }

@@ -22,7 +22,7 @@ async fn requests_have_the_urls_and_headers_of_the_configuration() {
             .with_api_key("sk-made-up")
             .with_org_id("org-1")
             .with_project_id("proj_1")
-            .with_connection(|c| c.with_header("x-title", "a title"))
+            .with_header("x-title", "a title")
             .unwrap();
         let seen = sent(&server, &config, api).await;
         for line in [

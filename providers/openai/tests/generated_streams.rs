@@ -174,7 +174,7 @@ fn chat_end(meant: &mut Meant, chance: &mut Chance) -> Vec<Value> {
             "function_call_filter: UNEXPECTED_TOOL_CALL",
             "new_reason",
         ];
-        let mut events = vec![finish(*chance.pick::<&str>(&bad))];
+        let mut events = vec![finish(chance.pick::<&str>(&bad))];
         // A gateway may add its own.
         events.extend(chance.one_in(4).then(|| finish("stop")));
         return events;

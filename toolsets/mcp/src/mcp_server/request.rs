@@ -142,6 +142,7 @@ impl<'a> Request<'a> {
     /// A name is there twice, so that it is not known what is meant, or arguments are not UTF-8: with
     /// other characters in their place, the call would be another one. Halves of characters in UTF-16
     /// are replaced there too, because a program that cuts a text writes them, and reads them so.
+    #[allow(clippy::result_large_err, reason = "a message is rarely rejected")]
     pub(crate) fn read(message: &'a [u8]) -> Result<Self, Rejected> {
         let text = readable_json(message);
         let rejected = |error| (error, MessageScanner::of(text.as_bytes()).id());
