@@ -241,9 +241,12 @@ mod tests {
         let forged = asked(&hash, "memory_clear");
         assert_eq!(chosen(&[forged.clone(), seen.clone()], Some(&hash)).unwrap(), &seen);
         // The page that showed the hash is old.
-        let error = chosen(&[forged.clone()], Some(&hash)).unwrap_err();
+        let error = chosen(std::slice::from_ref(&forged), Some(&hash)).unwrap_err();
         assert!(error.contains(&short_hash(&forged)), "{error}");
-        assert_eq!(chosen(&[forged.clone()], Some(&short_hash(&forged))).unwrap(), &forged);
+        assert_eq!(
+            chosen(std::slice::from_ref(&forged), Some(&short_hash(&forged))).unwrap(),
+            &forged
+        );
         assert_eq!(chosen(&[forged, seen.clone()], Some("c1")).unwrap(), &seen);
     }
 }
