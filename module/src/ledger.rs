@@ -364,7 +364,8 @@ impl fmt::Debug for Ledger {
 
 /// An amount reserved for a call. Release it with [`settle`](Self::settle).
 ///
-/// If it is dropped, the call counts and the reserved tokens stay reserved.
+/// If it is dropped, the call counts and the reserved tokens stay reserved. The usage of a model call is
+/// then [`incomplete`](Usage::incomplete).
 #[derive(Debug)]
 #[must_use = "a dropped reservation stays reserved"]
 pub struct Reservation {
@@ -433,7 +434,10 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         if let Some(most) = self.most.take() {
-            self.end(most, most.costs(), most.calls());
+            let mut entered = most.calls();
+            // A model may have read and written tokens that nobody counted.
+            entered.usage.incomplete = entered.model_calls > 0;
+            self.end(most, most.costs(), entered);
         }
     }
 }

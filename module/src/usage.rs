@@ -33,7 +33,8 @@ pub struct Usage {
     /// Reasoning tokens; part of `output_tokens`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reasoning_tokens: u64,
-    /// Whether a server did not report some of the tokens. The counts do not contain them. If a
+    /// Whether some of the tokens are not known: a server did not report them, or a call was cancelled
+    /// before it could. The counts do not contain them. If a
     /// budget reserved tokens for the call, they contain the reservation.
     #[serde(default, skip_serializing_if = "is_false")]
     pub incomplete: bool,

@@ -496,7 +496,7 @@ async fn a_cancelled_call_keeps_its_reservation() {
         assert_eq!(end.unwrap_err().stage(), Stage::Cancelled);
         // As for a dropped call, the cost is unknown.
         assert_eq!((taken(&ledger), ledger.spent().model_calls), (10, 1));
-        assert_eq!(ledger.spent().usage, Usage::default());
+        assert_eq!(ledger.spent().usage, Usage::unknown());
     }
 }
 
@@ -693,4 +693,15 @@ fn an_idempotency_key_belongs_to_one_call_of_one_run() {
         assert_ne!(another.unwrap(), key);
     }
     assert_eq!((cx.idempotency_key(), call(&Context::default(), "pay", "1")), (None, None));
+}
+
+/// A model call that was cancelled has read and written tokens that nobody reported.
+#[test]
+fn the_usage_of_a_model_call_that_was_dropped_is_not_known() {
+    let ledger = Ledger::default();
+    drop(ledger.reserve(Spent::tool_call()).unwrap());
+    assert!(!ledger.spent().usage.incomplete);
+    drop(ledger.reserve(Spent::model_call(Usage::new(10, 10))).unwrap());
+    let Spent { model_calls, usage, .. } = ledger.spent();
+    assert_eq!((model_calls, usage), (1, Usage::unknown()));
 }

@@ -707,6 +707,7 @@ impl Speaker {
     }
 
     fn reported(&self, request: &Request, reply: &Result<Reply>) {
+        self.world.inner().has_failed |= reply.is_err();
         let usage = reply.as_ref().map_or_else(Error::usage, |reply| reply.usage);
         self.world.reported(usage, request.most_usage(Dialect::JsonSchema2020), self.price);
     }

@@ -38,6 +38,8 @@ pub(crate) struct Inner {
     pub(crate) cancelled_at: Option<tokio::time::Instant>,
     /// Whether this drive or an earlier one was cancelled.
     pub(crate) was_cancelled: bool,
+    /// Whether a model call failed.
+    pub(crate) has_failed: bool,
     pub(crate) events: Vec<Event>,
     tried: HashMap<String, u32>,
     working: usize,
