@@ -115,6 +115,7 @@ const MEANINGS: &[(&str, &str)] = &[
         "give the agent a tool with this name and input (`Tool::named`), finish the run with the previous version of the program, or delete it",
         "resume it with the tools that it was started with, or delete it",
     ),
+    ("decide `Approve`, `Edit` or `Deny`", "decide with --approve, --edit or --deny"),
     ("see `RunSummary::waiting`", "see `toolwright runs show`"),
     ("; add one with `Context::with`", "; the program that started the run has to give it one"),
     (

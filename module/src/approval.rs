@@ -22,19 +22,34 @@ pub struct Approval {
     /// the program was killed during the call. [`Decision`] says what each decision means then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unknown: bool,
+    /// Number of earlier questions about this call. There are some if the call was made again, and
+    /// its outcome was lost again. A decision is for one question.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub asked_before: u32,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 impl Approval {
     /// Returns a request for approval.
     #[must_use]
     pub fn new(path: Vec<InCall>, call: ToolCall, effect: Effect) -> Self {
-        Self { path, call, effect, unknown: false }
+        Self { path, call, effect, unknown: false, asked_before: 0 }
     }
 
     /// Sets whether the call was begun before with an unknown outcome.
     #[must_use]
     pub fn with_unknown(mut self, unknown: bool) -> Self {
         self.unknown = unknown;
+        self
+    }
+
+    /// Sets the number of earlier questions about this call.
+    #[must_use]
+    pub fn with_asked_before(mut self, count: u32) -> Self {
+        self.asked_before = count;
         self
     }
 }
@@ -52,7 +67,7 @@ pub enum Decision {
     /// Make the call again, although it may have taken effect already. It is for a call whose
     /// outcome is unknown, and otherwise like `Approve`.
     CallAgain,
-    /// The call has taken effect, and this is its result. It is for a call whose outcome is
+    /// The call has taken effect, and this is its result. It is only for a call whose outcome is
     /// unknown.
     Happened {
         /// The result, for the model.

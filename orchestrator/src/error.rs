@@ -96,6 +96,15 @@ pub enum RunError {
         id: String,
     },
 
+    /// A call that was never made has no result.
+    #[error(
+        "the call `{id}` was not made, so it has no result; decide `Approve`, `Edit` or `Deny`"
+    )]
+    NotMade {
+        /// The id of the call.
+        id: String,
+    },
+
     /// The history of a task cannot be sent to a model.
     #[error("the history cannot be continued: {what}; correct its messages")]
     History {
@@ -198,7 +207,9 @@ impl RunError {
     /// Converts the error to a module's error, which ends the run.
     pub(crate) fn into_module(self) -> toolwright_module::Error {
         let stage = match self {
-            Self::WrongArguments { .. } | Self::UnknownOutcome { .. } => Stage::Approval,
+            Self::WrongArguments { .. } | Self::UnknownOutcome { .. } | Self::NotMade { .. } => {
+                Stage::Approval
+            }
             Self::Panicked { .. } => Stage::Panic,
             _ => Stage::Setup,
         };

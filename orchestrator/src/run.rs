@@ -737,7 +737,7 @@ impl Run {
             (Phase::Approval { awaits, .. }, StepResultKind::Decisions(decisions)) => {
                 let ids = decisions.iter().map(|(id, _)| id.as_str());
                 if is_each(self.awaited(awaits), ids) {
-                    self.check_repeated(decisions)?;
+                    self.check_unknown(decisions)?;
                     return self.check_edits(self.awaited(awaits), decisions);
                 }
                 "one decision for each of its calls, by id"

@@ -194,7 +194,8 @@ fn has_other_calls(records: &[Record], asked: &Approval) -> bool {
 }
 
 /// Returns a short hash of a call that waits: of the calls around it, its id, its tool, its arguments,
-/// and whether it may have been made already. A decision that names it holds for nothing else.
+/// and which question about it this is, if it may have been made already. A decision that names it
+/// holds for nothing else.
 pub(super) fn short_hash(asked: &Approval) -> String {
     let around = asked.path.iter().flat_map(|call| [&*call.tool, &*call.id]);
     let own = [&*asked.call.id, &*asked.call.name, &*asked.call.arguments];
@@ -203,7 +204,8 @@ pub(super) fn short_hash(asked: &Approval) -> String {
         hash.update((text.len() as u64).to_le_bytes());
         hash.update(text);
     }
-    hash.update([u8::from(asked.unknown)]);
+    let question = if asked.unknown { asked.asked_before.saturating_add(1) } else { 0 };
+    hash.update([u8::try_from(question).unwrap_or(u8::MAX)]);
     let hash = hash.finalize();
     hash[..SHORT / 2].iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -248,5 +250,18 @@ mod tests {
             &forged
         );
         assert_eq!(chosen(&[forged, seen.clone()], Some("c1")).unwrap(), &seen);
+    }
+
+    #[test]
+    fn each_question_about_a_call_has_its_own_hash() {
+        let asked = Approval::new(Vec::new(), ToolCall::new("c1", "pay", "{}"), Effect::Write);
+        let again = |nth| short_hash(&asked.clone().with_unknown(true).with_asked_before(nth));
+        let hashes = [short_hash(&asked), again(0), again(1), again(2)];
+        assert_eq!(HashSet::from(hashes).len(), 4);
+        // The page or the terminal that showed the first question is old.
+        let second = asked.clone().with_unknown(true).with_asked_before(1);
+        let error = chosen(std::slice::from_ref(&second), Some(&again(0))).unwrap_err();
+        assert!(error.contains("does not wait for the call"), "{error}");
+        assert_eq!(chosen(std::slice::from_ref(&second), Some(&again(1))).unwrap(), &second);
     }
 }

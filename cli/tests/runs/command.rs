@@ -214,6 +214,9 @@ async fn a_decision_is_recorded_for_the_program_that_drives_the_run() {
     // A decision names its call.
     fails(&["--approve"], 1, "name the call that you decide on with --call:\n| ");
     fails(&["--approve"], 1, " (c2): pay_back {");
+    // A call that never began has no result.
+    let told = "was not made, so it has no result; decide with --approve, --edit or --deny";
+    fails(&["--happened", "Paid.", "--call", "c2"], 1, told);
     fails(&["--deny", "No."], 1, "waits for several calls; choose one with --call:\n| ");
     fails(&["--approve", "--call", "c9"], 1, "does not wait for the call c9; it waits for:\n| ");
     // What was shown as latest may be another run by now.
@@ -439,4 +442,23 @@ fn a_run_is_shown_with_agents_below_decisions_and_lost_calls() {
     <- helper failed: It failed. (0 ms)
     ?? call p was begun and has no result
     "#);
+}
+
+/// `--approve` of `resume` asks. It decides nothing, so it needs no call.
+#[tokio::test]
+async fn a_run_that_is_resumed_with_approve_makes_no_call_that_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = waiting(&folder).await;
+    let asked = journal.run("clear").unwrap().waiting;
+    let model = Server::start(&[]);
+    for more in [&["--approve"][..], &[], &["--approve", "--json"]] {
+        let model = ["--base-url", &model.base_url, "--model", "small", "--no-stream"];
+        let resumed = runs(folder.path(), &[&["resume", "clear"], more, &model].concat());
+        assert_eq!(resumed.code, Some(1), "{}", resumed.stderr);
+        let told = format!("{}{}", resumed.stdout, resumed.stderr);
+        assert!(told.contains("`memory_clear` waits for a person's approval"), "{told}");
+        assert!(!told.contains("tool_started") && !told.contains("-> memory_clear"), "{told}");
+        assert_eq!(journal.run("clear").unwrap().waiting, asked);
+    }
+    assert!(model.asked().is_empty());
 }

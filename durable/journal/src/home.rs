@@ -418,6 +418,9 @@ fn check_decision(id: &str, asked: &Approval, decision: &Decision) -> Result<()>
         {
             refused("may have taken effect and is irreversible; decide `CallAgain`, `Happened` or `Deny`".to_owned())
         }
+        Decision::Happened { .. } if !asked.unknown => {
+            refused("was not made, so it has no result; decide `Approve`, `Edit` or `Deny`".to_owned())
+        }
         Decision::Edit { arguments } => {
             match serde_json::from_str::<serde::de::IgnoredAny>(arguments) {
                 Ok(_) => Ok(()),

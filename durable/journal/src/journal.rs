@@ -78,6 +78,8 @@ impl Journal {
     pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
         let folder = folder.as_ref();
         let failed = |error| JournalError::io(folder, error);
+        // The error of the system would only say that something is there.
+        __files::check_folder(folder).map_err(failed)?;
         if !folder.is_dir() {
             let mut builder = DirBuilder::new();
             #[cfg(unix)]

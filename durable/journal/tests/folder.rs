@@ -301,3 +301,63 @@ fn a_new_folder_is_for_this_user_only() {
     Journal::open(&new).unwrap();
     assert_eq!(mode(&new), 0o755);
 }
+
+#[tokio::test]
+async fn a_call_that_never_began_has_no_result() {
+    let folder = folder();
+    let journal = Journal::open(folder.path()).unwrap();
+    let (world, cx) = (World::default(), Context::default());
+    let agent = asks(&world, Effect::Write);
+    journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
+    let waiting = journal.run("run").unwrap().waiting.remove(0);
+    assert!(!waiting.unknown);
+    let happened = Decision::happened("It is tidy.");
+    let error = journal.decide("run", &waiting, happened.clone()).unwrap_err();
+    assert!(matches!(error, JournalError::Decision { .. }), "{error}");
+    assert!(error.to_string().contains("was not made"), "{error}");
+    journal.decide_as("Kate", "run", &waiting, Decision::deny("No.")).unwrap();
+    let error = journal.replace_decision("Kate", "run", &waiting, happened.clone()).unwrap_err();
+    assert!(matches!(error, JournalError::Decision { .. }), "{error}");
+    // Nor does an approver give it one.
+    let cx = Context::default().with_approver(move |_| {
+        let happened = happened.clone();
+        async move { Ok(happened) }
+    });
+    let error = journal.drive(&agent, "another", TASK, &cx).await.unwrap_err();
+    assert_eq!(error.stage(), Stage::Approval, "{error:#}");
+    assert!(error.to_string().contains("was not made"), "{error}");
+}
+
+#[tokio::test]
+async fn a_second_question_about_a_call_is_not_the_first_one() {
+    let folder = folder();
+    let journal = Journal::open(folder.path()).unwrap();
+    let cx = Context::default();
+    let said = || [calls([("b", "tidy", "the hall")]), Reply::text("Done.")];
+    let agent = || {
+        let hang = |_| std::future::pending::<toolwright_module::Result<String>>();
+        let tidy = tool("tidy", Effect::Irreversible, hang);
+        ToolOrchestrator::new(World::default().model(said()), [tidy]).unwrap()
+    };
+    let cut_off = async || {
+        let agent = agent();
+        let drive = journal.drive(&agent, "run", TASK, &cx);
+        tokio::time::timeout(Duration::from_millis(200), drive).await.unwrap_err();
+    };
+    let question = async || {
+        let error = journal.drive(&agent(), "run", TASK, &cx).await.unwrap_err();
+        assert_eq!(error.stage(), Stage::Approval, "{error:#}");
+        journal.run("run").unwrap().waiting.remove(0)
+    };
+    cut_off().await;
+    let first = question().await;
+    journal.decide("run", &first, Decision::CallAgain).unwrap();
+    cut_off().await;
+    let second = question().await;
+    assert!(first.unknown && second.unknown);
+    assert_ne!(first, second);
+    // Somebody who still has the first one does not answer the second.
+    let error = journal.decide("run", &first, Decision::CallAgain).unwrap_err();
+    assert!(matches!(error, JournalError::Decided { .. }), "{error}");
+    journal.decide("run", &second, Decision::deny("Enough.")).unwrap();
+}

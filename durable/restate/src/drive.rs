@@ -205,7 +205,8 @@ impl<'a, E: Engine> Drive<'a, E> {
         let asks = match &part.kind {
             PartKind::Decide { call, effect, unknown } if self.asks_outside => {
                 let approval = Approval::new(part.path.clone(), call.clone(), *effect);
-                Some(approval.with_unknown(unknown.is_some()))
+                let count = unknown.unwrap_or_default();
+                Some(approval.with_unknown(unknown.is_some()).with_asked_before(count))
             }
             _ => None,
         };

@@ -130,20 +130,24 @@ impl Caller<'_> {
     }
 
     /// Asks the approver about one of `calls`. Without an approver, the error names all of them.
+    /// `unknown` is the number of earlier questions, if the outcome of the call is unknown.
     pub(super) async fn approve(
         &self,
         call: &ToolCall,
         calls: &[ToolCall],
-        unknown: bool,
+        unknown: Option<u32>,
     ) -> Result<Decision> {
         let effect = self.agent.tool(&call.name).map_or(Effect::Write, Tool::effect);
-        let asked = Approval::new(self.cx.path(), call.clone(), effect).with_unknown(unknown);
+        let asked = Approval::new(self.cx.path(), call.clone(), effect)
+            .with_unknown(unknown.is_some())
+            .with_asked_before(unknown.unwrap_or_default());
         let decides = async { driver::approve(&self.cx, asked).await.transpose() };
         match before_context_deadline(&self.cx, decides).await? {
             Some(decision) => Ok(decision),
             None => {
                 let path = driver::path_text(&self.cx);
-                let awaits = AwaitsApproval { path, calls: calls.to_vec(), unknown };
+                let awaits =
+                    AwaitsApproval { path, calls: calls.to_vec(), unknown: unknown.is_some() };
                 Err(Error::stop(awaits).at(Stage::Approval))
             }
         }

@@ -213,16 +213,16 @@ impl Driver<'_> {
         let (mut decisions, mut waits) = (Vec::with_capacity(calls.len()), None);
         for call in &calls {
             let is_unknown = unknown.as_deref() == Some(&*call.id);
-            let Some(performer) = &performer else {
-                decisions.push((call.id.clone(), caller.approve(call, &calls, is_unknown).await?));
-                continue;
-            };
             let run = &*track.run;
             let unknown = is_unknown.then(|| run.lost(&call.id).saturating_sub(1));
+            let Some(performer) = &performer else {
+                decisions.push((call.id.clone(), caller.approve(call, &calls, unknown).await?));
+                continue;
+            };
             let (part, made) = (caller.decision(call.clone(), unknown), Made::default());
             let work = async {
                 made.note();
-                let decision = caller.approve(call, &calls, is_unknown).await;
+                let decision = caller.approve(call, &calls, unknown).await;
                 let decision = decision.map_err(Open::Work)?;
                 let checked = run.check_decision(call, &decision);
                 checked.map_err(|error| Open::Work(error.into_module()))?;

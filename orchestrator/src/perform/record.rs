@@ -138,15 +138,16 @@ impl Waiting {
     ///
     /// [`ReplayError::Question`]
     pub fn check(&self) -> Result<(), ReplayError> {
-        let Approval { path, call, effect, unknown, .. } = &self.approval;
-        // The approval does not have the number of the attempt.
+        let Approval { path, call, effect, unknown, asked_before, .. } = &self.approval;
         let lost = match self.part.kind {
             PartIdKind::Decide { unknown, .. } => unknown,
             _ => None,
         };
         let kind = PartKind::Decide { call: call.clone(), effect: *effect, unknown: lost };
         let part = Part::new(path.clone(), kind);
-        if part.id() != self.part || lost.is_some() != *unknown {
+        // Earlier versions did not write the number.
+        let is_other = *asked_before != 0 && lost != Some(*asked_before);
+        if part.id() != self.part || lost.is_some() != *unknown || is_other {
             return Err(self.damaged("its key is that of another call"));
         }
         if part.identity() != self.identity {

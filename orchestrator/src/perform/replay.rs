@@ -175,7 +175,8 @@ impl<S: Store> Replay<S> {
         let question = match &part.kind {
             PartKind::Decide { call, effect, unknown } => {
                 let approval = Approval::new(part.path.clone(), call.clone(), *effect);
-                Some(approval.with_unknown(unknown.is_some()))
+                let count = unknown.unwrap_or_default();
+                Some(approval.with_unknown(unknown.is_some()).with_asked_before(count))
             }
             _ => None,
         };

@@ -126,14 +126,21 @@ impl Run {
     /// Checks a decision before it is recorded. One that cannot be applied must not be kept.
     pub(crate) fn check_decision(&self, call: &ToolCall, decision: &Decision) -> Result<()> {
         let decisions = [(call.id.clone(), decision.clone())];
-        self.check_repeated(&decisions)?;
+        self.check_unknown(&decisions)?;
         self.check_edits(std::iter::once(call), &decisions)
     }
 
     /// Checks that an irreversible call with an unknown outcome is not repeated by a plain approval,
-    /// which a program may give to every call.
-    pub(super) fn check_repeated(&self, decisions: &[(String, Decision)]) -> Result<()> {
-        let Some(unknown) = self.unknown_outcome() else { return Ok(()) };
+    /// which a program may give to every call, and that no other call is said to have happened.
+    pub(super) fn check_unknown(&self, decisions: &[(String, Decision)]) -> Result<()> {
+        let unknown = self.unknown_outcome();
+        let not_made = |(id, decision): &&(String, Decision)| {
+            matches!(decision, Decision::Happened { .. }) && unknown != Some(id)
+        };
+        if let Some((id, _)) = decisions.iter().find(not_made) {
+            return Err(RunError::NotMade { id: id.clone() });
+        }
+        let Some(unknown) = unknown else { return Ok(()) };
         let approved = |(id, decision): &&(String, Decision)| {
             id == unknown && matches!(decision, Decision::Approve | Decision::Edit { .. })
         };
