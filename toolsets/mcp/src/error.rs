@@ -246,6 +246,15 @@ pub enum McpError {
         source: Source,
     },
 
+    /// A response over HTTP without a result, so the tool may have run.
+    #[error("the server responded to the call of `{tool}` without a result: {response}")]
+    NoResult {
+        /// The server's name for the tool.
+        tool: String,
+        /// The HTTP status, or what the response is, with the beginning of its body.
+        response: String,
+    },
+
     /// A call after [`McpClient::close`](crate::McpClient::close).
     #[error("the connection is closed; connect again")]
     Closed,

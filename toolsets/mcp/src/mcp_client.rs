@@ -527,23 +527,30 @@ impl RemoteTool {
                     return Err(self.not_run(Box::new(McpError::Unauthorized { server })));
                 }
                 CallFailure::ServerError(text) => return Err(call_result::tool_error(text)),
-                CallFailure::Unreadable => return Err(self.unreadable()),
+                #[cfg(feature = "http-client")]
+                CallFailure::NoResult(_) if may_repeat && sent < MAX_SENDS => session.set_lost(),
+                #[cfg(feature = "http-client")]
+                CallFailure::NoResult(response) => {
+                    session.set_lost();
+                    return Err(self.no_result(response));
+                }
+                CallFailure::Unreadable(fault) => return Err(self.unreadable(fault.as_deref())),
             }
         }
     }
 
     /// Returns the error of a call whose response cannot be read. It is the fault of one message,
     /// so the connection and the run go on.
-    fn unreadable(&self) -> module::Error {
+    fn unreadable(&self, fault: Option<&str>) -> module::Error {
         let name = self.name();
+        let what = match fault {
+            Some(fault) => format!("The result of `{name}` cannot be read ({fault})"),
+            None => format!("The result of `{name}` is too large or cannot be read"),
+        };
         let error = match self.may_repeat() {
-            true => module::Error::retry(format!(
-                "The result of `{name}` is too large or cannot be read. Ask for less, or for \
-                 something else."
-            )),
+            true => module::Error::retry(format!("{what}. Ask for less, or for something else.")),
             false => module::Error::refuse(format!(
-                "The result of `{name}` is too large or cannot be read, and the call may have \
-                 taken effect. Check that before you call it again."
+                "{what}, and the call may have taken effect. Check that before you call it again."
             )),
         };
         error.at(Stage::Decoding)
@@ -552,6 +559,20 @@ impl RemoteTool {
     /// Whether the tool may run twice.
     fn may_repeat(&self) -> bool {
         matches!(self.listed.effect, Effect::Read | Effect::Idempotent)
+    }
+
+    #[cfg(feature = "http-client")]
+    fn no_result(&self, response: String) -> module::Error {
+        let name = self.name();
+        let what = format!("The server responded to `{name}` without a result: {response}");
+        let error = match self.may_repeat() {
+            true => module::Error::retry(format!("{what}\nCall it again later.")),
+            false => module::Error::refuse(format!(
+                "{what}\nThe call may have taken effect. Check that before you call it again."
+            )),
+        };
+        let source = McpError::NoResult { tool: self.listed.name.clone(), response };
+        error.with_source(source).at(Stage::Transport).retryable(self.may_repeat())
     }
 
     fn lost(&self, source: Source) -> module::Error {

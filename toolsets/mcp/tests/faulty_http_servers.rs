@@ -335,9 +335,9 @@ async fn only_calls_that_did_not_run_are_sent_again() {
     }
     type Answer = fn() -> Response<String>;
     let answers: [(Answer, usize, &str); 5] = [
-        (|| respond(503, "text/plain", ""), 1, "Lost"),
-        (|| respond(500, "text/plain", ""), 1, "Lost"),
-        (nameless, 1, "Lost"),
+        (|| respond(503, "text/plain", ""), 1, "NoResult"),
+        (|| respond(500, "text/plain", ""), 1, "NoResult"),
+        (nameless, 1, "NoResult"),
         (|| respond(429, "text/plain", ""), 3, "NotRun"),
         (unauthorized, 1, "NotRun"),
     ];
@@ -355,7 +355,7 @@ async fn only_calls_that_did_not_run_are_sent_again() {
         .await;
         let error = call(&client(address).connect().await.unwrap(), "count").await.unwrap_err();
         let known = match cause(&error) {
-            McpError::Lost { .. } => "Lost",
+            McpError::NoResult { .. } => "NoResult",
             McpError::NotRun { .. } => "NotRun",
             error => panic!("{error:?}"),
         };
@@ -402,7 +402,10 @@ async fn each_of_50_running_calls_ends_when_the_server_is_restarted() {
         match (name, outcome) {
             (&"hello", Ok(output)) => assert_eq!(output.text(), "Hello!"),
             (&"wait", Err(error)) => {
-                let known = matches!(cause(error), McpError::Lost { .. } | McpError::NotRun { .. });
+                let known = matches!(
+                    cause(error),
+                    McpError::Lost { .. } | McpError::NotRun { .. } | McpError::NoResult { .. }
+                );
                 assert!(known || error.stage() == Stage::Limit, "{error:#}");
             }
             (name, outcome) => panic!("{name}: {outcome:?}"),
@@ -599,4 +602,107 @@ async fn a_server_with_only_the_old_transport_gets_a_hint() {
     .await;
     let error = client(address).connect().await.unwrap_err().to_string();
     assert!(error.contains("only the old transport HTTP+SSE"), "{error}");
+}
+
+fn with_data(asked: &Asked, data: &str) -> String {
+    let id = &asked.message["id"];
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[],"structuredContent":{data}}}}}"#)
+}
+
+#[tokio::test]
+async fn a_result_that_gives_a_field_twice_is_refused() {
+    let address = answering(vec![
+        |asked| respond(200, "application/json", with_data(asked, r#"{"n":1,"n":2}"#)),
+        |asked| event(&with_data(asked, r#"{"a":[{"n":1,"\u006e":12345678901234567890123}]}"#)),
+        // Text that has to be made readable first.
+        |asked| respond(200, "application/json", with_data(asked, r#"{"a":"\ud83d","n":1,"n":1}"#)),
+        |asked| respond(200, "application/json", with_data(asked, r#"{"a":{"n":1},"b":{"n":2}}"#)),
+    ])
+    .await;
+    let remote = client(address).connect().await.unwrap();
+    for _ in 0..3 {
+        let error = call(&remote, "count").await.unwrap_err();
+        assert!(error.for_model().contains("field `n` is given twice"), "{error:#}");
+        assert!(error.for_model().contains("may have taken effect"), "{error:#}");
+    }
+    let output = call(&remote, "count").await.unwrap();
+    assert_eq!(output.value().unwrap(), Some(json!({"a": {"n": 1}, "b": {"n": 2}})));
+}
+
+#[tokio::test]
+async fn a_response_without_a_result_is_an_error_at_once_that_names_its_status() {
+    let address = answering(vec![
+        |_| respond(500, "text/plain", "boom"),
+        |_| respond(302, "text/plain", ""),
+        |_| respond(202, "text/plain", ""),
+        |_| respond(204, "text/plain", ""),
+        |_| respond(408, "text/plain", "too slow"),
+        |_| respond(200, "text/html", "<html>Sign in</html>"),
+        |_| respond(403, "text/plain", "not for you"),
+    ])
+    .await;
+    let remote = client(address).connect().await.unwrap();
+    for (status, made) in [
+        ("HTTP 500 Internal Server Error: boom", true),
+        ("HTTP 302 Found", true),
+        ("HTTP 202 Accepted", true),
+        ("HTTP 204 No Content", true),
+        ("HTTP 408 Request Timeout: too slow", true),
+        ("text/html", true),
+        ("403 Forbidden: not for you", false),
+    ] {
+        let began = std::time::Instant::now();
+        let error = call(&remote, "count").await.unwrap_err();
+        let told = error.for_model();
+        assert!(told.contains(status), "{told}");
+        assert!(!told.contains("connection was lost"), "{told}");
+        assert_eq!(told.contains("may have taken effect"), made, "{told}");
+        assert!(began.elapsed() < Duration::from_secs(5), "{told}");
+    }
+}
+
+/// The specification of event streams drops such an event, but the message in it is whole.
+#[tokio::test]
+async fn the_last_event_of_a_stream_needs_no_empty_line_if_its_message_is_whole() {
+    const SAID: &str = r#"[{"type":"text","text":"said"}]"#;
+    fn unended(data: &str) -> Response<String> {
+        respond(200, "text/event-stream", format!("event: message\ndata: {data}"))
+    }
+    let address = answering(vec![
+        |asked| unended(&result(asked, SAID)),
+        |asked| unended(&(result(asked, SAID) + "\n")),
+        |asked| unended(&(result(asked, SAID) + "\r\n")),
+        |asked| {
+            let whole = result(asked, SAID);
+            unended(&whole[..whole.len() - 1])
+        },
+    ])
+    .await;
+    let remote = client(address).connect().await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(call(&remote, "count").await.unwrap().text(), "said");
+    }
+    let error = call(&remote, "count").await.unwrap_err();
+    assert!(matches!(cause(&error), McpError::Lost { .. }), "{error:#}");
+    assert!(format!("{error:#}").contains("the connection ended before the result"), "{error:#}");
+}
+
+#[tokio::test]
+async fn a_lock_file_rejects_a_server_of_another_name() {
+    let named = |name: &'static str| {
+        let legacy = Legacy::default();
+        serve(move |asked| {
+            let answer = legacy.answer(&asked, |_| respond(404, "text/plain", ""));
+            Some(answer.map(|body| body.replace(r#""legacy""#, name)))
+        })
+    };
+    let first = client(named(r#""one""#).await).connect().await.unwrap();
+    let lock = first.lock();
+    client(named(r#""one""#).await).with_lock(&lock).unwrap().connect().await.unwrap();
+    let other = client(named(r#""two""#).await).with_lock(&lock).unwrap();
+    let error = other.connect().await.unwrap_err();
+    assert!(matches!(error, McpError::Drift { .. }), "{error}");
+    let told = error.to_string();
+    assert!(told.contains(r#"-  "server": "one","#), "{told}");
+    assert!(told.contains(r#"+  "server": "two","#), "{told}");
 }

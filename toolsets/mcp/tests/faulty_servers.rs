@@ -221,6 +221,7 @@ async fn a_lock_file_rejects_changed_tools() {
     let lock = remote.lock();
     insta::assert_snapshot!(lock, @r#"
     {
+      "server": "odd/server",
       "instructions": "Handle with care.",
       "tools": [
         {
@@ -272,7 +273,7 @@ async fn a_lock_file_rejects_changed_tools() {
     the tools of odd differ from the lock file; review the changes, then create a new lock file with `McpClient::lock`:
     --- locked
     +++ now
-    @@ -3,7 +3,7 @@
+    @@ -4,7 +4,7 @@
        "tools": [
          {
            "name": "change",
@@ -281,7 +282,7 @@ async fn a_lock_file_rejects_changed_tools() {
            "inputSchema": {
              "properties": {
                "text": {
-    @@ -15,7 +15,7 @@
+    @@ -16,7 +16,7 @@
          },
          {
            "name": "echo",

@@ -306,7 +306,7 @@ impl Transport<RoleClient> for ChildProcess {
                     tracing::warn!("an MCP server sent a message that is not valid JSON");
                     // Only one request can be meant. Otherwise, each ends at its own timeout.
                     match (self.pending.len(), self.pending.iter().next()) {
-                        (1, Some(id)) => malformed(id.clone()),
+                        (1, Some(id)) => malformed(id.clone(), None),
                         _ => continue,
                     }
                 }

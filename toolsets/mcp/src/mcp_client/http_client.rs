@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use rmcp::transport::streamable_http_client::{
     AuthRequiredError, HttpStatusError, InsufficientScopeError, StreamableHttpClient,
     StreamableHttpError, StreamableHttpPostResponse,
 };
+use serde::de::IgnoredAny;
 use sse_stream::{Error as SseError, Sse, SseStream};
 use tokio::sync::Semaphore;
 
@@ -104,7 +106,17 @@ impl HttpClient {
         let response = authorized(response)?;
         let status = response.status();
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
-            return Ok(StreamableHttpPostResponse::Accepted);
+            let JsonRpcMessage::Request(request) = message else {
+                return Ok(StreamableHttpPostResponse::Accepted);
+            };
+            // There is nothing to wait for: the result belongs into this response.
+            let text = format!("HTTP {status}, without a result");
+            if is_discovery(&request.request) {
+                let error = ErrorData::invalid_request(text, None);
+                let error = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
+                return Ok(StreamableHttpPostResponse::Json(error, None));
+            }
+            return Err(StreamableHttpError::UnexpectedServerResponse(text.into()));
         }
         if status == StatusCode::NOT_FOUND && session.is_some() {
             return Err(StreamableHttpError::SessionExpired);
@@ -137,7 +149,7 @@ impl HttpClient {
             Ok(body) => match response_of(&body, request) {
                 Some(message) => message,
                 None if memchr::memmem::find(&body, b"\"jsonrpc\"").is_some() => {
-                    malformed(request.clone())
+                    malformed(request.clone(), None)
                 }
                 None if is_json => {
                     let text = format!("the response is not JSON-RPC: {}", shown(&body));
@@ -152,7 +164,9 @@ impl HttpClient {
                     return Err(StreamableHttpError::UnexpectedServerResponse(text.into()));
                 }
             },
-            Err(StreamableHttpError::ResponseBodyTooLarge { .. }) => malformed(request.clone()),
+            Err(StreamableHttpError::ResponseBodyTooLarge { .. }) => {
+                malformed(request.clone(), None)
+            }
             Err(error) => return Err(error),
         };
         Ok(StreamableHttpPostResponse::Json(message, id))
@@ -172,6 +186,9 @@ impl HttpClient {
         if status == StatusCode::TOO_MANY_REQUESTS {
             return Err(by_status().into());
         }
+        if status == StatusCode::UNAUTHORIZED {
+            return Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(String::new())));
+        }
         let body = body_of(response, MAX_ERROR_BYTES).await.unwrap_or_default();
         let error = match Incoming::read(&body) {
             Incoming::Message(message) => match *message {
@@ -183,13 +200,12 @@ impl HttpClient {
         let is_refusal = status.is_client_error()
             && !matches!(
                 status,
-                StatusCode::UNAUTHORIZED
-                    | StatusCode::FORBIDDEN
-                    | StatusCode::NOT_FOUND
+                StatusCode::NOT_FOUND
                     | StatusCode::REQUEST_TIMEOUT
                     | StatusCode::CONFLICT
                     | StatusCode::TOO_EARLY
             );
+        let mut is_call = false;
         if let JsonRpcMessage::Request(request) = message {
             let error_of = |error: ErrorData| {
                 let error = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
@@ -197,27 +213,30 @@ impl HttpClient {
             };
             let refusal = || format!("the server refused the request with {status}{}", said(&body));
             // A server that does not know the request may respond with any of these.
-            let is_unknown = status.is_client_error()
-                && !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+            let is_unknown = status.is_client_error() && status != StatusCode::FORBIDDEN;
             if is_discovery(&request.request) && !in_session && is_unknown {
                 let error = error.map(|error| error.error);
                 return error_of(
                     error.unwrap_or_else(|| ErrorData::invalid_request(refusal(), None)),
                 );
             }
-            let is_call = matches!(request.request, ClientRequest::CallToolRequest(_));
-            if is_call && is_refusal && error.is_none() {
+            is_call = matches!(request.request, ClientRequest::CallToolRequest(_));
+            let is_forbidden = status == StatusCode::FORBIDDEN;
+            if is_call && is_refusal && (error.is_none() || is_forbidden) {
                 return error_of(ErrorData::invalid_request(refusal(), None));
             }
         }
-        let is_auth = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-        if let Some(error) = error.filter(|_| !is_auth) {
+        if let Some(error) = error.filter(|_| status != StatusCode::FORBIDDEN) {
             return Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), None));
         }
-        if status.is_server_error() {
+        if status.is_server_error() && !is_call {
             return Err(by_status().into());
         }
-        let text = format!("HTTP {status}{}", said(&body));
+        let redirected = match status.is_redirection() {
+            true => ", a redirect to an address that is not followed",
+            false => "",
+        };
+        let text = format!("HTTP {status}{redirected}{}", said(&body));
         Err(StreamableHttpError::UnexpectedServerResponse(Cow::Owned(text)))
     }
 
@@ -473,11 +492,25 @@ fn events(response: Response, max_bytes: usize) -> Events {
         limit.add(&chunk)?;
         Ok::<_, std::io::Error>(std::io::Cursor::new(text.add(&chunk)))
     });
-    let readable = |event: Result<Sse, SseError>| match event {
+    // The last event of some servers has no empty line, and a reader then drops it. Its message counts
+    // if it is whole: a part of a JSON object is never one.
+    let is_end = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&is_end);
+    let end = stream::once(async move {
+        ended.store(true, Ordering::Relaxed);
+        Ok(std::io::Cursor::new(b"\n\n".to_vec()))
+    });
+    let readable = move |event: Result<Sse, SseError>| match event {
+        Ok(event) if is_end.load(Ordering::Relaxed) && !is_whole(&event) => Vec::new(),
         Ok(event) => readable(event).into_iter().map(Ok).collect(),
         Err(error) => vec![Err(error)],
     };
-    SseStream::from_bytes_stream(bytes).map(readable).flat_map(stream::iter).boxed()
+    SseStream::from_bytes_stream(bytes.chain(end)).map(readable).flat_map(stream::iter).boxed()
+}
+
+fn is_whole(event: &Sse) -> bool {
+    let data = event.data.as_deref().unwrap_or_default();
+    serde_json::from_slice::<IgnoredAny>(trimmed(data.as_bytes())).is_ok()
 }
 
 /// Returns an event with a message that rmcp reads, or without data. If it has several messages, each

@@ -10,6 +10,7 @@ use toolwright_signature::readable_json;
 
 use crate::lines::{MessageScanner, messages, trimmed};
 use crate::mcp_client::session::malformed_response;
+use crate::unique_keys::UniqueKeys;
 
 /// A message of a server.
 pub(crate) enum Incoming {
@@ -40,7 +41,7 @@ impl Incoming {
         if let Ok(message) = serde_json::from_slice(text)
             && !is_unknown(&message)
         {
-            return Self::Message(Box::new(with_exact_value(message, text)));
+            return Self::Message(Box::new(exact(message, text)));
         }
         let readable = readable_json(text);
         let Ok(mut value) = serde_json::from_str::<Value>(&readable) else {
@@ -56,7 +57,7 @@ impl Incoming {
         complete(&mut value);
         let id = value.get("id").filter(|_| value.get("method").is_none()).cloned();
         match serde_json::from_value(value) {
-            Ok(message) => Self::Message(Box::new(with_exact_value(message, readable.as_bytes()))),
+            Ok(message) => Self::Message(Box::new(exact(message, readable.as_bytes()))),
             Err(_) => Self::error(id),
         }
     }
@@ -68,15 +69,16 @@ impl Incoming {
 
     fn error(id: Option<Value>) -> Self {
         match id.and_then(|id| serde_json::from_value::<RequestId>(id).ok()) {
-            Some(id) => Self::Message(Box::new(malformed(id))),
+            Some(id) => Self::Message(Box::new(malformed(id, None))),
             None => Self::Ignored,
         }
     }
 }
 
-/// Returns the error response for a request whose response cannot be read.
-pub(crate) fn malformed(id: RequestId) -> RxJsonRpcMessage<RoleClient> {
-    RxJsonRpcMessage::<RoleClient>::error(malformed_response(), Some(id))
+/// Returns the error response for a request whose response cannot be read, with the fault if it is
+/// known.
+pub(crate) fn malformed(id: RequestId, fault: Option<&str>) -> RxJsonRpcMessage<RoleClient> {
+    RxJsonRpcMessage::<RoleClient>::error(malformed_response(fault), Some(id))
 }
 
 /// Returns the id of the request that a message responds to.
@@ -100,6 +102,22 @@ fn batch(text: &[u8]) -> Option<Vec<Box<RawValue>>> {
 /// The key in the metadata of a call result for the JSON of its structured value, if that has integers
 /// that rmcp rounds. The metadata passes through rmcp.
 pub(crate) const EXACT_VALUE: &str = "toolwright/exactValue";
+
+/// Returns a call result without a loss. If it gives a field twice, the error of its request, because
+/// it is not clear which one is meant.
+fn exact(message: RxJsonRpcMessage<RoleClient>, text: &[u8]) -> RxJsonRpcMessage<RoleClient> {
+    if let JsonRpcMessage::Response(response) = &message
+        && matches!(response.result, ServerResult::CallToolResult(_))
+        && let Err(error) = UniqueKeys::check(text)
+        && error.is_data()
+    {
+        let fault = error.to_string();
+        // The rest is advice for who wrote it, and the place in the message.
+        let fault = fault.split(';').next();
+        return malformed(response.id.clone(), fault);
+    }
+    with_exact_value(message, text)
+}
 
 /// Adds the structured value of a call result as its JSON, if it has integers that rmcp rounds.
 fn with_exact_value(

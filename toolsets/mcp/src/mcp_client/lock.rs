@@ -15,10 +15,14 @@ const DIFF_TIME: Duration = Duration::from_millis(200);
 /// Maximum number of lines of a diff in an error.
 const DIFF_LINES: usize = 200;
 
-/// A server's tools and instructions at the time when the lock file was created.
+/// A server's name, tools and instructions at the time when the lock file was created.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Lock {
+    /// The name in the server's own words. Another one is another server at the same address.
+    /// Earlier versions did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    server: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     instructions: Option<String>,
     tools: Vec<Map<String, Value>>,
@@ -38,7 +42,8 @@ impl Lock {
         tools.sort_by(|a, b| name(a).cmp(name(b)));
         // The order of the keys in a schema has no meaning either.
         tools.iter_mut().flat_map(Map::values_mut).for_each(Value::sort_all_objects);
-        Self { instructions: listing.instructions.clone(), tools }
+        let server = Some(listing.name.clone());
+        Self { server, instructions: listing.instructions.clone(), tools }
     }
 
     /// Returns the text of the lock file, with one value a line, so that a review shows changes.
@@ -69,7 +74,10 @@ impl Lock {
     ) -> Result<()> {
         let mut then = self.clone();
         then.tools.retain(|tool| options.imports(name(tool)));
-        let now = Self::of(listing);
+        let mut now = Self::of(listing);
+        if then.server.is_none() {
+            now.server = None;
+        }
         if then == now {
             return Ok(());
         }

@@ -83,8 +83,12 @@ pub(crate) enum CallFailure {
     /// The server requires a token.
     #[cfg(feature = "http-client")]
     Unauthorized,
-    /// The response is too large, cannot be read, or is not the result of a call.
-    Unreadable,
+    /// The server responded over HTTP without a result, and the call may have run.
+    #[cfg(feature = "http-client")]
+    NoResult(String),
+    /// The response is too large, cannot be read, or is not the result of a call. The fault, if it is
+    /// known.
+    Unreadable(Option<String>),
 }
 
 /// A call. If it is dropped before its end, it notes the time.
@@ -225,8 +229,8 @@ impl Session {
 const MALFORMED: &str = "toolwright/malformed";
 
 /// The error that replaces a malformed response, so that its request ends.
-pub(crate) fn malformed_response() -> ErrorData {
-    ErrorData::internal_error("the response is malformed", Some(json!({ MALFORMED: true })))
+pub(crate) fn malformed_response(fault: Option<&str>) -> ErrorData {
+    ErrorData::internal_error("the response is malformed", Some(json!({ MALFORMED: fault })))
 }
 
 impl CallFailure {
@@ -235,26 +239,35 @@ impl CallFailure {
             Self::NotRun(source) => Self::NotRun(secrets.redact_error(source)),
             Self::Lost(source) => Self::Lost(secrets.redact_error(source)),
             Self::ServerError(text) => Self::ServerError(secrets.redact(text)),
+            #[cfg(feature = "http-client")]
+            Self::NoResult(text) => Self::NoResult(secrets.redact(text)),
+            Self::Unreadable(fault) => Self::Unreadable(fault.map(|fault| secrets.redact(fault))),
+            #[cfg(feature = "http-client")]
             failure => failure,
         }
     }
 }
 
 fn call_failure(error: ServiceError) -> CallFailure {
+    let closed = || CallFailure::Lost("the connection ended before the result".into());
     match error {
-        ServiceError::McpError(data) if has_mark(&data, MALFORMED) => CallFailure::Unreadable,
+        ServiceError::McpError(data) if has_mark(&data, MALFORMED) => {
+            let fault = data.data.as_ref().and_then(|data| data.get(MALFORMED)?.as_str());
+            CallFailure::Unreadable(fault.map(str::to_owned))
+        }
         // rmcp's mark of a stream that ended before the response.
         ServiceError::McpError(data)
             if has_mark(&data, "io.modelcontextprotocol/transportClosed") =>
         {
-            CallFailure::Lost(Box::new(ServiceError::TransportClosed))
+            closed()
         }
+        ServiceError::TransportClosed => closed(),
         ServiceError::McpError(data) => CallFailure::ServerError(text_of(data)),
         ServiceError::Cancelled { .. } => {
             CallFailure::ServerError("The server cancelled the call.".to_owned())
         }
         ServiceError::TransportSend(failed) => send_failure(failed.error),
-        ServiceError::UnexpectedResponse => CallFailure::Unreadable,
+        ServiceError::UnexpectedResponse => CallFailure::Unreadable(None),
         ServiceError::InputRequiredRoundsExceeded { .. } => CallFailure::ServerError(
             "The tool asks for user input, which this client does not support.".to_owned(),
         ),
@@ -292,6 +305,9 @@ fn send_failure(error: Source) -> CallFailure {
             StreamableHttpError::HttpStatus(status) => status.status == 429,
             StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_) => {
                 return CallFailure::Unauthorized;
+            }
+            StreamableHttpError::UnexpectedServerResponse(text) => {
+                return CallFailure::NoResult(text.clone().into_owned());
             }
             error => matches!(error, StreamableHttpError::SessionExpired),
         };

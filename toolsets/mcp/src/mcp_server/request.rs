@@ -1,12 +1,10 @@
 //! [`Request`], a client's message as far as it can be read.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
-use std::fmt;
 
 use rmcp::model::{ErrorCode, ErrorData};
-use serde::de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use toolwright_module::Error;
@@ -14,6 +12,7 @@ use toolwright_module::error::Stage;
 use toolwright_signature::readable_json;
 
 use crate::lines::MessageScanner;
+use crate::unique_keys::UniqueKeys;
 
 /// The arguments of a call as the client wrote them.
 ///
@@ -29,76 +28,12 @@ impl RawArguments {
     ///
     /// An error for the model, as for a tool that reads its arguments with its contract.
     pub(crate) fn check(&self, tool: &str) -> Result<(), Error> {
-        serde_json::from_str::<UniqueKeys>(self.0.get()).map(drop).map_err(|error| {
+        UniqueKeys::check(self.0.get().as_bytes()).map_err(|error| {
             let text = format!("input of `{tool}` does not fit: {error}");
             Error::retry(text).at(Stage::Arguments)
         })
     }
 }
-
-/// Any value in which no object has a key twice.
-struct UniqueKeys;
-
-impl<'de> Deserialize<'de> for UniqueKeys {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Self)
-    }
-}
-
-impl<'de> Visitor<'de> for UniqueKeys {
-    type Value = Self;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self, A::Error> {
-        let mut keys = HashSet::new();
-        while let Some(key) = map.next_key::<String>()? {
-            if keys.contains(&key) {
-                let key: String = key.chars().take(MAX_KEY_CHARS).collect();
-                return Err(A::Error::custom(format_args!(
-                    "field `{key}` is given twice; give it once"
-                )));
-            }
-            keys.insert(key);
-            map.next_value::<Self>()?;
-        }
-        Ok(self)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self, A::Error> {
-        while list.next_element::<Self>()?.is_some() {}
-        Ok(self)
-    }
-
-    fn visit_unit<E>(self) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
-        Ok(self)
-    }
-}
-
-/// Maximum number of characters of a key that an error shows.
-const MAX_KEY_CHARS: usize = 100;
 
 /// A message of a client.
 pub(crate) struct Request<'a> {
