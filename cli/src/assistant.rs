@@ -473,9 +473,7 @@ impl Assistant {
                     None => {}
                 }
                 if finished.ending != Ending::Answered {
-                    let limit = finished.limit.map(|limit| format!(", {limit}"));
-                    let limit = limit.unwrap_or_default();
-                    note(&format!("(the run ended at a limit: {:?}{limit})", finished.ending));
+                    note(&format!("({}; the answer may be incomplete)", ended(&finished)));
                     if finished.limit == Some(LimitKind::Iterations) {
                         note("(--max-model-calls allows more)");
                     }
@@ -517,8 +515,7 @@ impl Assistant {
     fn read(&self, finished: &Finished) -> toolwright_module::Result<Option<Value>> {
         let Some(output) = &self.output else { return Ok(None) };
         if finished.ending != Ending::Answered {
-            let limit = finished.limit.map(|limit| format!(" of {limit}")).unwrap_or_default();
-            let text = format!("the run ended at its limit{limit} without an answer");
+            let text = format!("{}, without an answer", ended(finished));
             return Err(ModuleError::stop(text).at(Stage::Limit));
         }
         // The answer of a run that began without this schema does not fit it.
@@ -566,6 +563,21 @@ impl Assistant {
                 decided.ok_or(ModuleError::stop("the user ended the run").at(Stage::Cancelled))
             }
         })
+    }
+}
+
+/// Returns how a run without a whole answer ended.
+fn ended(finished: &Finished) -> String {
+    match (finished.ending, finished.limit) {
+        (Ending::LimitReached, Some(limit)) => format!("the run reached its limit of {limit}"),
+        (Ending::LimitReached, None) => "the run reached a limit".to_owned(),
+        (Ending::CutOff, _) => {
+            "the model reached the maximum length of a reply; --max-output-tokens allows more"
+                .to_owned()
+        }
+        (Ending::Refused, _) => "the model refused the task".to_owned(),
+        (Ending::Stuck, _) => "the model repeated the same mistake too often".to_owned(),
+        _ => "the model stopped for a reason that this version does not know".to_owned(),
     }
 }
 

@@ -45,7 +45,7 @@ impl JournalArgs {
             );
         }
         if let Some(folder) = &self.journal {
-            note_readers(folder);
+            check_folder(folder)?;
             return Ok(Some(folder.clone()));
         }
         if config.no_journal {
@@ -53,7 +53,7 @@ impl JournalArgs {
         }
         if let Some(folder) = &config.journal {
             let folder = folders::expanded(folder.clone());
-            note_readers(&folder);
+            check_folder(&folder)?;
             return Ok(Some(folder));
         }
         let Some(folder) = folders::runs() else {
@@ -64,7 +64,7 @@ impl JournalArgs {
         create_private(&folder).map_err(|error| {
             format!("the journal {}: {error}; use --journal or --no-journal", folder.display())
         })?;
-        note_readers(&folder);
+        check_folder(&folder)?;
         Ok(Some(folder))
     }
 }
@@ -74,9 +74,15 @@ pub(crate) fn is_url(place: &Path) -> bool {
     place.to_string_lossy().contains("://")
 }
 
-/// Tells the user if others can read or change a journal. A folder that is not there yet will be for
-/// this user only.
-pub(crate) fn note_readers(folder: &Path) {
+/// Checks that a journal is a folder, and tells the user if others can read or change it. A folder that
+/// is not there yet will be for this user only.
+///
+/// # Errors
+///
+/// Something other than a folder is there.
+pub(crate) fn check_folder(folder: &Path) -> Result<(), Box<dyn Error>> {
+    __files::check_folder(folder)
+        .map_err(|error| format!("the journal {}: {error}", folder.display()))?;
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -91,8 +97,7 @@ pub(crate) fn note_readers(folder: &Path) {
             note(&format!("(others can look into the journal {folder}; run: chmod 700 {folder})"));
         }
     }
-    #[cfg(not(unix))]
-    let _ = folder;
+    Ok(())
 }
 
 /// Length of the secret of a user, in bytes.

@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use toolwright_module::__files::{self, Link};
 use toolwright_module::testing::without_secrets;
 
 use crate::folders;
@@ -37,6 +38,7 @@ impl Keys {
             return Ok(Self::default());
         };
         let named = |error: io::Error| format!("the key file {}: {error}", path.display());
+        __files::check(&path, Link::Follow).map_err(named)?;
         let mode = match mode(&path) {
             Err(error)
                 if error.kind() == ErrorKind::NotFound && Some(&path) == default.as_ref() =>

@@ -63,7 +63,7 @@ impl fmt::Display for Options {
             }
         }?;
         if let Some(system) = &self.system {
-            write!(f, " --system {:?}", shortened(system))?;
+            write!(f, " --system {}", quoted(&shortened(system)))?;
         }
         if self.selector {
             f.write_str(" --selector")?;

@@ -161,7 +161,7 @@ fn limits_hold_for_each_task_of_a_conversation() {
     let mut command = chat(&server);
     let ran = run_with(command.args(["--max-model-calls", "2"]), "One.\nTwo.\n");
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "So far.\nAgain.\n"), "{}", ran.stderr);
-    let said = "(the run ended at a limit: LimitReached, model calls)";
+    let said = "(the run reached its limit of model calls; the answer may be incomplete)";
     assert_eq!(ran.stderr.matches(said).count(), 2, "{}", ran.stderr);
 }
 

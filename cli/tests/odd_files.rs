@@ -215,3 +215,41 @@ fn a_page_replaces_only_a_file() {
     assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
     assert_eq!(page("run.html").code, Some(0));
 }
+
+/// To change the permissions of what is no file or folder helps nobody.
+#[test]
+fn what_is_no_file_or_no_folder_is_named_and_not_changed() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+    let keys = folder.path().join("keys.toml");
+    fs::create_dir(&keys).unwrap();
+    fs::set_permissions(&keys, Permissions::from_mode(0o755)).unwrap();
+    let model = server(&[says("Hello.")]);
+    for (place, told) in [
+        (Path::new("/dev/null"), "the journal /dev/null: it is a device, and not a folder".into()),
+        (&file, format!("the journal {}: it is a file, and not a folder", file.display())),
+    ] {
+        let ran = run(asking("run", &model, place).arg("Say hello."));
+        for ran in [ran, runs(place, &["list"])] {
+            assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+            assert!(ran.stderr.contains(&told), "{}", ran.stderr);
+            assert!(!ran.stderr.contains("chmod"), "{}", ran.stderr);
+        }
+    }
+    for (place, kind) in [(keys.as_path(), "a folder"), (Path::new("/dev/null"), "a device")] {
+        let told =
+            format!("the key file {}: it is {kind}, and not a regular file", place.display());
+        let mut command = asking("run", &model, &folder.path().join("runs"));
+        let ran = run(command.arg("--key-file").arg(place).arg("Say hello."));
+        assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+        assert!(ran.stderr.contains(&told), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("chmod"), "{}", ran.stderr);
+        let ran = run(program("tools").arg("list").arg("--config").arg(place));
+        assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+        assert!(ran.stderr.contains(&format!("it is {kind}")), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("chmod"), "{}", ran.stderr);
+    }
+    assert!(model.asked().is_empty());
+}

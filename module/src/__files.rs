@@ -73,6 +73,22 @@ pub fn check(path: &Path, link: Link) -> io::Result<()> {
     found.map_or(Ok(()), |found| regular(found.file_type()))
 }
 
+/// Checks that a path leads to a folder or to nothing.
+///
+/// # Errors
+///
+/// An error of the kind [`ErrorKind::NotADirectory`], which says what is there.
+pub fn check_folder(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(found) if !found.is_dir() => {
+            let kind = kind_of(found.file_type()).unwrap_or("a file");
+            let text = format!("it is {kind}, and not a folder");
+            Err(io::Error::new(ErrorKind::NotADirectory, text))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Reads a regular file of at most `most` bytes.
 ///
 /// # Errors

@@ -11,7 +11,7 @@ use toolwright_orchestrator::{Task, ToolSet};
 #[cfg(feature = "postgres")]
 use toolwright_postgres::Runs;
 
-use crate::journal::{is_url, note_readers};
+use crate::journal::{check_folder, is_url};
 #[cfg(feature = "postgres")]
 use crate::show::visible;
 
@@ -40,10 +40,10 @@ impl Home {
         if agent.is_some() {
             return Err("--agent is for a database: name it with --journal postgres://…".into());
         }
+        check_folder(&place)?;
         if !place.is_dir() {
             return Err(format!("there is no folder {}", place.display()).into());
         }
-        note_readers(&place);
         Ok(Self::Folder(Journal::open(place)?))
     }
 

@@ -178,7 +178,7 @@ fn write_part(text: &mut String, indent: &str, call: &str, outcome: &Outcome) {
                     format!("said to have happened: {}", lines(result))
                 }
                 Decision::CallAgain => "to be made again".to_owned(),
-                other => format!("{other:?}"),
+                _ => "decided".to_owned(),
             };
             writeln!(text, "{indent}!! {}: {decided}", call)
         }
@@ -192,7 +192,7 @@ fn write_part(text: &mut String, indent: &str, call: &str, outcome: &Outcome) {
     };
 }
 
-/// The words of [`status`], and `finished` for all runs with a result.
+/// The words of [`status`], and `finished` for all runs with a result. They are those of `--json`.
 pub(super) const STATUSES: [&str; 11] = [
     "open",
     "waiting",
@@ -200,8 +200,8 @@ pub(super) const STATUSES: [&str; 11] = [
     "failed",
     "unreadable",
     "answered",
-    "limitreached",
-    "cutoff",
+    "limit_reached",
+    "cut_off",
     "refused",
     "stuck",
     "unclear",
@@ -213,10 +213,11 @@ pub(super) fn has_status(run: &RunSummary, word: &str) -> bool {
 }
 
 pub(super) fn status(run: &RunSummary) -> String {
-    match (run.status, run.ending) {
-        (RunStatus::Finished, Some(ending)) => format!("{ending:?}").to_lowercase(),
-        (status, _) => format!("{status:?}").to_lowercase(),
-    }
+    let word = match (run.status, run.ending) {
+        (RunStatus::Finished, Some(ending)) => serde_json::to_value(ending),
+        (status, _) => serde_json::to_value(status),
+    };
+    word.ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 pub(super) fn age(at: SystemTime) -> String {

@@ -143,7 +143,7 @@ pub(super) fn of_step(step: &Step) -> Vec<String> {
         Some(Finish::Refused) => problems.push("The model refused.".into()),
         Some(Finish::Other(word)) => {
             problems.push(format!(
-                "The model stopped with {word:?}, which this version does not know."
+                "The model stopped with “{word}”, which this version does not know."
             ));
         }
         _ => {}
