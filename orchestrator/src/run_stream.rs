@@ -13,8 +13,7 @@ use toolwright_module::{Context, Result, driver};
 
 use crate::finished::Finished;
 
-/// A stream of a run's events; see [`Agent::stream`](crate::Agent::stream)
-/// and [`ReAct::stream`](crate::ReAct::stream).
+/// A stream of a run's events; see [`Agent::stream`](crate::Agent::stream).
 ///
 /// It ends with [`Progress::Finished`] or an error. The run makes progress only while the stream is
 /// polled. Dropping the stream ends the run.

@@ -116,7 +116,9 @@ impl<'a> Pair<'a> {
             if !same(&back, &sample.written) {
                 return Err(format!("reading {wire}, {policy:?}: became {back}"));
             }
-            if !repairs.is_empty() {
+            // An answer with U+FFFD lists it: the character may have been lost on the way.
+            let is_listed = wire.contains('\u{fffd}') && repairs.contains("kept U+FFFD");
+            if !repairs.is_empty() && !is_listed {
                 return Err(format!("reading {wire}, {policy:?}: was repaired ({repairs})"));
             }
         }
