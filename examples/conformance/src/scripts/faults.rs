@@ -119,9 +119,10 @@ fn faults() -> Vec<Fault> {
             streamed: ANSWER,
         },
         Fault {
+            // After the first piece of text: before it, the request is made again.
             name: "an error in the stream",
             steps: vec![with(
-                json!({"kind": "stream_error", "after": 3, "type": "overloaded_error"}),
+                json!({"kind": "stream_error", "after": 5, "type": "overloaded_error"}),
             )],
             whole: ANSWER,
             streamed: REPORTED,
