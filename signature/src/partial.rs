@@ -83,7 +83,8 @@ use tree::{Tree, ValueKind};
 /// The JSON starts at the first `{` or `[`. Text before and after it is skipped, such as a sentence,
 /// a comment, a code fence, or the drafts between `<think>` and `</think>` at the beginning
 /// ([`Thoughts`](crate::Thoughts)). After the first word, words in brackets are skipped too: `[note]`, `{name}`,
-/// and `[1]` in a line with other words. Any other bracket starts the JSON.
+/// and `[1]` in a line with other words. Any other bracket starts the JSON, except inside an answer
+/// that begins with a quote: that is a text.
 ///
 /// Nothing is repaired or coerced, and the shape is that of the dialect. A wrapped output is under
 /// `result`, and the output of a chain of thought is under `reasoning` and `output`. In a strict

@@ -272,6 +272,18 @@ fn text_around_the_json_is_skipped() {
 }
 
 #[test]
+fn brackets_inside_a_quoted_answer_are_its_own() {
+    for text in [
+        r#"'<think>not {"a": 2}</think>'"#,
+        "\"not {'a': 2}\"",
+        "```json\n'not [2]'\n```",
+        "<think>{\"a\": 1}</think>\n'not {\"a\": 2}'",
+    ] {
+        assert_eq!(seen::<Value>(text, "$"), [Field::Pending], "{text}");
+    }
+}
+
+#[test]
 fn a_draft_in_thoughts_is_skipped_as_in_the_whole_text() {
     let contract = object_contract();
     for (text, age) in [

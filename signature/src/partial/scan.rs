@@ -114,6 +114,7 @@ impl Scan {
                 Some(mark.map_or(Place::Before, Place::Comment))
             }
             _ if answer.get(..in_answer)?.trim_end_matches(blank).is_empty() => Some(Place::Inside),
+            _ if is_quoted(answer.get(..in_answer)?) => Some(Place::After),
             _ => {
                 *at += 1;
                 Some(Place::Aside(*at - 1))
@@ -143,6 +144,17 @@ fn is_aside(text: &str, start: usize, end: usize) -> bool {
         inside => is_list && alone && Decimal::parse(inside).is_some(),
     };
     matches!(bracket, Some(b']' | b'}')) && !is_value
+}
+
+/// Whether an answer is a text in quotes, alone or in a code fence. Brackets inside it are its own,
+/// as in `'not {"a": 2}'`.
+fn is_quoted(before: &str) -> bool {
+    let answer = before.trim_start_matches(blank);
+    let answer = match answer.strip_prefix("```") {
+        Some(fenced) => fenced.split_once('\n').map_or(fenced, |(_, body)| body).trim_start(),
+        None => answer,
+    };
+    answer.starts_with(['"', '\''])
 }
 
 /// Whether a character before the JSON does not make it "among words".
