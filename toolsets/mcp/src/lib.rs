@@ -153,3 +153,12 @@ pub use error::McpError;
 pub use mcp_client::{McpClient, McpClientBuilder, McpModule};
 #[cfg(feature = "server")]
 pub use mcp_server::McpServer;
+
+/// Waits for a deadline. Without one, it never ends.
+#[cfg(any(feature = "client", feature = "server"))]
+async fn until(deadline: Option<std::time::Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+        None => std::future::pending().await,
+    }
+}

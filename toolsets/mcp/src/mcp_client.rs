@@ -44,6 +44,7 @@ use crate::mcp_client::incoming::has_rounded_integers;
 use crate::mcp_client::listing::{Listed, Listing, short_name, valid_name};
 use crate::mcp_client::lock::Lock;
 use crate::mcp_client::session::{CallFailure, Session};
+use crate::until;
 
 /// Maximum number of responses to the server's own requests that are being sent. Without a limit,
 /// a server that sends requests and does not read the responses would fill the memory.
@@ -239,9 +240,7 @@ impl McpClient {
         let is_only =
             |name: &&str| fields.is_some_and(|all| all.len() == 1 && all.contains_key(*name));
         let wrapper = contract.lower(Dialect::Mcp)?.wrapper.filter(is_only);
-        let tool =
-            RemoteTool { connection: Arc::clone(&self.connection), listed: Arc::clone(listed) };
-        Ok(McpModule { tool, contract, wrapper, signature: PhantomData })
+        Ok(McpModule { tool: self.remote(listed), contract, wrapper, signature: PhantomData })
     }
 
     /// Returns the name that the server gives itself.
@@ -307,10 +306,12 @@ impl McpClient {
         self.connection.close().await;
     }
 
+    fn remote(&self, listed: &Arc<Listed>) -> RemoteTool {
+        RemoteTool { connection: Arc::clone(&self.connection), listed: Arc::clone(listed) }
+    }
+
     fn tool(&self, listed: &Arc<Listed>) -> Tool {
-        let tool =
-            RemoteTool { connection: Arc::clone(&self.connection), listed: Arc::clone(listed) };
-        let tool = Arc::new(tool);
+        let tool = Arc::new(self.remote(listed));
         Tool::dynamic(listed.contract.clone(), listed.effect, move |arguments, cx| {
             let tool = Arc::clone(&tool);
             async move {
@@ -384,13 +385,6 @@ impl<S> fmt::Debug for McpModule<S> {
     }
 }
 
-async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
-        None => std::future::pending().await,
-    }
-}
-
 /// Waits for a progress notification in the session that is used.
 async fn progress(mut used: watch::Receiver<Option<Arc<Session>>>) {
     loop {
@@ -418,14 +412,12 @@ struct RemoteTool {
 
 impl RemoteTool {
     async fn call(&self, arguments_text: &str, cx: &Context) -> ModuleResult<CallResult> {
-        let read = self.listed.contract.read::<Value>(arguments_text);
-        let arguments = match read {
+        let rejected = |error: module::Error| error.at(Stage::Arguments).with_raw(arguments_text);
+        let arguments = match self.listed.contract.read::<Value>(arguments_text) {
             Ok(Value::Object(arguments)) => arguments,
             Ok(_) => serde_json::Map::new(),
             Err(error) => {
-                let text = error.to_string();
-                let error = module::Error::retry(text).with_source(error);
-                return Err(error.at(Stage::Arguments).with_raw(arguments_text));
+                return Err(rejected(module::Error::retry(error.to_string()).with_source(error)));
             }
         };
         if has_rounded_integers(arguments_text.as_bytes()) {
@@ -434,7 +426,7 @@ impl RemoteTool {
                  would be rounded. Give it as text, or give a smaller one.",
                 self.name()
             );
-            return Err(module::Error::retry(text).at(Stage::Arguments).with_raw(arguments_text));
+            return Err(rejected(module::Error::retry(text)));
         }
         let (using, used) = watch::channel(None);
         let mut work = pin!(cx.until_cancelled(self.send(arguments, &using)));
@@ -451,40 +443,30 @@ impl RemoteTool {
             tokio::select! {
                 biased;
                 result = &mut work => return result,
-                () = until(deadline) => {
-                    let session = used.borrow().clone();
-                    return Err(self.late(Some(session)));
-                }
+                () = until(deadline) => return Err(self.late(used.borrow().clone())),
                 () = progress(used.clone()) => {}
             }
         }
     }
 
-    /// Returns the error of a call whose timeout elapsed. If it was sent, it may have run. The
-    /// session is the one that it was sent over.
-    fn late(&self, sent: Option<Option<Arc<Session>>>) -> module::Error {
+    /// Returns the error of a call whose timeout elapsed. `sent` is the session that it was sent over,
+    /// if it was sent.
+    fn late(&self, sent: Option<Arc<Session>>) -> module::Error {
         let name = self.name();
-        let error = if sent.is_none() {
-            module::Error::retry(format!("`{name}` was not called, because no time was left."))
-        } else if self.may_repeat() {
-            let text = format!("`{name}` did not end in time. Ask for less, or call again later.");
-            module::Error::retry(text)
-        } else {
-            module::Error::refuse(format!(
-                "`{name}` did not end in time and may have taken effect. Check that before you \
-                 call it again."
-            ))
+        let Some(session) = sent else {
+            let text = format!("`{name}` was not called, because no time was left.");
+            return module::Error::retry(text).at(Stage::Limit).retryable(true);
         };
-        let retryable = sent.is_none() || self.may_repeat();
-        let stderr = sent.flatten().map(|session| session.stderr().text());
-        let error = match stderr.as_deref() {
-            None | Some("") => error,
-            Some(stderr) => {
+        let what = format!("`{name}` did not end in time.");
+        let error = self.without_result(&what, "Ask for less, or call again later.");
+        let error = match &*session.stderr().text() {
+            "" => error,
+            stderr => {
                 let source: Source = format!("the server's standard error was: {stderr}").into();
                 error.with_source(source)
             }
         };
-        error.at(Stage::Limit).retryable(retryable)
+        error.at(Stage::Limit).retryable(self.may_repeat())
     }
 
     /// Sends the call until there is a response. A call that may have run is sent again only if
@@ -494,7 +476,6 @@ impl RemoteTool {
         arguments: serde_json::Map<String, Value>,
         using: &watch::Sender<Option<Arc<Session>>>,
     ) -> ModuleResult<CallResult> {
-        let may_repeat = self.may_repeat();
         let mut sent = 0;
         loop {
             let session = self.connection.session().await.map_err(|error| {
@@ -510,85 +491,68 @@ impl RemoteTool {
                 }
                 Err(failure) => failure,
             };
-            match failure {
-                CallFailure::NotRun(_) if sent < MAX_SENDS => session.set_lost(),
-                CallFailure::Lost(_) if may_repeat && sent < MAX_SENDS => session.set_lost(),
-                CallFailure::NotRun(source) => {
-                    session.set_lost();
-                    return Err(self.not_run(source).retryable(true));
-                }
-                CallFailure::Lost(source) => {
-                    session.set_lost();
-                    return Err(self.lost(source));
-                }
-                #[cfg(feature = "http-client")]
-                CallFailure::Unauthorized => {
-                    let server = self.connection.client.shown();
-                    return Err(self.not_run(Box::new(McpError::Unauthorized { server })));
-                }
-                CallFailure::ServerError(text) => return Err(call_result::tool_error(text)),
-                #[cfg(feature = "http-client")]
-                CallFailure::NoResult(_) if may_repeat && sent < MAX_SENDS => session.set_lost(),
-                #[cfg(feature = "http-client")]
-                CallFailure::NoResult(response) => {
-                    session.set_lost();
-                    return Err(self.no_result(response));
-                }
-                CallFailure::Unreadable(fault) => return Err(self.unreadable(fault.as_deref())),
+            let (is_lost, may_repeat) = match &failure {
+                CallFailure::NotRun(_) => (true, true),
+                CallFailure::Lost(_) | CallFailure::NoResult(_) => (true, self.may_repeat()),
+                _ => (false, false),
+            };
+            if is_lost {
+                session.set_lost();
+            }
+            if sent == MAX_SENDS || !may_repeat {
+                return Err(self.failed(failure));
             }
         }
     }
 
-    /// Returns the error of a call whose response cannot be read. It is the fault of one message,
-    /// so the connection and the run go on.
-    fn unreadable(&self, fault: Option<&str>) -> module::Error {
-        let name = self.name();
-        let what = match fault {
-            Some(fault) => format!("The result of `{name}` cannot be read ({fault})"),
-            None => format!("The result of `{name}` is too large or cannot be read"),
+    /// Returns the error of a call without a result. If one message is to blame, the connection and
+    /// the run go on.
+    fn failed(&self, failure: CallFailure) -> module::Error {
+        let (name, tool) = (self.name(), self.listed.name.clone());
+        let (error, source) = match failure {
+            CallFailure::NotRun(source) => return self.not_run(source).retryable(true),
+            CallFailure::Unauthorized => {
+                let server = self.connection.client.shown();
+                return self.not_run(Box::new(McpError::Unauthorized { server }));
+            }
+            CallFailure::ServerError(text) => return call_result::tool_error(text),
+            CallFailure::Unreadable(fault) => {
+                let what = match fault {
+                    Some(fault) => format!("The result of `{name}` cannot be read ({fault})."),
+                    None => format!("The result of `{name}` is too large or cannot be read."),
+                };
+                let advice = "Ask for less, or for something else.";
+                return self.without_result(&what, advice).at(Stage::Decoding);
+            }
+            CallFailure::Lost(source) => {
+                let what = format!("The connection was lost during `{name}`.");
+                let error = self.without_result(&what, "Call it again later.");
+                (error, McpError::Lost { tool, source })
+            }
+            CallFailure::NoResult(response) => {
+                let what =
+                    format!("The server responded to `{name}` without a result: {response}\n");
+                let error = self.without_result(&what, "Call it again later.");
+                (error, McpError::NoResult { tool, response })
+            }
         };
-        let error = match self.may_repeat() {
-            true => module::Error::retry(format!("{what}. Ask for less, or for something else.")),
+        error.with_source(source).at(Stage::Transport).retryable(self.may_repeat())
+    }
+
+    /// Returns the error of a call that was sent. Only if the tool may run twice, the model gets the
+    /// `advice`.
+    fn without_result(&self, what: &str, advice: &str) -> module::Error {
+        match self.may_repeat() {
+            true => module::Error::retry(format!("{what} {advice}")),
             false => module::Error::refuse(format!(
-                "{what}, and the call may have taken effect. Check that before you call it again."
+                "{what} The call may have taken effect. Check that before you call it again."
             )),
-        };
-        error.at(Stage::Decoding)
+        }
     }
 
     /// Whether the tool may run twice.
     fn may_repeat(&self) -> bool {
         matches!(self.listed.effect, Effect::Read | Effect::Idempotent)
-    }
-
-    #[cfg(feature = "http-client")]
-    fn no_result(&self, response: String) -> module::Error {
-        let name = self.name();
-        let what = format!("The server responded to `{name}` without a result: {response}");
-        let error = match self.may_repeat() {
-            true => module::Error::retry(format!("{what}\nCall it again later.")),
-            false => module::Error::refuse(format!(
-                "{what}\nThe call may have taken effect. Check that before you call it again."
-            )),
-        };
-        let source = McpError::NoResult { tool: self.listed.name.clone(), response };
-        error.with_source(source).at(Stage::Transport).retryable(self.may_repeat())
-    }
-
-    fn lost(&self, source: Source) -> module::Error {
-        let name = self.name();
-        let error = if self.may_repeat() {
-            module::Error::retry(format!(
-                "The connection was lost during `{name}`. Call it again later."
-            ))
-        } else {
-            module::Error::refuse(format!(
-                "The connection was lost during `{name}`, which may have taken effect. Check that \
-                 before you call it again."
-            ))
-        };
-        let source = McpError::Lost { tool: self.listed.name.clone(), source };
-        error.with_source(source).at(Stage::Transport).retryable(self.may_repeat())
     }
 
     fn not_run(&self, source: Source) -> module::Error {

@@ -3,8 +3,6 @@
 mod calls;
 #[cfg(feature = "http-server")]
 mod connections;
-#[cfg(feature = "http-server")]
-mod guarded_body;
 mod handler;
 #[cfg(feature = "http-server")]
 mod http;
@@ -335,23 +333,7 @@ impl McpServer {
     /// [`McpError::Connection`] if the listener's address cannot be read.
     #[cfg(feature = "http-server")]
     pub async fn serve_http(self, listener: TcpListener) -> Result<()> {
-        let address = listener.local_addr()?;
-        self.access.check_address(address)?;
-        let HttpAccess { token, mut hosts, origins } = self.access.clone();
-        if !address.ip().is_unspecified() {
-            hosts.push(address.ip().to_string());
-        }
-        let settings = http::Settings {
-            token,
-            hosts,
-            origins,
-            max_message_bytes: self.max_message_bytes,
-            shutdown: self.shutdown.clone(),
-            max_connections: http::MAX_CONNECTIONS,
-            max_sessions: http::MAX_SESSIONS,
-            session_time: self.session_time,
-        };
-        http::serve(listener, self.handler(), settings).await
+        http::serve(listener, self).await
     }
 
     fn handler(self) -> Handler {
@@ -417,16 +399,5 @@ mod tests {
             );
             assert_eq!(outcome(&named, everywhere), "served");
         }
-    }
-
-    #[test]
-    fn an_invalid_token_is_rejected_and_debug_output_hides_the_token() {
-        let server = McpServer::new("test", "1", []).unwrap();
-        for token in ["", "a b", "line\nbreak", "schlüssel"] {
-            let error = server.clone().with_token(token).unwrap_err();
-            assert!(matches!(error, McpError::Token), "{error}");
-        }
-        let server = server.with_token("hunter2").unwrap();
-        assert!(!format!("{server:?}").contains("hunter2"));
     }
 }

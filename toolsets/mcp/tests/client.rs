@@ -250,3 +250,14 @@ async fn a_place_without_an_image_is_a_broken_promise() {
     cause: output of `plot` does not fit: $.image: the result has no image for `[image 7]`
     ");
 }
+
+#[tokio::test]
+async fn settings_of_a_child_process_are_rejected_over_http() {
+    let web = || McpClient::http("http://127.0.0.1:9/mcp").unwrap();
+    for client in [web().with_env("KEY", "hunter2"), web().with_folder("/")] {
+        let error = client.connect().await.unwrap_err();
+        assert!(matches!(error, McpError::Url { .. }), "{error}");
+        assert!(error.to_string().contains("`with_token`"), "{error}");
+        assert!(!format!("{error:?}").contains("hunter2"));
+    }
+}

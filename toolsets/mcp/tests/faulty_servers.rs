@@ -150,7 +150,7 @@ async fn a_lost_call_is_repeated_only_if_its_effect_allows_it() {
     let error = call(&remote, "die", "{}").await.unwrap_err();
     assert!(matches!(cause(&error), McpError::Lost { .. }), "{error:#}");
     assert_eq!((error.stage(), error.audience()), (Stage::Transport, Audience::ModelFinal));
-    assert!(error.for_model().contains("which may have taken effect"));
+    assert!(error.for_model().contains("may have taken effect"));
     assert!(!error.is_retryable());
     assert_eq!(odd.times("die"), 1);
     // The next call starts the server again.

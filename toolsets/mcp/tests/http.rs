@@ -1,12 +1,15 @@
 //! `McpServer` over HTTP.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crate::support::{Seen, server, texts};
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use toolwright_mcp::{McpError, McpServer};
 use toolwright_module::{Cancellation, Context};
@@ -425,4 +428,104 @@ async fn a_shutdown_lets_running_calls_finish_over_http() {
     let answer = messages(running.await.unwrap().unwrap()).await;
     assert_eq!(answer[0]["result"]["isError"], true);
     (&mut http.serving).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_session_with_an_open_stream_is_not_idle_and_others_end() {
+    let time = Duration::from_millis(400);
+    let http = Http::new(server(&seen()).with_session_time(time)).await;
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    let (idle, open) = (http.session().await, http.session().await);
+    let status = async |session: &str| status(http.legacy(Some(session), &ping)).await;
+    let events = http.client.get(&http.url).header("accept", "text/event-stream");
+    let events = events.header("mcp-session-id", &open).send().await.unwrap();
+    assert_eq!(events.status(), 200);
+    tokio::time::sleep(time * 3).await;
+    assert_eq!((status(&idle).await, status(&open).await), (404, 200));
+    drop(events);
+    tokio::time::sleep(time * 3).await;
+    assert_eq!(status(&open).await, 404);
+}
+
+/// A server with a token, which one web page may use.
+async fn guarded_server() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = server(&seen()).with_token("hunter2").unwrap();
+    let server = server.with_origins(["https://app.example.com:443"]);
+    tokio::spawn(server.serve_http(listener));
+    address
+}
+
+/// Sends a head without a body, and returns the head of the response.
+async fn head_of(address: SocketAddr, lines: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let head = lines.replace('\n', "\r\n") + "\r\nconnection: close\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer.split("\r\n\r\n").next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn two_headers_of_the_same_name_are_rejected() {
+    let address = guarded_server().await;
+    for (lines, status) in [
+        ("GET /mcp HTTP/1.1\nhost: localhost", "401"),
+        ("GET /mcp HTTP/1.1\nhost: localhost\nhost: localhost", "400"),
+        ("GET /mcp HTTP/1.1\nhost: evil.example\nhost: localhost", "400"),
+        ("GET http://evil.example/mcp HTTP/1.1\nhost: localhost", "400"),
+        ("GET http://localhost/mcp HTTP/1.1\nhost: localhost", "401"),
+        (
+            "GET /mcp HTTP/1.1\nhost: localhost\norigin: http://localhost\norigin: http://localhost",
+            "400",
+        ),
+        (
+            "POST /mcp HTTP/1.1\nhost: localhost\ncontent-type: application/json\ncontent-type: application/json",
+            "400",
+        ),
+        (
+            "GET /mcp HTTP/1.1\nhost: localhost\nmcp-protocol-version: 2025-06-18\nMCP-Protocol-Version: 2025-11-25",
+            "400",
+        ),
+        ("GET /mcp HTTP/1.1\nhost: localhost\nmcp-session-id: a\nmcp-session-id: b", "400"),
+        ("POST /mcp HTTP/1.1\nhost: localhost\nmcp-name: a\nmcp-name: b", "400"),
+        ("GET /mcp HTTP/1.1\nhost: localhost\norigin: https://evil.example", "403"),
+    ] {
+        let answer = head_of(address, lines).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{lines}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn an_allowed_web_page_may_read_the_responses() {
+    let address = guarded_server().await;
+    let asked = "\nhost: localhost\norigin: https://app.example.com";
+    let options = head_of(address, &format!("OPTIONS /mcp HTTP/1.1{asked}")).await;
+    assert!(options.starts_with("HTTP/1.1 204"), "{options}");
+    assert!(options.contains("access-control-allow-methods: GET, POST, DELETE"), "{options}");
+    assert!(options.contains("mcp-session-id"), "{options}");
+    // The page reads why its request failed, too.
+    let refused = head_of(address, &format!("GET /mcp HTTP/1.1{asked}")).await;
+    assert!(refused.starts_with("HTTP/1.1 401"), "{refused}");
+    for answer in [options, refused] {
+        let allowed = "access-control-allow-origin: https://app.example.com\r\n";
+        assert!(answer.contains(allowed) && answer.contains("vary: origin"), "{answer}");
+        assert!(!answer.contains("allow-origin: *"), "{answer}");
+    }
+    let evil = "OPTIONS /mcp HTTP/1.1\nhost: localhost\norigin: https://evil.example";
+    let answer = head_of(address, evil).await;
+    assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+    assert!(!answer.contains("access-control"), "{answer}");
+}
+
+#[test]
+fn an_invalid_token_is_rejected_and_debug_output_hides_the_token() {
+    let server = McpServer::new("test", "1", []).unwrap();
+    for token in ["", "a b", "line\nbreak", "schlüssel"] {
+        let error = server.clone().with_token(token).unwrap_err();
+        assert!(matches!(error, McpError::Token), "{error}");
+    }
+    let server = server.with_token("hunter2").unwrap();
+    assert!(!format!("{server:?}").contains("hunter2"));
 }

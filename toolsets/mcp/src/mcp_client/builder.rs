@@ -343,19 +343,3 @@ impl fmt::Debug for McpClientBuilder {
             .finish_non_exhaustive()
     }
 }
-
-#[cfg(all(test, feature = "http-client"))]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn settings_of_a_child_process_are_rejected_over_http() {
-        let web = || McpClient::http("http://127.0.0.1:9/mcp").unwrap();
-        for client in [web().with_env("KEY", "hunter2"), web().with_folder("/")] {
-            let error = client.connect().await.unwrap_err();
-            assert!(matches!(error, McpError::Url { .. }), "{error}");
-            assert!(error.to_string().contains("`with_token`"), "{error}");
-            assert!(!format!("{error:?}").contains("hunter2"));
-        }
-    }
-}

@@ -12,7 +12,7 @@ use rmcp::service::RxJsonRpcMessage;
 ///
 /// rmcp waits ten seconds before it begins a handshake. After a shorter time, this gives rmcp the
 /// response of a server that does not know the request.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Discovery {
     time: Duration,
     sent: Option<(RequestId, Instant)>,
@@ -29,15 +29,7 @@ pub(crate) struct Discovery {
 
 impl Discovery {
     pub(crate) fn new(time: Duration) -> Self {
-        Self {
-            time,
-            sent: None,
-            given_up: None,
-            handshake: None,
-            late_since: None,
-            is_unanswered: Arc::default(),
-            is_late: Arc::default(),
-        }
+        Self { time, ..Self::default() }
     }
 
     /// Notes that a request is sent.

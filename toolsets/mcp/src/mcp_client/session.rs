@@ -73,6 +73,7 @@ pub(crate) struct Session {
 type Running = RunningService<RoleClient, NotificationHandler>;
 
 /// The reason why a call has no result.
+#[cfg_attr(not(feature = "http-client"), expect(dead_code, reason = "two are failures of HTTP"))]
 pub(crate) enum CallFailure {
     /// The server did not get the call.
     NotRun(Source),
@@ -81,10 +82,8 @@ pub(crate) enum CallFailure {
     /// The server responded with an error, or refused the request.
     ServerError(String),
     /// The server requires a token.
-    #[cfg(feature = "http-client")]
     Unauthorized,
     /// The server responded over HTTP without a result, and the call may have run.
-    #[cfg(feature = "http-client")]
     NoResult(String),
     /// The response is too large, cannot be read, or is not the result of a call. The fault, if it is
     /// known.
@@ -239,11 +238,9 @@ impl CallFailure {
             Self::NotRun(source) => Self::NotRun(secrets.redact_error(source)),
             Self::Lost(source) => Self::Lost(secrets.redact_error(source)),
             Self::ServerError(text) => Self::ServerError(secrets.redact(text)),
-            #[cfg(feature = "http-client")]
             Self::NoResult(text) => Self::NoResult(secrets.redact(text)),
             Self::Unreadable(fault) => Self::Unreadable(fault.map(|fault| secrets.redact(fault))),
-            #[cfg(feature = "http-client")]
-            failure => failure,
+            Self::Unauthorized => Self::Unauthorized,
         }
     }
 }
@@ -315,10 +312,10 @@ fn send_failure(error: Source) -> CallFailure {
         return if not_run { CallFailure::NotRun(source) } else { CallFailure::Lost(source) };
     }
     // A child process that did not read the whole line did not run the call.
-    let not_run = error
-        .downcast_ref::<std::io::Error>()
-        .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe);
-    if not_run { CallFailure::NotRun(error) } else { CallFailure::Lost(error) }
+    match error.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
+        Some(std::io::ErrorKind::BrokenPipe) => CallFailure::NotRun(error),
+        _ => CallFailure::Lost(error),
+    }
 }
 
 fn has_mark(data: &ErrorData, mark: &str) -> bool {

@@ -11,6 +11,8 @@ use tokio_util::task::TaskTracker;
 use toolwright_module::error::Stage;
 use toolwright_module::{Cancellation, Context, Error, Result};
 
+use crate::until;
+
 /// Maximum number of calls in the queue.
 const MAX_QUEUED: usize = 1024;
 
@@ -134,13 +136,6 @@ impl Calls {
 
 fn was_cancelled() -> Error {
     Error::stop("the call was cancelled").at(Stage::Cancelled)
-}
-
-async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
-        None => std::future::pending().await,
-    }
 }
 
 /// Cancels the call's context when it is dropped, for tasks that the call started.

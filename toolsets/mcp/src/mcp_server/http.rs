@@ -24,16 +24,14 @@ use subtle::ConstantTimeEq;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
-use toolwright_module::Cancellation;
 
 use crate::error::Result;
 use crate::lines::{MessageScanner, trimmed};
-use crate::mcp_server::GRACE;
 use crate::mcp_server::connections::{ConnectionPermit, Connections};
-use crate::mcp_server::guarded_body::GuardedBody;
 use crate::mcp_server::handler::Handler;
 use crate::mcp_server::request::{Request as Message, unreadable};
-use crate::mcp_server::sessions::{OpenRequests, Sessions};
+use crate::mcp_server::sessions::{IdInUse, Sessions};
+use crate::mcp_server::{GRACE, HttpAccess, McpServer};
 
 /// The path of the MCP endpoint.
 const PATH: &str = "/mcp";
@@ -45,11 +43,11 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum number of connections. For a further one, an idle connection is closed.
-pub(crate) const MAX_CONNECTIONS: usize = 1024;
+const MAX_CONNECTIONS: usize = if cfg!(test) { 4 } else { 1024 };
 
 /// Maximum number of sessions, in the revisions that have sessions. When a further one starts, an
 /// idle session is closed.
-pub(crate) const MAX_SESSIONS: usize = 1024;
+const MAX_SESSIONS: usize = if cfg!(test) { 3 } else { 1024 };
 
 /// Delay before the next `accept` after a failed one.
 const ACCEPT_DELAY: Duration = Duration::from_millis(50);
@@ -80,17 +78,6 @@ const SINGLE_HEADERS: [&str; 8] = [
 /// Timeout for closing the connections at shutdown.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub(crate) struct Settings {
-    pub(crate) token: Option<SecretString>,
-    pub(crate) hosts: Vec<String>,
-    pub(crate) origins: Vec<String>,
-    pub(crate) max_message_bytes: usize,
-    pub(crate) shutdown: Cancellation,
-    pub(crate) max_connections: usize,
-    pub(crate) max_sessions: usize,
-    pub(crate) session_time: Duration,
-}
-
 type HttpResponse = Response<BoxBody<Bytes, Infallible>>;
 
 /// The service that handles every request.
@@ -98,23 +85,24 @@ struct HttpService {
     protocol: StreamableHttpService<Handler, LocalSessionManager>,
     sessions: Arc<LocalSessionManager>,
     session_use: Arc<Sessions>,
-    open: Arc<OpenRequests>,
     token: Option<SecretString>,
     max_message_bytes: usize,
-    max_sessions: usize,
 }
 
-pub(crate) async fn serve(
-    listener: TcpListener,
-    handler: Handler,
-    settings: Settings,
-) -> Result<()> {
-    let Settings { token, mut hosts, mut origins, max_message_bytes, shutdown, .. } = settings;
-    let (max_connections, max_sessions) = (settings.max_connections, settings.max_sessions);
+pub(crate) async fn serve(listener: TcpListener, server: McpServer) -> Result<()> {
+    let address = listener.local_addr()?;
+    server.access.check_address(address)?;
+    let HttpAccess { token, mut hosts, mut origins } = server.access.clone();
+    if !address.ip().is_unspecified() {
+        hosts.push(address.ip().to_string());
+    }
     for local in ["localhost", "127.0.0.1", "[::1]"] {
         hosts.push(local.to_owned());
         origins.extend(["http", "https"].map(|scheme| format!("{scheme}://{local}:*")));
     }
+    let (shutdown, session_time) = (server.shutdown.clone(), server.session_time);
+    let max_message_bytes = server.max_message_bytes;
+    let handler = server.handler();
     let stop = CancellationToken::new();
     let _stop = stop.clone().drop_guard();
     let config = StreamableHttpServerConfig::default()
@@ -134,19 +122,17 @@ pub(crate) async fn serve(
         protocol,
         sessions,
         session_use: Arc::default(),
-        open: Arc::default(),
         token,
         max_message_bytes,
-        max_sessions,
     });
 
     let _expiry = AbortOnDropHandle::new(tokio::spawn(close_idle_sessions(
         Arc::downgrade(&service),
-        settings.session_time,
+        session_time,
     )));
 
     let graceful = GracefulShutdown::new();
-    let connections = Connections::new(max_connections);
+    let connections = Connections::new(MAX_CONNECTIONS);
     loop {
         let accepted = async {
             let (stream, _) = listener.accept().await?;
@@ -302,27 +288,19 @@ impl HttpService {
                 body = text.into();
             }
         }
-        let open = match (&session_id, is_call) {
-            (Some(session), true) => {
-                let scan = MessageScanner::of(&body);
-                match scan.id().filter(|_| scan.has_method()) {
-                    Some(id) => match self.open.begin(session, &id) {
-                        Some(open) => Some(open),
-                        None => {
-                            let text = "the field `id` is that of a request without a response yet";
-                            return invalid_message(
-                                &ErrorData::invalid_request(text, None),
-                                Some(id),
-                            );
-                        }
-                    },
-                    None => None,
+        let mut in_session = None;
+        if let Some(session) = session_id {
+            let scan = MessageScanner::of(&body);
+            let id = scan.id().filter(|_| is_call && scan.has_method());
+            in_session = match self.session_use.begin(&session, is_call, id.as_ref()) {
+                Ok(guard) => guard,
+                Err(IdInUse) => {
+                    let text = "the field `id` is that of a request without a response yet";
+                    return invalid_message(&ErrorData::invalid_request(text, None), id);
                 }
-            }
-            _ => None,
-        };
-        let in_session = session_id.and_then(|id| self.session_use.request(&id, is_call));
-        let guards = (is_call.then(|| permit.call()), in_session, open);
+            };
+        }
+        let guards = (is_call.then(|| permit.call()), in_session);
         let message = is_call.then(|| body.clone());
         let ends_session = head.method == Method::DELETE;
         let mut response = self.protocol.handle(Request::from_parts(head, Full::new(body))).await;
@@ -342,7 +320,14 @@ impl HttpService {
         {
             return invalid_message(&error, id);
         }
-        response.map(|body| GuardedBody::new(body, guards).boxed())
+        // The guards are dropped with the body, when the response has been sent.
+        response.map(|body| {
+            let holding = move |error| {
+                let _ = &guards;
+                error
+            };
+            body.map_err(holding).boxed()
+        })
     }
 
     /// Closes the session that has been idle for longest if the maximum is reached. Returns whether
@@ -351,7 +336,7 @@ impl HttpService {
     async fn reserve_session(&self) -> bool {
         let idle = {
             let sessions = self.sessions.sessions.read().await;
-            if sessions.len() < self.max_sessions {
+            if sessions.len() < MAX_SESSIONS {
                 return true;
             }
             self.session_use.longest_idle(|id| sessions.contains_key(id))
@@ -467,30 +452,17 @@ mod tests {
     use tokio::net::TcpStream;
 
     use super::*;
-    use crate::mcp_server::McpServer;
 
-    const SESSION_TIME: Duration = Duration::from_millis(400);
-
-    /// Starts a server with a token and these limits.
-    async fn limited_server(max_connections: usize, max_sessions: usize) -> SocketAddr {
+    async fn start_server() -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let settings = Settings {
-            token: Some("hunter2".into()),
-            hosts: Vec::new(),
-            origins: vec!["https://app.example.com:443".to_owned()],
-            max_message_bytes: 1 << 20,
-            shutdown: Cancellation::default(),
-            max_connections,
-            max_sessions,
-            session_time: SESSION_TIME,
-        };
-        let server = McpServer::new("limited", "1", []).unwrap();
-        tokio::spawn(serve(listener, server.handler(), settings));
+        let server = McpServer::new("limited", "1", []).unwrap().with_token("hunter2").unwrap();
+        tokio::spawn(serve(listener, server));
         address
     }
 
     const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
+    const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
     fn head(body: &str, session: Option<&str>) -> String {
         let session = session.map(|id| format!("mcp-session-id: {id}\r\n")).unwrap_or_default();
@@ -525,7 +497,7 @@ mod tests {
 
     #[tokio::test]
     async fn silent_clients_do_not_block_new_ones() {
-        let address = limited_server(4, 100).await;
+        let address = start_server().await;
         // A client that has sent a request stays connected while it is idle.
         let (mut authorized, id) = start_session(address).await;
         let mut silent = Vec::new();
@@ -545,118 +517,28 @@ mod tests {
         let begun = Instant::now();
         let (_new, _) = start_session(address).await;
         assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
-        let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-        let _ = request(&mut authorized, ping, Some(&id)).await;
+        let _ = request(&mut authorized, PING, Some(&id)).await;
     }
 
     #[tokio::test]
     async fn a_new_session_closes_the_one_that_was_idle_for_longest() {
-        let address = limited_server(100, 3).await;
-        let mut open = Vec::new();
+        let address = start_server().await;
+        let mut sessions = Vec::new();
         for _ in 0..3 {
-            open.push(start_session(address).await);
+            sessions.push(start_session(address).await.1);
         }
-        let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-        let status = async |(_, id): &(TcpStream, String)| {
+        let status = async |id: &String| {
             let mut stream = TcpStream::connect(address).await.unwrap();
-            let answer = request(&mut stream, ping, Some(id)).await;
+            let answer = request(&mut stream, PING, Some(id)).await;
             answer.split(' ').nth(1).unwrap().to_owned()
         };
         // The first session was used, so the second has been idle for longest.
-        assert_eq!(status(&open[0]).await, "200");
-        open.push(start_session(address).await);
+        assert_eq!(status(&sessions[0]).await, "200");
+        sessions.push(start_session(address).await.1);
         let mut statuses = Vec::new();
-        for session in &open {
+        for session in &sessions {
             statuses.push(status(session).await);
         }
         assert_eq!(statuses, ["200", "404", "200", "200"]);
-    }
-
-    #[tokio::test]
-    async fn a_session_with_an_open_stream_is_not_idle_and_others_end() {
-        let address = limited_server(100, 100).await;
-        let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-        let status = async |id: &str| {
-            let mut stream = TcpStream::connect(address).await.unwrap();
-            let answer = request(&mut stream, ping, Some(id)).await;
-            answer.split(' ').nth(1).unwrap().to_owned()
-        };
-        let ((_idle, idle), (_open, open)) =
-            (start_session(address).await, start_session(address).await);
-        let mut events = TcpStream::connect(address).await.unwrap();
-        let get = format!(
-            "GET /mcp HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer hunter2\r\n\
-             accept: text/event-stream\r\nmcp-session-id: {open}\r\n\r\n"
-        );
-        events.write_all(get.as_bytes()).await.unwrap();
-        let mut read = [0; 1024];
-        assert!(events.read(&mut read).await.unwrap() > 0);
-        tokio::time::sleep(SESSION_TIME * 3).await;
-        assert_eq!((status(&idle).await, status(&open).await), ("404".into(), "200".into()));
-        drop(events);
-        tokio::time::sleep(SESSION_TIME * 3).await;
-        assert_eq!(status(&open).await, "404");
-    }
-
-    /// Sends a head without a body, and returns the head of the response.
-    async fn head_of(address: SocketAddr, lines: &str) -> String {
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        let head = lines.replace('\n', "\r\n") + "\r\nconnection: close\r\n\r\n";
-        stream.write_all(head.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        answer.split("\r\n\r\n").next().unwrap().to_owned()
-    }
-
-    #[tokio::test]
-    async fn two_headers_of_the_same_name_are_rejected() {
-        let address = limited_server(100, 100).await;
-        for (lines, status) in [
-            ("GET /mcp HTTP/1.1\nhost: localhost", "401"),
-            ("GET /mcp HTTP/1.1\nhost: localhost\nhost: localhost", "400"),
-            ("GET /mcp HTTP/1.1\nhost: evil.example\nhost: localhost", "400"),
-            ("GET http://evil.example/mcp HTTP/1.1\nhost: localhost", "400"),
-            ("GET http://localhost/mcp HTTP/1.1\nhost: localhost", "401"),
-            (
-                "GET /mcp HTTP/1.1\nhost: localhost\norigin: http://localhost\norigin: http://localhost",
-                "400",
-            ),
-            (
-                "POST /mcp HTTP/1.1\nhost: localhost\ncontent-type: application/json\ncontent-type: application/json",
-                "400",
-            ),
-            (
-                "GET /mcp HTTP/1.1\nhost: localhost\nmcp-protocol-version: 2025-06-18\nMCP-Protocol-Version: 2025-11-25",
-                "400",
-            ),
-            ("GET /mcp HTTP/1.1\nhost: localhost\nmcp-session-id: a\nmcp-session-id: b", "400"),
-            ("POST /mcp HTTP/1.1\nhost: localhost\nmcp-name: a\nmcp-name: b", "400"),
-            ("GET /mcp HTTP/1.1\nhost: localhost\norigin: https://evil.example", "403"),
-        ] {
-            let answer = head_of(address, lines).await;
-            assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{lines}: {answer}");
-        }
-    }
-
-    #[tokio::test]
-    async fn an_allowed_web_page_may_read_the_responses() {
-        let address = limited_server(100, 100).await;
-        let asked = "\nhost: localhost\norigin: https://app.example.com";
-        let options = head_of(address, &format!("OPTIONS /mcp HTTP/1.1{asked}")).await;
-        assert!(options.starts_with("HTTP/1.1 204"), "{options}");
-        assert!(options.contains("access-control-allow-methods: GET, POST, DELETE"), "{options}");
-        assert!(options.contains("mcp-session-id"), "{options}");
-        // The page reads why its request failed, too.
-        let refused = head_of(address, &format!("GET /mcp HTTP/1.1{asked}")).await;
-        assert!(refused.starts_with("HTTP/1.1 401"), "{refused}");
-        for answer in [options, refused] {
-            let allowed = "access-control-allow-origin: https://app.example.com\r\n";
-            assert!(answer.contains(allowed) && answer.contains("vary: origin"), "{answer}");
-            assert!(!answer.contains("allow-origin: *"), "{answer}");
-        }
-        let evil = "OPTIONS /mcp HTTP/1.1\nhost: localhost\norigin: https://evil.example";
-        let answer = head_of(address, evil).await;
-        assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
-        assert!(!answer.contains("access-control"), "{answer}");
     }
 }

@@ -1,5 +1,5 @@
-//! [`Sessions`], the use of HTTP sessions: which are idle, and since when. [`OpenRequests`], the ids
-//! of their requests without a response.
+//! [`Sessions`], the use of HTTP sessions: which are idle, since when, and the ids of their requests
+//! without a response.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,12 @@ struct SessionUse {
     calls: usize,
     /// The number of open streams of notifications.
     streams: usize,
+    /// The ids of the requests that have no response yet, as JSON.
+    open: HashSet<String>,
 }
+
+/// The id of a request is that of another one without a response.
+pub(crate) struct IdInUse;
 
 impl Sessions {
     fn all(&self) -> MutexGuard<'_, HashMap<String, SessionUse>> {
@@ -25,18 +30,32 @@ impl Sessions {
     }
 
     pub(crate) fn start(&self, id: &str) {
-        let new = SessionUse { since: Instant::now(), calls: 0, streams: 0 };
+        let new = SessionUse { since: Instant::now(), calls: 0, streams: 0, open: HashSet::new() };
         self.all().insert(id.to_owned(), new);
     }
 
-    /// Counts a request of a session until the guard is dropped: a running call, or a stream.
-    /// Returns `None` if there is no such session.
-    pub(crate) fn request(self: &Arc<Self>, id: &str, is_call: bool) -> Option<SessionGuard> {
+    /// Counts a message of a session until the guard is dropped: a running call, or a stream. `id` is
+    /// that of a request. Returns `None` if there is no such session.
+    ///
+    /// # Errors
+    ///
+    /// The id is in use: of two responses with one id, the client could not know whose they are.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        session: &str,
+        is_call: bool,
+        id: Option<&Value>,
+    ) -> Result<Option<SessionGuard>, IdInUse> {
         let mut all = self.all();
-        let used = all.get_mut(id)?;
+        let Some(used) = all.get_mut(session) else { return Ok(None) };
+        let id = id.map(Value::to_string);
+        if id.clone().is_some_and(|id| !used.open.insert(id)) {
+            return Err(IdInUse);
+        }
         used.since = Instant::now();
         *(if is_call { &mut used.calls } else { &mut used.streams }) += 1;
-        Some(SessionGuard { sessions: Arc::clone(self), id: id.to_owned(), is_call })
+        let (sessions, session) = (Arc::clone(self), session.to_owned());
+        Ok(Some(SessionGuard { sessions, session, is_call, id }))
     }
 
     /// Returns the session that has been idle for longest, of those that still exist and have no
@@ -58,49 +77,23 @@ impl Sessions {
     }
 }
 
-/// A running request of a session.
+/// A running call of a session, or an open stream.
 pub(crate) struct SessionGuard {
     sessions: Arc<Sessions>,
-    id: String,
+    session: String,
     is_call: bool,
+    id: Option<String>,
 }
 
 impl Drop for SessionGuard {
     fn drop(&mut self) {
-        if let Some(used) = self.sessions.all().get_mut(&self.id) {
+        if let Some(used) = self.sessions.all().get_mut(&self.session) {
             used.since = Instant::now();
+            if let Some(id) = &self.id {
+                used.open.remove(id);
+            }
             let count = if self.is_call { &mut used.calls } else { &mut used.streams };
             *count = count.saturating_sub(1);
         }
-    }
-}
-
-/// The requests of sessions that have no response yet, by session and id.
-#[derive(Default)]
-pub(crate) struct OpenRequests(Mutex<HashSet<(String, String)>>);
-
-impl OpenRequests {
-    /// Notes that a request is open until the guard is dropped. Returns `None` if its id is that of
-    /// another open one.
-    pub(crate) fn begin(self: &Arc<Self>, session: &str, id: &Value) -> Option<OpenRequest> {
-        let key = (session.to_owned(), id.to_string());
-        let is_new = self.all().insert(key.clone());
-        is_new.then(|| OpenRequest { requests: Arc::clone(self), key })
-    }
-
-    fn all(&self) -> MutexGuard<'_, HashSet<(String, String)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A request without a response.
-pub(crate) struct OpenRequest {
-    requests: Arc<OpenRequests>,
-    key: (String, String),
-}
-
-impl Drop for OpenRequest {
-    fn drop(&mut self) {
-        self.requests.all().remove(&self.key);
     }
 }
