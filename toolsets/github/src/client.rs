@@ -1,31 +1,26 @@
 //! The GET requests of the tools: pages, redirects, retries, and the check of responses.
 
 use std::collections::HashSet;
-use std::fmt;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use toolwright_http::reqwest::Url;
 use toolwright_http::reqwest::header::{
-    ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LINK, USER_AGENT,
+    ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LINK,
 };
 use toolwright_http::{
-    Deadline, Endpoint, ErrorKind, HttpLimits, HttpRequest, HttpResponse, RetryPolicy, UrlFault,
-    rate_limits, retry_after, with_causes,
+    Deadline, ErrorKind, HttpRequest, HttpResponse, rate_limits, retry_after, with_causes,
 };
-use toolwright_module::{Context, Result as ModuleResult};
+use toolwright_module::Context;
 
-use crate::error::{GitHubError, Result};
 use crate::failure::{Failure, Pause, Prefixes};
+use crate::github::GitHub;
 use crate::item::{Item, ItemPage, User};
 use crate::repo::{Repo, is_login};
 use crate::untrusted;
 
-const GITHUB: &str = "https://api.github.com";
-/// Maximum size of a response, in bytes.
-const MAX_BODY: usize = 16 << 20;
 /// Maximum size of the part of a response that an error keeps, in bytes.
 const MAX_RAW: usize = 16 << 10;
 /// Maximum number of redirects.
@@ -40,21 +35,6 @@ const MEDIA: HeaderValue =
     HeaderValue::from_static("application/vnd.github+json, application/json;q=0.9, */*;q=0.1");
 const API_VERSION: (HeaderName, HeaderValue) =
     (HeaderName::from_static("x-github-api-version"), HeaderValue::from_static("2022-11-28"));
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The client that the tools share.
-///
-/// It can only send GET requests to URLs below the base URL.
-#[derive(Clone)]
-pub(crate) struct Client {
-    http: toolwright_http::Client,
-    /// The token, which a new endpoint needs after a change of the base URL.
-    token: Option<String>,
-    repo: Option<Repo>,
-    retry: RetryPolicy,
-    /// Maximum time of one attempt, from its start to the last byte of the response.
-    timeout: Duration,
-}
 
 /// A response that is a success.
 pub(crate) struct Reply {
@@ -71,46 +51,8 @@ pub(crate) struct ItemList {
     pub(crate) complete: bool,
 }
 
-impl Client {
-    pub(crate) fn new() -> Result<Self> {
-        let timeout = Duration::from_secs(30);
-        let http = toolwright_http::Client::new(endpoint(GITHUB, None)?, limits(timeout));
-        // A request only reads, so it can be retried after a response that broke.
-        let retry = RetryPolicy::default().with_begun_answers(true);
-        Ok(Self { http: http.map_err(refused)?, token: None, repo: None, retry, timeout })
-    }
-
-    pub(crate) fn with_base_url(mut self, base_url: &str) -> Result<Self> {
-        let endpoint = endpoint(base_url, self.token.as_deref())?;
-        self.http = self.http.with_endpoint(endpoint).map_err(refused)?;
-        Ok(self)
-    }
-
-    pub(crate) fn with_token(mut self, token: &str) -> Result<Self> {
-        // A copied token often ends with a line break.
-        let token = token.trim();
-        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(GitHubError::Token);
-        }
-        let endpoint = endpoint(self.http.endpoint().base_url(), Some(token))?;
-        self.http = self.http.with_endpoint(endpoint).map_err(refused)?;
-        self.token = Some(token.to_owned());
-        Ok(self)
-    }
-
-    pub(crate) fn with_timeout(mut self, timeout: Duration) -> Result<Self> {
-        self.http = self.http.with_limits(limits(timeout)).map_err(refused)?;
-        Ok(Self { timeout, ..self })
-    }
-
-    pub(crate) fn with_repo(self, repo: &str) -> Result<Self> {
-        Ok(Self { repo: Some(Repo::parse(repo)?), ..self })
-    }
-
-    pub(crate) fn with_retries(self, retries: u32) -> Self {
-        Self { retry: self.retry.with_retries(retries), ..self }
-    }
-
+/// The requests. They are only GET requests to URLs below the base URL.
+impl GitHub {
     /// Returns the repository in the arguments, or the default repository.
     pub(crate) fn repo(&self, named: Option<&str>) -> Result<Repo, Failure> {
         self.repo_if_any(named)?.ok_or_else(|| {
@@ -267,17 +209,6 @@ impl Client {
     }
 }
 
-/// Shows the base URL, the default repository and whether there is a token.
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GitHub")
-            .field("base_url", &self.http.endpoint().as_url().as_str())
-            .field("token", &self.token.is_some())
-            .field("repo", &self.repo.as_ref().map(|repo| format!("{}/{}", repo.owner, repo.name)))
-            .finish_non_exhaustive()
-    }
-}
-
 impl Reply {
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_str(&self.text).map_err(|error| {
@@ -297,7 +228,7 @@ pub(crate) async fn run<T>(
     prefixes: &Prefixes,
     cx: &Context,
     work: impl Future<Output = Result<T, Failure>>,
-) -> ModuleResult<T> {
+) -> toolwright_module::Result<T> {
     cx.until_cancelled(async { work.await.map_err(|failure| failure.into_error(prefixes)) }).await
 }
 
@@ -342,42 +273,6 @@ fn is_page(headers: &HeaderMap, text: &str) -> bool {
 /// Returns the part of a response that an error keeps.
 fn start(text: &str) -> String {
     text[..text.floor_char_boundary(MAX_RAW)].to_owned()
-}
-
-/// Creates the endpoint: the base URL and the headers of every request.
-fn endpoint(base_url: &str, token: Option<&str>) -> Result<Endpoint> {
-    let agent = concat!("toolwright-github/", env!("CARGO_PKG_VERSION"));
-    let endpoint = Endpoint::new(base_url).and_then(|url| url.with_header(USER_AGENT, agent));
-    let endpoint = endpoint.and_then(|endpoint| match token {
-        Some(token) => endpoint.with_bearer("token", token),
-        None => Ok(endpoint),
-    });
-    endpoint.map_err(refused)
-}
-
-fn limits(timeout: Duration) -> HttpLimits {
-    let limits = HttpLimits::default().with_connect(CONNECT_TIMEOUT.min(timeout));
-    limits.with_silence(timeout).with_body(MAX_BODY)
-}
-
-/// Converts an error in the settings.
-fn refused(error: toolwright_http::HttpError) -> GitHubError {
-    let fault = match error.kind() {
-        ErrorKind::Url(UrlFault::NotAUrl) => {
-            "it is not a URL; use one like https://github.example.com/api/v3"
-        }
-        ErrorKind::Url(UrlFault::Scheme) => "it does not begin with http:// or https://",
-        ErrorKind::Url(UrlFault::Credentials) => {
-            "it contains a user name or a password; remove them and set the token with `with_token`"
-        }
-        ErrorKind::Url(UrlFault::Query) => {
-            "it contains `?` or `#`; remove that character and the text after it"
-        }
-        ErrorKind::Url(UrlFault::Plain) => "a token is not sent over http://; use https://",
-        ErrorKind::Header { .. } => return GitHubError::Token,
-        _ => return GitHubError::Client { source: error },
-    };
-    GitHubError::BaseUrl { fault }
 }
 
 /// Converts an error of a request or of a body.

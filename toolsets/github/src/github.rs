@@ -3,8 +3,16 @@
 use std::time::Duration;
 use std::{env, fmt};
 
-use crate::client::Client;
+use toolwright_http::reqwest::header::USER_AGENT;
+use toolwright_http::{Client, Endpoint, ErrorKind, HttpLimits, RetryPolicy, UrlFault};
+
 use crate::error::{GitHubError, Result};
+use crate::repo::Repo;
+
+const GITHUB: &str = "https://api.github.com";
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum size of a response, in bytes.
+const MAX_BODY: usize = 16 << 20;
 
 /// Toolset for GitHub: base URL, token, default repository and limits of seven tools.
 ///
@@ -33,7 +41,13 @@ use crate::error::{GitHubError, Result};
 /// `Tool::name`, or create single tools: `GitHubGetIssue::tool(&github)`.
 #[derive(Clone)]
 pub struct GitHub {
-    pub(crate) client: Client,
+    pub(crate) http: Client,
+    /// The token, which a new endpoint needs after a change of the base URL.
+    token: Option<String>,
+    pub(crate) repo: Option<Repo>,
+    pub(crate) retry: RetryPolicy,
+    /// Maximum time of one attempt, from its start to the last byte of the response.
+    pub(crate) timeout: Duration,
 }
 
 impl GitHub {
@@ -44,7 +58,11 @@ impl GitHub {
     ///
     /// [`GitHubError::Client`] if the HTTP client cannot be created.
     pub fn new() -> Result<Self> {
-        Ok(Self { client: Client::new()? })
+        let timeout = Duration::from_secs(30);
+        let http = Client::new(endpoint(GITHUB, None)?, limits(timeout)).map_err(refused)?;
+        // A request only reads, so it can be retried after a response that broke.
+        let retry = RetryPolicy::default().with_begun_answers(true);
+        Ok(Self { http, token: None, repo: None, retry, timeout })
     }
 
     /// Creates a toolset for github.com with the token in the environment variable `GH_TOKEN`
@@ -71,8 +89,16 @@ impl GitHub {
     ///
     /// [`GitHubError::Token`] if it has a character that no token has. [`GitHubError::BaseUrl`] if
     /// the base URL is plain http and not on this machine.
-    pub fn with_token(self, token: impl AsRef<str>) -> Result<Self> {
-        Ok(Self { client: self.client.with_token(token.as_ref())? })
+    pub fn with_token(mut self, token: impl AsRef<str>) -> Result<Self> {
+        // A copied token often ends with a line break.
+        let token = token.as_ref().trim();
+        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(GitHubError::Token);
+        }
+        let endpoint = endpoint(self.http.endpoint().base_url(), Some(token))?;
+        self.http = self.http.with_endpoint(endpoint).map_err(refused)?;
+        self.token = Some(token.to_owned());
+        Ok(self)
     }
 
     /// Sets the base URL of the API, such as `https://github.example.com/api/v3` for an
@@ -84,8 +110,10 @@ impl GitHub {
     ///
     /// [`GitHubError::BaseUrl`] if it is not an http or https URL, has a user name, a password, a
     /// query or a fragment, or is plain http to another machine while there is a token.
-    pub fn with_base_url(self, base_url: &str) -> Result<Self> {
-        Ok(Self { client: self.client.with_base_url(base_url)? })
+    pub fn with_base_url(mut self, base_url: &str) -> Result<Self> {
+        let endpoint = endpoint(base_url, self.token.as_deref())?;
+        self.http = self.http.with_endpoint(endpoint).map_err(refused)?;
+        Ok(self)
     }
 
     /// Sets the repository, `owner/name`, for calls that do not name one. Default: every call
@@ -97,7 +125,7 @@ impl GitHub {
     ///
     /// [`GitHubError::Repo`] if the text does not have this form.
     pub fn with_repo(self, repo: &str) -> Result<Self> {
-        Ok(Self { client: self.client.with_repo(repo)? })
+        Ok(Self { repo: Some(Repo::parse(repo)?), ..self })
     }
 
     /// Sets the maximum time of one attempt, from its start to the last byte of the response.
@@ -106,8 +134,9 @@ impl GitHub {
     /// # Errors
     ///
     /// [`GitHubError::Client`] if the HTTP client cannot be created.
-    pub fn with_timeout(self, timeout: Duration) -> Result<Self> {
-        Ok(Self { client: self.client.with_timeout(timeout)? })
+    pub fn with_timeout(mut self, timeout: Duration) -> Result<Self> {
+        self.http = self.http.with_limits(limits(timeout)).map_err(refused)?;
+        Ok(Self { timeout, ..self })
     }
 
     /// Sets the maximum number of retries of a request. Default: 2.
@@ -117,13 +146,53 @@ impl GitHub {
     /// call returns an error that says when to try again.
     #[must_use]
     pub fn with_retries(self, retries: u32) -> Self {
-        Self { client: self.client.with_retries(retries) }
+        Self { retry: self.retry.with_retries(retries), ..self }
     }
 }
 
 /// Shows the base URL, the default repository and whether there is a token.
 impl fmt::Debug for GitHub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.client.fmt(f)
+        f.debug_struct("GitHub")
+            .field("base_url", &self.http.endpoint().as_url().as_str())
+            .field("token", &self.token.is_some())
+            .field("repo", &self.repo.as_ref().map(|repo| format!("{}/{}", repo.owner, repo.name)))
+            .finish_non_exhaustive()
     }
+}
+
+/// Creates the endpoint: the base URL and the headers of every request.
+fn endpoint(base_url: &str, token: Option<&str>) -> Result<Endpoint> {
+    let agent = concat!("toolwright-github/", env!("CARGO_PKG_VERSION"));
+    let endpoint = Endpoint::new(base_url).and_then(|url| url.with_header(USER_AGENT, agent));
+    let endpoint = endpoint.and_then(|endpoint| match token {
+        Some(token) => endpoint.with_bearer("token", token),
+        None => Ok(endpoint),
+    });
+    endpoint.map_err(refused)
+}
+
+fn limits(timeout: Duration) -> HttpLimits {
+    let limits = HttpLimits::default().with_connect(CONNECT_TIMEOUT.min(timeout));
+    limits.with_silence(timeout).with_body(MAX_BODY)
+}
+
+/// Converts an error in the settings.
+fn refused(error: toolwright_http::HttpError) -> GitHubError {
+    let fault = match error.kind() {
+        ErrorKind::Url(UrlFault::NotAUrl) => {
+            "it is not a URL; use one like https://github.example.com/api/v3"
+        }
+        ErrorKind::Url(UrlFault::Scheme) => "it does not begin with http:// or https://",
+        ErrorKind::Url(UrlFault::Credentials) => {
+            "it contains a user name or a password; remove them and set the token with `with_token`"
+        }
+        ErrorKind::Url(UrlFault::Query) => {
+            "it contains `?` or `#`; remove that character and the text after it"
+        }
+        ErrorKind::Url(UrlFault::Plain) => "a token is not sent over http://; use https://",
+        ErrorKind::Header { .. } => return GitHubError::Token,
+        _ => return GitHubError::Client { source: error },
+    };
+    GitHubError::BaseUrl { fault }
 }

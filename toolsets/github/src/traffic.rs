@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::Context;
 
-use crate::client::Client;
 use crate::failure::{Failure, Prefixes};
+use crate::github::GitHub;
 
 /// The texts of `github_traffic_views`.
 pub(crate) const VIEWS: Prefixes = Prefixes {
@@ -58,7 +58,7 @@ pub struct TrafficPoint {
 impl Traffic {
     /// Requests the traffic of one kind: `what` is `views` or `clones`.
     pub(crate) async fn request(
-        client: &Client,
+        github: &GitHub,
         what: &str,
         repo: &str,
         per: Option<Per>,
@@ -72,13 +72,13 @@ impl Traffic {
             points: Option<Vec<TrafficPoint>>,
         }
 
-        let repo = client.repo(Some(repo))?;
+        let repo = github.repo(Some(repo))?;
         let per = per.map(|per| match per {
             Per::Day => ("per", "day"),
             Per::Week => ("per", "week"),
         });
         let path = ["repos", &repo.owner, &repo.name, "traffic", what];
-        let reply: Reply = client.get(&path, per.as_slice(), cx).await?.read()?;
+        let reply: Reply = github.get(&path, per.as_slice(), cx).await?.read()?;
         let mut points = reply.points.unwrap_or_default();
         for point in &mut points {
             // The text has no marks for untrusted data, so it must be a time.

@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::Context;
 
-use crate::client::Client;
 use crate::endpoint::segments;
 use crate::failure::{Failure, Prefixes};
+use crate::github::GitHub;
 use crate::untrusted::{Untrusted, fenced};
 
 /// Response of the API.
@@ -45,7 +45,7 @@ const MAX_VALUE: usize = 4096;
 ///
 /// The arguments become segments of a path and pairs of a query, each checked and encoded.
 pub(super) async fn get(
-    client: &Client,
+    github: &GitHub,
     endpoint: &str,
     method: &str,
     parameters: &BTreeMap<String, String>,
@@ -56,11 +56,11 @@ pub(super) async fn get(
         let text = "Error: Only GET requests are allowed for read-only access";
         return Err(Failure::Refused(text));
     }
-    let repo = client.repo_if_any(repo)?;
+    let repo = github.repo_if_any(repo)?;
     let segments = segments(endpoint, repo.as_ref())?;
     let fields = fields(parameters)?;
     let path: Vec<&str> = segments.iter().map(String::as_str).collect();
-    let reply = client.get(&path, &fields, cx).await?;
+    let reply = github.get(&path, &fields, cx).await?;
     Ok(ApiReply { status: reply.status, body: reply.text.into() })
 }
 

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::Context;
 
-use crate::client::Client;
 use crate::failure::{Failure, Prefixes};
+use crate::github::GitHub;
 use crate::item::Item;
 use crate::tools::list_issues::listed;
 use crate::untrusted::{Untrusted, fenced};
@@ -58,15 +58,15 @@ pub(super) const PREFIXES: Prefixes = Prefixes {
 
 /// Requests one issue.
 pub(super) async fn get(
-    client: &Client,
+    github: &GitHub,
     issue_number: u64,
     repo: Option<&str>,
     cx: &Context,
 ) -> Result<Issue, Failure> {
     let number = number("issue_number", issue_number)?;
-    let repo = client.repo(repo)?;
+    let repo = github.repo(repo)?;
     let path = ["repos", &repo.owner, &repo.name, "issues", &number];
-    let item: Item = client.get(&path, &[], cx).await?.read()?;
+    let item: Item = github.get(&path, &[], cx).await?.read()?;
     if item.is_pull_request() {
         let fault = format!("#{number} is a pull request; use the tool for pull requests");
         return Err(Failure::Argument(fault));

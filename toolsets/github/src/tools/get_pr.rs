@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolwright_module::Context;
 
-use crate::client::Client;
 use crate::failure::{Failure, Prefixes};
+use crate::github::GitHub;
 use crate::item::Item;
 use crate::tools::get_issue::{number, text};
 use crate::tools::list_prs::state;
@@ -94,15 +94,15 @@ pub(super) const PREFIXES: Prefixes = Prefixes {
 
 /// Requests one pull request.
 pub(super) async fn get(
-    client: &Client,
+    github: &GitHub,
     pr_number: u64,
     repo: Option<&str>,
     cx: &Context,
 ) -> Result<PullRequest, Failure> {
     let number = number("pr_number", pr_number)?;
-    let repo = client.repo(repo)?;
+    let repo = github.repo(repo)?;
     let path = ["repos", &repo.owner, &repo.name, "pulls", &number];
-    let item: Item = client.get(&path, &[], cx).await?.read()?;
+    let item: Item = github.get(&path, &[], cx).await?.read()?;
     Ok(PullRequest {
         number: item.number,
         title: item.title(),

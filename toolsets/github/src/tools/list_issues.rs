@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::Context;
 
-use crate::client::Client;
 use crate::failure::{Failure, Prefixes};
+use crate::github::GitHub;
 use crate::item::Item;
 use crate::untrusted::{Untrusted, fenced};
 
@@ -111,7 +111,7 @@ pub(super) const PREFIXES: Prefixes = Prefixes {
 /// GitHub's list contains pull requests too, which are left out. Pages of 100 are requested until
 /// there are enough issues, and at most 20 pages.
 pub(super) async fn list(
-    client: &Client,
+    github: &GitHub,
     state: IssueState,
     names: &[String],
     assignee: Option<&str>,
@@ -120,7 +120,7 @@ pub(super) async fn list(
     cx: &Context,
 ) -> Result<Issues, Failure> {
     check_limit(limit, 1000, "")?;
-    let repo = client.repo(repo)?;
+    let repo = github.repo(repo)?;
     let state = match state {
         IssueState::Open => "open",
         IssueState::Closed => "closed",
@@ -130,14 +130,14 @@ pub(super) async fn list(
     let assignee = match assignee {
         None => None,
         Some(any @ ("none" | "*")) => Some(any.to_owned()),
-        Some(login) => Some(client.login("assignee", login, cx).await?),
+        Some(login) => Some(github.login("assignee", login, cx).await?),
     };
     let mut query = vec![("state", state)];
     query.extend(labels.as_deref().map(|labels| ("labels", labels)));
     query.extend(assignee.as_deref().map(|assignee| ("assignee", assignee)));
     let path = ["repos", &repo.owner, &repo.name, "issues"];
     let is_issue: fn(&Item) -> bool = |item| !item.is_pull_request();
-    let listed = client.list(&path, &query, limit, Some(is_issue), cx).await?;
+    let listed = github.list(&path, &query, limit, Some(is_issue), cx).await?;
     let issues = listed.items.iter().map(IssueEntry::of).collect();
     Ok(Issues { issues, complete: listed.complete })
 }

@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::Context;
 
-use crate::client::{Client, ItemList};
+use crate::client::ItemList;
 use crate::failure::{Failure, Prefixes};
+use crate::github::GitHub;
 use crate::item::Item;
 use crate::repo::Repo;
 use crate::tools::list_issues::{INCOMPLETE, check_limit};
@@ -101,7 +102,7 @@ pub(super) const PREFIXES: Prefixes = Prefixes {
 /// result has no branches, so each pull request is requested then, one after the other as GitHub
 /// asks for. Merged pull requests are those of the closed ones that have a time of merging.
 pub(super) async fn list(
-    client: &Client,
+    github: &GitHub,
     state: PrState,
     author: Option<&str>,
     base: Option<&str>,
@@ -111,20 +112,20 @@ pub(super) async fn list(
 ) -> Result<PullRequests, Failure> {
     let (most, when) = if author.is_some() { (100, " with `author`") } else { (1000, "") };
     check_limit(limit, most, when)?;
-    let repo = client.repo(repo)?;
+    let repo = github.repo(repo)?;
     if let Some(base) = base {
         check_branch(base)?;
     }
     let listed = match author {
-        Some(author) => search(client, state, author, base, &repo, limit, cx).await?,
-        None => page(client, state, base, &repo, limit, cx).await?,
+        Some(author) => search(github, state, author, base, &repo, limit, cx).await?,
+        None => page(github, state, base, &repo, limit, cx).await?,
     };
     let pull_requests = listed.items.iter().map(PullRequestEntry::of).collect();
     Ok(PullRequests { pull_requests, complete: listed.complete })
 }
 
 async fn page(
-    client: &Client,
+    github: &GitHub,
     state: PrState,
     base: Option<&str>,
     repo: &Repo,
@@ -141,11 +142,11 @@ async fn page(
     let mut query = vec![("state", state)];
     query.extend(base.map(|base| ("base", base)));
     let path = ["repos", &repo.owner, &repo.name, "pulls"];
-    client.list(&path, &query, limit, fits, cx).await
+    github.list(&path, &query, limit, fits, cx).await
 }
 
 async fn search(
-    client: &Client,
+    github: &GitHub,
     state: PrState,
     author: &str,
     base: Option<&str>,
@@ -153,7 +154,7 @@ async fn search(
     limit: u32,
     cx: &Context,
 ) -> Result<ItemList, Failure> {
-    let author = client.login("author", author, cx).await?;
+    let author = github.login("author", author, cx).await?;
     // In a search, the author of a bot is its app.
     let author = match author.strip_suffix("[bot]") {
         Some(bot) => format!("app/{bot}"),
@@ -170,11 +171,11 @@ async fn search(
         words += &format!(" base:\"{base}\"");
     }
     let query = [("q", words.as_str()), ("sort", "created"), ("order", "desc")];
-    let mut listed = client.list(&["search", "issues"], &query, limit, None, cx).await?;
+    let mut listed = github.list(&["search", "issues"], &query, limit, None, cx).await?;
     for item in &mut listed.items {
         let number = item.number.to_string();
         let path = ["repos", &repo.owner, &repo.name, "pulls", &number];
-        *item = client.get(&path, &[], cx).await?.read()?;
+        *item = github.get(&path, &[], cx).await?.read()?;
     }
     Ok(listed)
 }
