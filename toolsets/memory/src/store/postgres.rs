@@ -4,11 +4,12 @@ use std::error::Error as _;
 use std::pin::pin;
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, Object, Pool, PoolError, Runtime, Transaction};
+use deadpool_postgres::{GenericClient, Manager, Object, Pool, PoolError, Runtime, Transaction};
 use futures_util::TryStreamExt;
 use jiff::Timestamp;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Config, Row, Socket};
 use toolwright_module::error::Stage;
 use toolwright_module::model::BoxFuture;
@@ -183,30 +184,49 @@ fn failed(error: tokio_postgres::Error) -> Error {
     Error::other(error).retryable(lost)
 }
 
+/// Returns the rows of a statement, which the connection prepares once.
+async fn rows(
+    client: &impl GenericClient,
+    sql: &str,
+    parameters: &[&(dyn ToSql + Sync)],
+) -> Result<Vec<Row>> {
+    let statement = client.prepare_cached(sql).await.map_err(failed)?;
+    client.query(&statement, parameters).await.map_err(failed)
+}
+
+/// Returns the first row of a statement, if there is one.
+async fn row(
+    client: &impl GenericClient,
+    sql: &str,
+    parameters: &[&(dyn ToSql + Sync)],
+) -> Result<Option<Row>> {
+    Ok(rows(client, sql, parameters).await?.into_iter().next())
+}
+
 /// Returns the size of the store, and locks it until the end of the transaction.
 async fn lock(change: &Transaction<'_>) -> Result<Held> {
     let sql = "SELECT entries, bytes FROM toolwright_memory_held FOR UPDATE";
-    let statement = change.prepare_cached(sql).await.map_err(failed)?;
-    let row = change.query_one(&statement, &[]).await.map_err(failed)?;
+    let row = row(change, sql, &[]).await?.ok_or_else(no_size)?;
     Ok(Held { entries: number(&row, 0)?, bytes: number(&row, 1)? })
 }
 
-async fn hold(change: &Transaction<'_>, held: Held) -> Result<()> {
+/// Stores the size of the store, and ends the transaction.
+async fn commit(change: Transaction<'_>, held: Held) -> Result<()> {
     let sql = "UPDATE toolwright_memory_held SET entries = $1, bytes = $2";
-    let statement = change.prepare_cached(sql).await.map_err(failed)?;
-    change
-        .execute(&statement, &[&whole(held.entries), &whole(held.bytes)])
-        .await
-        .map_err(failed)?;
-    Ok(())
+    rows(&change, sql, &[&whole(held.entries), &whole(held.bytes)]).await?;
+    change.commit().await.map_err(failed)
 }
 
 /// Returns the size of an entry and of its value, in bytes.
 async fn find(change: &Transaction<'_>, key: &str) -> Result<Option<(usize, usize)>> {
     let sql = "SELECT bytes, octet_length(value)::bigint FROM toolwright_memory WHERE key = $1";
-    let statement = change.prepare_cached(sql).await.map_err(failed)?;
-    let row = change.query_opt(&statement, &[&key.as_bytes()]).await.map_err(failed)?;
+    let row = row(change, sql, &[&key.as_bytes()]).await?;
     row.map(|row| Ok((number(&row, 0)?, number(&row, 1)?))).transpose()
+}
+
+/// Returns the error of a table without its only row.
+fn no_size() -> Error {
+    Error::other("the memory in the database is damaged: toolwright_memory_held has no row")
 }
 
 fn whole(number: usize) -> i64 {
@@ -227,7 +247,6 @@ impl Store for Postgres {
         Box::pin(async move {
             let bytes = entry.bytes();
             let Entry { key, value, tags } = entry;
-            let characters = value.chars().count();
             let mut connection = self.connection().await?;
             let change = connection.transaction().await.map_err(failed)?;
             let before = lock(&change).await?;
@@ -241,29 +260,21 @@ impl Store for Postgres {
                 bytes = excluded.bytes, characters = excluded.characters,
                 created_at = excluded.created_at, updated_at = excluded.updated_at,
                 access_count = 0, last_accessed_at = NULL";
-            let statement = change.prepare_cached(sql).await.map_err(failed)?;
             let tags: Vec<&[u8]> = tags.iter().map(String::as_bytes).collect();
-            let (bytes, characters) = (whole(bytes), whole(characters));
-            change
-                .execute(
-                    &statement,
-                    &[&key.as_bytes(), &value.as_bytes(), &tags, &bytes, &characters],
-                )
-                .await
-                .map_err(failed)?;
-            hold(&change, after).await?;
-            change.commit().await.map_err(failed)?;
+            let (bytes, characters) = (whole(bytes), whole(value.chars().count()));
+            let row: [&(dyn ToSql + Sync); 5] =
+                [&key.as_bytes(), &value.as_bytes(), &tags, &bytes, &characters];
+            rows(&change, sql, &row).await?;
+            commit(change, after).await?;
             Ok(earlier.is_some())
         })
     }
 
     fn retrieve(&self, key: String) -> BoxFuture<'_, Result<Option<String>>> {
         Box::pin(async move {
-            let connection = self.connection().await?;
             let sql = "UPDATE toolwright_memory SET access_count = access_count + 1,
                 last_accessed_at = clock_timestamp() WHERE key = $1 RETURNING value";
-            let statement = connection.prepare_cached(sql).await.map_err(failed)?;
-            let row = connection.query_opt(&statement, &[&key.as_bytes()]).await.map_err(failed)?;
+            let row = row(&self.connection().await?, sql, &[&key.as_bytes()]).await?;
             row.map(|row| text(&row, 0)).transpose()
         })
     }
@@ -303,10 +314,8 @@ impl Store for Postgres {
 
     fn keys(&self) -> BoxFuture<'_, Result<Vec<String>>> {
         Box::pin(async move {
-            let connection = self.connection().await?;
             let sql = "SELECT key FROM toolwright_memory ORDER BY key";
-            let statement = connection.prepare_cached(sql).await.map_err(failed)?;
-            let rows = connection.query(&statement, &[]).await.map_err(failed)?;
+            let rows = rows(&self.connection().await?, sql, &[]).await?;
             rows.iter().map(|row| text(row, 0)).collect()
         })
     }
@@ -318,7 +327,6 @@ impl Store for Postgres {
         limits: MemoryLimits,
     ) -> BoxFuture<'_, Result<bool>> {
         Box::pin(async move {
-            let characters = value.chars().count();
             let mut connection = self.connection().await?;
             let change = connection.transaction().await.map_err(failed)?;
             let before = lock(&change).await?;
@@ -330,14 +338,9 @@ impl Store for Postgres {
             limits.check(before, after)?;
             let sql = "UPDATE toolwright_memory SET value = $2, bytes = $3, characters = $4,
                 updated_at = clock_timestamp() WHERE key = $1";
-            let statement = change.prepare_cached(sql).await.map_err(failed)?;
-            let (bytes, characters) = (whole(bytes), whole(characters));
-            change
-                .execute(&statement, &[&key.as_bytes(), &value.as_bytes(), &bytes, &characters])
-                .await
-                .map_err(failed)?;
-            hold(&change, after).await?;
-            change.commit().await.map_err(failed)?;
+            let (bytes, characters) = (whole(bytes), whole(value.chars().count()));
+            rows(&change, sql, &[&key.as_bytes(), &value.as_bytes(), &bytes, &characters]).await?;
+            commit(change, after).await?;
             Ok(true)
         })
     }
@@ -348,13 +351,10 @@ impl Store for Postgres {
             let change = connection.transaction().await.map_err(failed)?;
             let before = lock(&change).await?;
             let sql = "DELETE FROM toolwright_memory WHERE key = $1 RETURNING bytes";
-            let statement = change.prepare_cached(sql).await.map_err(failed)?;
-            let row = change.query_opt(&statement, &[&key.as_bytes()]).await.map_err(failed)?;
-            let Some(row) = row else {
+            let Some(row) = row(&change, sql, &[&key.as_bytes()]).await? else {
                 return Ok(false);
             };
-            hold(&change, before.without(number(&row, 0)?)).await?;
-            change.commit().await.map_err(failed)?;
+            commit(change, before.without(number(&row, 0)?)).await?;
             Ok(true)
         })
     }
@@ -366,30 +366,24 @@ impl Store for Postgres {
             lock(&change).await?;
             let removed =
                 change.execute("DELETE FROM toolwright_memory", &[]).await.map_err(failed)?;
-            hold(&change, Held::default()).await?;
-            change.commit().await.map_err(failed)?;
+            commit(change, Held::default()).await?;
             Ok(usize::try_from(removed)?)
         })
     }
 
     fn count(&self) -> BoxFuture<'_, Result<usize>> {
         Box::pin(async move {
-            let connection = self.connection().await?;
             let sql = "SELECT entries FROM toolwright_memory_held";
-            let statement = connection.prepare_cached(sql).await.map_err(failed)?;
-            let row = connection.query_one(&statement, &[]).await.map_err(failed)?;
+            let row = row(&self.connection().await?, sql, &[]).await?.ok_or_else(no_size)?;
             number(&row, 0)
         })
     }
 
     fn metadata(&self, key: String) -> BoxFuture<'_, Result<Option<Metadata>>> {
         Box::pin(async move {
-            let connection = self.connection().await?;
             let sql = "SELECT created_at, updated_at, access_count, last_accessed_at, tags,
                 characters FROM toolwright_memory WHERE key = $1";
-            let statement = connection.prepare_cached(sql).await.map_err(failed)?;
-            let row = connection.query_opt(&statement, &[&key.as_bytes()]).await.map_err(failed)?;
-            let Some(row) = row else {
+            let Some(row) = row(&self.connection().await?, sql, &[&key.as_bytes()]).await? else {
                 return Ok(None);
             };
             let time = |column| row.try_get::<_, Timestamp>(column).map_err(failed);

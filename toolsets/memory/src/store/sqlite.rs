@@ -1,7 +1,6 @@
 //! The store in a file, which is an SQLite database.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry as Slot;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -101,15 +100,12 @@ struct Access {
 
 impl Accesses {
     fn add(&mut self, place: i64, created_at: String, now: Timestamp) {
-        let access = Access { created_at, count: 0, last_at: now };
-        let access = match self.by_place.entry(place) {
-            Slot::Vacant(slot) => slot.insert(access),
-            Slot::Occupied(slot) if slot.get().created_at == access.created_at => slot.into_mut(),
-            Slot::Occupied(mut slot) => {
-                slot.insert(access);
-                slot.into_mut()
-            }
-        };
+        // Accesses of an earlier entry at this place do not count any more.
+        if self.of(place, &created_at).is_none() {
+            self.by_place.remove(&place);
+        }
+        let new = Access { created_at, count: 0, last_at: now };
+        let access = self.by_place.entry(place).or_insert(new);
         access.count += 1;
         access.last_at = access.last_at.max(now);
     }
@@ -324,8 +320,7 @@ fn prepare(path: &Path) -> Result<Connection> {
 }
 
 fn failed_busy(error: &Error) -> bool {
-    let error = error.downcast_ref::<rusqlite::Error>();
-    error.and_then(rusqlite::Error::sqlite_error_code) == Some(ErrorCode::DatabaseBusy)
+    code(error) == Some(ErrorCode::DatabaseBusy)
 }
 
 fn make(path: &Path) -> Result<Connection> {
@@ -371,28 +366,25 @@ fn is_new(connection: &Connection, path: &Path) -> Result<bool> {
 }
 
 fn held(connection: &Connection) -> Result<Held> {
-    let mut statement = connection.prepare("SELECT entries, bytes FROM held")?;
     let held = |row: &Row<'_>| Ok(Held { entries: number(row, 0)?, bytes: number(row, 1)? });
-    Ok(statement.query_row((), held)?)
+    Ok(connection.query_row("SELECT entries, bytes FROM held", (), held)?)
 }
 
 fn hold(connection: &Connection, held: Held) -> Result<()> {
-    let mut statement = connection.prepare("UPDATE held SET entries = ?1, bytes = ?2")?;
-    statement.execute(params![whole(held.entries), whole(held.bytes)])?;
+    let row = params![whole(held.entries), whole(held.bytes)];
+    connection.execute("UPDATE held SET entries = ?1, bytes = ?2", row)?;
     Ok(())
 }
 
 /// Returns the place and the size of an entry, and the size of its value, in bytes.
 fn find(connection: &Connection, key: &str) -> Result<Option<(i64, usize, usize)>> {
     let sql = "SELECT place, bytes, octet_length(value) FROM memory WHERE key = ?1";
-    let mut statement = connection.prepare(sql)?;
     let found = |row: &Row<'_>| Ok((row.get(0)?, number(row, 1)?, number(row, 2)?));
-    Ok(statement.query_row([key], found).optional()?)
+    Ok(connection.query_row(sql, [key], found).optional()?)
 }
 
 fn forget_accesses(connection: &Connection, place: i64) -> Result<()> {
-    let mut statement = connection.prepare("DELETE FROM access WHERE place = ?1")?;
-    statement.execute([place])?;
+    connection.execute("DELETE FROM access WHERE place = ?1", [place])?;
     Ok(())
 }
 
@@ -423,9 +415,8 @@ impl Store for Sqlite {
                 ON CONFLICT (key) DO UPDATE SET value = excluded.value, tags = excluded.tags,
                 bytes = excluded.bytes, characters = excluded.characters,
                 created_at = excluded.created_at, updated_at = excluded.updated_at";
-            let mut statement = connection.prepare(sql)?;
             let row = params![key, value, tags, whole(bytes), whole(characters), now];
-            statement.execute(row)?;
+            connection.execute(sql, row)?;
             if let Some((place, ..)) = earlier {
                 forget_accesses(connection, place)?;
             }
@@ -438,9 +429,8 @@ impl Store for Sqlite {
         Box::pin(self.read(move |file| {
             let found = file.read(|connection| {
                 let sql = "SELECT place, created_at, value FROM memory WHERE key = ?1";
-                let mut statement = connection.prepare(sql)?;
                 let found = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-                Ok(statement.query_row([key], found).optional()?)
+                Ok(connection.query_row(sql, [key], found).optional()?)
             })?;
             let Some((place, created_at, value)) = found else {
                 return Ok(None);
@@ -498,7 +488,7 @@ impl Store for Sqlite {
                 SET value = ?2, bytes = ?3, characters = ?4, updated_at = ?5 WHERE place = ?1";
             let characters = value.chars().count();
             let row = params![place, value, whole(bytes), whole(characters), Timestamp::now()];
-            connection.prepare(sql)?.execute(row)?;
+            connection.execute(sql, row)?;
             hold(connection, after)?;
             Ok(true)
         }))
@@ -509,7 +499,7 @@ impl Store for Sqlite {
             let Some((place, bytes, _)) = find(connection, &key)? else {
                 return Ok(false);
             };
-            connection.prepare("DELETE FROM memory WHERE place = ?1")?.execute([place])?;
+            connection.execute("DELETE FROM memory WHERE place = ?1", [place])?;
             forget_accesses(connection, place)?;
             let after = held(connection)?.without(bytes);
             hold(connection, after)?;
