@@ -107,15 +107,9 @@ enum Work<'a> {
         id: &'a str,
         task: Task,
         metadata: Vec<(String, String)>,
-        other_driver: Driver,
+        /// Whether it was begun by an earlier command with the same task.
+        goes_on: bool,
     },
-}
-
-/// What to do with a run that another process drives.
-#[derive(Clone, Copy, PartialEq)]
-enum Driver {
-    Error,
-    Skip,
 }
 
 impl Assistant {
@@ -138,8 +132,7 @@ impl Assistant {
     ) -> Result<End, Box<dyn Error>> {
         let Some(journal) = &self.journal else {
             let mut run = self.agent.borrow().start(prompt)?;
-            let end = self.carry_out(Work::Run(&mut run), input).await?;
-            return end.ok_or_else(|| "the run is locked".into());
+            return self.carry_out(Work::Run(&mut run), input).await;
         };
         let held = match anew {
             true => None,
@@ -188,18 +181,10 @@ impl Assistant {
                     ));
                     continue;
                 }
-                let shown = quoted(&run.id);
-                note(&format!("(run {shown} of this task goes on; --new begins another)"));
-                let (id, task, metadata) = (&*run.id, asked.clone(), Vec::new());
-                let work = Work::Kept { journal, id, task, metadata, other_driver: Driver::Skip };
-                if let Some(end) = self.carry_out(work, input).await? {
-                    return Ok(end);
-                }
-                return Err(format!(
-                    "run {shown} of this task is under way in another process; wait for it, or \
-                     begin another with --new"
-                )
-                .into());
+                note(&format!("(run {id} of this task goes on; --new begins another)"));
+                let (id, metadata) = (&*run.id, Vec::new());
+                let work = Work::Kept { journal, id, task: asked, metadata, goes_on: true };
+                return self.carry_out(work, input).await;
             }
         }
         let command = if self.replays { REPLAY } else { "run" };
@@ -227,10 +212,8 @@ impl Assistant {
         let journal = self.journal.as_ref().ok_or("there is no journal")?;
         let task = journal.task(id)?;
         note(&format!("(run {} goes on)", quoted(id)));
-        let (metadata, other_driver) = (Vec::new(), Driver::Error);
-        let work = Work::Kept { journal, id, task, metadata, other_driver };
-        let end = self.carry_out(work, input).await?;
-        end.ok_or_else(|| "the run is locked".into())
+        let work = Work::Kept { journal, id, task, metadata: Vec::new(), goes_on: false };
+        self.carry_out(work, input).await
     }
 
     /// Goes on with the last conversation of this folder, if there is one.
@@ -282,10 +265,8 @@ impl Assistant {
         metadata.push((COMMAND.to_owned(), command.to_owned()));
         metadata.push((OPTIONS.to_owned(), serde_json::to_string(&self.options)?));
         let task = Task::new(task).with_history(history);
-        let other_driver = Driver::Error;
-        let work = Work::Kept { journal, id: &id, task, metadata, other_driver };
-        let end = self.carry_out(work, input).await?;
-        end.ok_or_else(|| "the run is locked".into())
+        let work = Work::Kept { journal, id: &id, task, metadata, goes_on: false };
+        self.carry_out(work, input).await
     }
 
     /// Carries out one line after the other, all in one conversation. With a journal, each line is a
@@ -345,7 +326,6 @@ impl Assistant {
                         Some(before) => self.follow_up(before.clone(), task)?,
                     };
                     let end = self.carry_out(Work::Run(&mut run), Some(input)).await?;
-                    let end = end.ok_or("the run is locked")?;
                     if matches!(end, End::Finished(_)) {
                         so_far = Some(run);
                     }
@@ -387,15 +367,15 @@ impl Assistant {
         Ok(run.with_limits(limits))
     }
 
-    /// Drives a run to its end and prints the result. Returns `None` for a run to skip.
+    /// Drives a run to its end and prints the result.
     async fn carry_out(
         &self,
         work: Work<'_>,
         input: Option<&Input>,
-    ) -> Result<Option<End>, Box<dyn Error>> {
-        let (kept, other_driver) = match &work {
-            Work::Kept { id, other_driver, .. } => (Some((*id).to_owned()), *other_driver),
-            Work::Run(_) => (None, Driver::Error),
+    ) -> Result<End, Box<dyn Error>> {
+        let (kept, goes_on) = match &work {
+            Work::Kept { id, goes_on, .. } => (Some((*id).to_owned()), *goes_on),
+            Work::Run(_) => (None, false),
         };
         if let (true, Some(id)) = (self.json, &kept) {
             tell(&json!({ "run": id }));
@@ -443,10 +423,15 @@ impl Assistant {
         };
         screen.rest();
         screen.end_line();
-        if let (Driver::Skip, Err(error)) = (other_driver, &finished)
+        if let (true, Some(id), Err(error)) = (goes_on, &kept, &finished)
             && is_locked(error)
         {
-            return Ok(None);
+            return Err(format!(
+                "run {} of this task is under way in another process; wait for it, or begin another \
+                 with --new",
+                quoted(id)
+            )
+            .into());
         }
         // Save the replies after a failure too, because they cost money.
         if let Some(path) = self.chosen.save_recording(&self.options.without_places())? {
@@ -464,7 +449,7 @@ impl Assistant {
                 }}),
             });
         }
-        Ok(Some(match finished {
+        Ok(match finished {
             Ok((output, finished)) => {
                 match output {
                     _ if self.json => {}
@@ -508,7 +493,7 @@ impl Assistant {
                 }
                 End::Failed
             }
-        }))
+        })
     }
 
     /// Reads the answer of a run with a structured answer.

@@ -22,8 +22,9 @@ Examples:
 Each line is a task. Ctrl-C ends a task, Ctrl-D the conversation.
 The lines are kept in a file, except those with a key in them.")]
 pub struct ChatArgs {
+    /// The agent.
     #[command(flatten)]
-    agent: AgentArgs,
+    pub agent: AgentArgs,
 
     #[command(flatten)]
     journal: JournalArgs,
@@ -43,12 +44,6 @@ pub struct ChatArgs {
 }
 
 impl ChatArgs {
-    /// Returns whether the output is JSON.
-    #[must_use]
-    pub fn is_json(&self) -> bool {
-        self.agent.json
-    }
-
     /// Runs the command.
     ///
     /// # Errors

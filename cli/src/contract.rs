@@ -1,15 +1,13 @@
 //! The command `contract`: shows contracts, lowers them, and compares two versions of them.
 //!
 //! `sources` reads contracts from files and servers, `versions` compares two lists, `report` writes
-//! the comparison for people and programs, and `described` writes one contract for a person.
+//! the comparison for people and programs.
 
-mod described;
 mod report;
 mod sources;
 mod versions;
 
 use std::error::Error;
-use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -20,7 +18,8 @@ use toolwright_signature::{Contract, Dialect};
 use self::report::Report;
 use self::sources::{Source, SourceArgs, Version};
 use self::versions::Comparison;
-use crate::show::{note, say_theirs, visible};
+use crate::described;
+use crate::show::{note, put, say_theirs, tell, visible};
 
 /// Arguments of the command `contract`.
 #[derive(Args)]
@@ -133,7 +132,8 @@ impl ContractArgs {
 fn show(version: &Version, json: bool) -> Result<(), Box<dyn Error>> {
     version.note_left_out();
     if json {
-        return print(&(serde_json::to_string_pretty(&version.contracts)? + "\n"));
+        put(&(serde_json::to_string_pretty(&version.contracts)? + "\n"));
+        return Ok(());
     }
     for contract in &version.contracts {
         say_theirs(&described::contract(contract));
@@ -154,7 +154,7 @@ fn lower(
         let name = contract.name();
         match (lowered(contract, dialect, output), json) {
             (Ok((lowered, losses)), true) => {
-                print_line(&json!({"name": name, "lowered": lowered, "losses": losses}))?;
+                tell(&json!({"name": name, "lowered": lowered, "losses": losses}));
             }
             (Ok((lowered, losses)), false) => {
                 losses.iter().for_each(|loss| {
@@ -164,7 +164,7 @@ fn lower(
             }
             (Err(error), true) => {
                 refused = true;
-                print_line(&json!({"name": name, "error": error.to_string()}))?;
+                tell(&json!({"name": name, "error": error.to_string()}));
             }
             (Err(error), false) => {
                 refused = true;
@@ -173,7 +173,7 @@ fn lower(
         }
     }
     if !json {
-        print(&(serde_json::to_string_pretty(&all)? + "\n"))?;
+        put(&(serde_json::to_string_pretty(&all)? + "\n"));
     }
     Ok(if refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -230,31 +230,13 @@ impl DiffArgs {
         let report = Report { old: &old, new: &new, comparison: &comparison };
         match format {
             Format::Text => say_theirs(&report.text()),
-            Format::Json => print_line(&report.json())?,
-            Format::Markdown => print(&report.markdown())?,
+            Format::Json => tell(&report.json()),
+            Format::Markdown => put(&report.markdown()),
         }
         let denied = match self.deny {
             Deny::Breaking => comparison.breaks_somebody(),
             Deny::Any => !comparison.is_empty(),
         };
         Ok(if denied { ExitCode::from(1) } else { ExitCode::SUCCESS })
-    }
-}
-
-fn print_line(value: &Value) -> Result<(), Box<dyn Error>> {
-    print(&format!("{value}\n"))
-}
-
-/// Prints text for another program, without a change, or with marks at a terminal. If a reader
-/// closes the output, that is not an error.
-fn print(text: &str) -> Result<(), Box<dyn Error>> {
-    if io::stdout().is_terminal() {
-        say_theirs(text.trim_end());
-        return Ok(());
-    }
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
     }
 }

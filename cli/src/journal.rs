@@ -31,28 +31,22 @@ impl JournalArgs {
     ///
     /// If the default folder cannot be created.
     pub(crate) fn folder(&self, config: &Config) -> Result<Option<PathBuf>, Box<dyn Error>> {
-        if self.no_journal {
-            return Ok(None);
-        }
-        let named =
-            self.journal.as_ref().or(config.journal.as_ref().filter(|_| !config.no_journal));
-        if named.is_some_and(|place| is_url(place)) {
+        let named = match (&self.journal, &config.journal) {
+            _ if self.no_journal => return Ok(None),
+            (Some(folder), _) => Some(folder.clone()),
+            _ if config.no_journal => return Ok(None),
+            (None, Some(folder)) => Some(folders::expanded(folder.clone())),
+            (None, None) => None,
+        };
+        if let Some(folder) = named {
             // The URL is not quoted, because it may contain a password.
-            return Err(
-                "the journal of this command is a folder; a database, which `toolwright runs` \
-                 also takes, has the runs of programs"
-                    .into(),
-            );
-        }
-        if let Some(folder) = &self.journal {
-            check_folder(folder)?;
-            return Ok(Some(folder.clone()));
-        }
-        if config.no_journal {
-            return Ok(None);
-        }
-        if let Some(folder) = &config.journal {
-            let folder = folders::expanded(folder.clone());
+            if is_url(&folder) {
+                return Err(
+                    "the journal of this command is a folder; a database, which `toolwright runs` \
+                     also takes, has the runs of programs"
+                        .into(),
+                );
+            }
             check_folder(&folder)?;
             return Ok(Some(folder));
         }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::error::Error;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use toolwright_module::__files::{self, Link};
 use toolwright_module::testing::without_secrets;
+use toolwright_module::{Error, Result};
 
 use crate::folders;
 use crate::texts::read_file;
@@ -31,13 +31,14 @@ impl Keys {
     /// # Errors
     ///
     /// If the file cannot be read, other users can read it, or it has other content.
-    pub(crate) fn load(path: Option<&Path>) -> Result<Self, Box<dyn Error>> {
+    pub(crate) fn load(path: Option<&Path>) -> Result<Self> {
         let default = folders::keys();
         let Some(path) = path.map(|path| folders::expanded(path.to_owned())).or(default.clone())
         else {
             return Ok(Self::default());
         };
-        let named = |error: io::Error| format!("the key file {}: {error}", path.display());
+        let named =
+            |error: io::Error| Error::other(format!("the key file {}: {error}", path.display()));
         __files::check(&path, Link::Follow).map_err(named)?;
         let mode = match mode(&path) {
             Err(error)
@@ -49,16 +50,17 @@ impl Keys {
         };
         if mode & 0o077 != 0 {
             let path = path.display();
-            return Err(
-                format!("others can read the key file {path}; run: chmod 600 {path}").into()
-            );
+            let text = format!("others can read the key file {path}; run: chmod 600 {path}");
+            return Err(Error::other(text));
         }
-        check_own("the key file", &path)?;
+        check_own("the key file", &path).map_err(Error::other)?;
         let text = read_file(&path).map_err(named)?;
         // The error of the parser quotes the line, which may be a key.
         let file = toml::from_str(&text).map_err(|_| {
             let path = path.display();
-            format!("the key file {path} is not valid; write lines such as OPENAI_API_KEY = \"…\"")
+            Error::other(format!(
+                "the key file {path} is not valid; write lines such as OPENAI_API_KEY = \"…\""
+            ))
         })?;
         Ok(Self { file, variable: None })
     }
@@ -120,7 +122,7 @@ pub(crate) fn shown_variable(name: &str) -> String {
 ///
 /// Others can write the file or its folder, or their modes cannot be read.
 #[cfg(unix)]
-pub(crate) fn check_own(what: &str, path: &Path) -> Result<(), Box<dyn Error>> {
+pub(crate) fn check_own(what: &str, path: &Path) -> Result<(), String> {
     use std::os::unix::fs::MetadataExt;
 
     let target =
@@ -139,14 +141,12 @@ pub(crate) fn check_own(what: &str, path: &Path) -> Result<(), Box<dyn Error>> {
         if found.mode() & 0o022 != 0 && !(found.is_dir() && found.mode() & 0o1000 != 0) {
             return Err(format!(
                 "others can change {what} {shown}, so it is not used; run: chmod go-w {place}"
-            )
-            .into());
+            ));
         }
         if found.uid() != own && found.uid() != 0 {
             return Err(format!(
                 "{what} {shown} is not used: {place} belongs to another user; make a file of your own"
-            )
-            .into());
+            ));
         }
     }
     Ok(())
@@ -154,7 +154,7 @@ pub(crate) fn check_own(what: &str, path: &Path) -> Result<(), Box<dyn Error>> {
 
 /// Elsewhere, the access list of the user's folder protects the file.
 #[cfg(not(unix))]
-pub(crate) fn check_own(_what: &str, _path: &Path) -> Result<(), Box<dyn Error>> {
+pub(crate) fn check_own(_what: &str, _path: &Path) -> Result<(), String> {
     Ok(())
 }
 

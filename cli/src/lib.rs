@@ -10,6 +10,7 @@ mod assistant;
 mod chat;
 mod config;
 pub mod contract;
+mod described;
 pub mod files;
 mod folders;
 mod fresh_tools;

@@ -68,10 +68,10 @@ impl Command {
     /// Returns whether errors are printed as JSON.
     fn is_json(&self) -> bool {
         match self {
-            Self::Run(run) => run.is_json(),
-            Self::Chat(chat) => chat.is_json(),
-            Self::Record(record) => record.is_json(),
-            Self::Replay(replay) => replay.is_json(),
+            Self::Run(args) => args.agent.json,
+            Self::Chat(args) => args.agent.json,
+            Self::Record(args) => args.run.agent.json,
+            Self::Replay(args) => args.agent.json,
             Self::Runs(runs) => runs.is_json(),
             Self::Tools(_) | Self::Mcp(_) | Self::Contract(_) | Self::Completions { .. } => false,
         }

@@ -9,18 +9,19 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use tokio::net::TcpListener;
-use toolwright_mcp::{McpClient, McpClientBuilder, McpError, McpServer};
+use toolwright_mcp::{McpClient, McpClientBuilder, McpServer};
 use toolwright_module::{Cancellation, Context, Error, Result};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::config::ConfigArgs;
+use crate::described;
 use crate::keys::Keys;
 use crate::servers::{self, note_left_out, token};
-use crate::show::{note, say_theirs, tell};
+use crate::show::{note, say_below, say_theirs, tell};
 use crate::signals::{terminated, until_ctrl_c};
 use crate::texts::read_file;
 use crate::toolbox::ToolArgs;
-use crate::tools::{CallArgs, describe, ended};
+use crate::tools::{CallArgs, ended};
 
 /// Arguments of `mcp`.
 #[derive(Args)]
@@ -205,16 +206,19 @@ impl Server {
     /// Returns the keys, if an option names a variable.
     fn keys(&self) -> Result<Keys> {
         let needs = self.token_env.is_some() || !(self.env.is_empty() && self.header.is_empty());
-        if needs { keys() } else { Ok(Keys::default()) }
+        if needs { Keys::load(None) } else { Ok(Keys::default()) }
     }
 
     fn options(&self) -> servers::Server<'_> {
-        let mut server = servers::Server::new(&self.server);
-        server.env = self.env.iter().map(String::as_str).collect();
-        server.token_env = self.token_env.as_deref();
-        server.headers = self.header.iter().map(String::as_str).collect();
-        (server.start_time, server.call_time) = (self.start_time, self.call_time);
-        server
+        servers::Server {
+            target: &self.server,
+            env: self.env.iter().map(String::as_str).collect(),
+            token_env: self.token_env.as_deref(),
+            headers: self.header.iter().map(String::as_str).collect(),
+            start_time: self.start_time,
+            call_time: self.call_time,
+            ..servers::Server::default()
+        }
     }
 }
 
@@ -226,7 +230,7 @@ fn list(remote: &McpClient, json: bool) {
         return;
     }
     for tool in remote.tools() {
-        describe(&tool, ", according to the server");
+        say_below(tool.name(), &described::tool(&tool, ", according to the server"));
     }
 }
 
@@ -258,14 +262,14 @@ impl Serve {
             shutdown.cancel();
         });
         if let Some(name) = &self.token_env {
-            server = server.with_token(token(name, &keys()?)?)?;
+            server = server.with_token(token(name, &Keys::load(None)?)?)?;
         }
         match self.http {
             None => server.serve_stdio().await?,
             Some(address) => {
                 let listener = TcpListener::bind(address).await?;
                 note(&format!("at http://{}/mcp", listener.local_addr()?));
-                server.serve_http(listener).await.map_err(advice)?;
+                server.serve_http(listener).await?;
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -276,22 +280,4 @@ fn address(text: &str) -> Result<SocketAddr, &'static str> {
     let here = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let address = text.parse().map(here).or_else(|_| text.parse());
     address.map_err(|_| "write a port, or an IP address with one, such as 127.0.0.1:8000")
-}
-
-fn keys() -> Result<Keys> {
-    Keys::load(None).map_err(|error| Error::other(error.to_string()))
-}
-
-/// Converts an error of the server. The result names the option that helps.
-fn advice(error: McpError) -> Error {
-    match error {
-        McpError::TokenRequired { address } => Error::other(format!(
-            "{address} can be reached from other machines; name a variable with a token in \
-             --token-env"
-        )),
-        McpError::HostsRequired { address } => Error::other(format!(
-            "{address} is every address of this machine; set its host names with --host"
-        )),
-        error => error.into(),
-    }
 }

@@ -406,24 +406,15 @@ impl ServerArgs {
         Ok(match provider {
             Provider::Openai | Provider::Service(_) => {
                 let model = self.openai(OpenAi::at(base_url, name)?)?;
-                Arc::new(match key {
-                    Some(key) => model.with_key(key)?,
-                    None => model,
-                })
+                Arc::new(with(model, key, OpenAi::with_key)?)
             }
             Provider::Anthropic => {
                 let model = self.anthropic(Anthropic::at(base_url, name)?)?;
-                Arc::new(match key {
-                    Some(key) => model.with_key(key)?,
-                    None => model,
-                })
+                Arc::new(with(model, key, Anthropic::with_key)?)
             }
             Provider::Gemini => {
                 let model = self.gemini(Gemini::at(base_url, name)?)?;
-                Arc::new(match key {
-                    Some(key) => model.with_key(key)?,
-                    None => model,
-                })
+                Arc::new(with(model, key, Gemini::with_key)?)
             }
         })
     }
@@ -434,15 +425,12 @@ impl ServerArgs {
         // error names the variable.
         let filed = provider.key().and_then(|variable| keys.only_in_file(variable));
         Ok(match (provider, filed) {
+            (Provider::Openai, None) => Arc::new(self.openai(OpenAi::from_env(name)?)?),
             (Provider::Service(service), None) => {
                 Arc::new(self.openai(OpenAi::service(service.name, name)?)?)
             }
-            (Provider::Service(service), Some(key)) => {
-                Arc::new(self.openai(OpenAi::service_with_key(service.name, name, key)?)?)
-            }
-            (Provider::Openai, None) => Arc::new(self.openai(OpenAi::from_env(name)?)?),
-            (Provider::Openai, Some(key)) => {
-                Arc::new(self.openai(OpenAi::service_with_key("openai", name, key)?)?)
+            (Provider::Openai | Provider::Service(_), Some(key)) => {
+                Arc::new(self.openai(OpenAi::service_with_key(provider.name(), name, key)?)?)
             }
             (Provider::Anthropic, None) => Arc::new(self.anthropic(Anthropic::from_env(name)?)?),
             (Provider::Anthropic, Some(key)) => {
@@ -518,6 +506,18 @@ impl ServerArgs {
             let key = provider.key().and_then(|key| keys.get(key));
             key.unwrap_or_else(|| "no-key-required".to_owned())
         }))
+    }
+}
+
+/// Returns the model with a setting, if there is one.
+fn with<M, T>(
+    model: M,
+    setting: Option<T>,
+    set: impl FnOnce(M, T) -> Result<M, ProviderError>,
+) -> Result<M, ProviderError> {
+    match setting {
+        Some(setting) => set(model, setting),
+        None => Ok(model),
     }
 }
 

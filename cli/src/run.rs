@@ -32,8 +32,9 @@ pub struct RunArgs {
     #[arg(required = true)]
     task: Vec<String>,
 
+    /// The agent.
     #[command(flatten)]
-    agent: AgentArgs,
+    pub agent: AgentArgs,
 
     #[command(flatten)]
     journal: JournalArgs,
@@ -57,8 +58,9 @@ pub struct RecordArgs {
     #[arg(long)]
     force: bool,
 
+    /// The run.
     #[command(flatten)]
-    run: RunArgs,
+    pub run: RunArgs,
 }
 
 /// Arguments of `replay`.
@@ -77,20 +79,15 @@ pub struct ReplayArgs {
     #[arg(long, conflicts_with = "approve")]
     yes: bool,
 
+    /// The agent.
     #[command(flatten)]
-    agent: AgentArgs,
+    pub agent: AgentArgs,
 
     #[command(flatten)]
     journal: JournalArgs,
 }
 
 impl RunArgs {
-    /// Returns whether the output is JSON.
-    #[must_use]
-    pub fn is_json(&self) -> bool {
-        self.agent.json
-    }
-
     /// Runs the command.
     ///
     /// # Errors
@@ -103,12 +100,6 @@ impl RunArgs {
 }
 
 impl RecordArgs {
-    /// Returns whether the output is JSON.
-    #[must_use]
-    pub fn is_json(&self) -> bool {
-        self.run.is_json()
-    }
-
     /// Runs the command.
     ///
     /// # Errors
@@ -123,12 +114,6 @@ impl RecordArgs {
 }
 
 impl ReplayArgs {
-    /// Returns whether the output is JSON.
-    #[must_use]
-    pub fn is_json(&self) -> bool {
-        self.agent.json
-    }
-
     /// Runs the command.
     ///
     /// # Errors

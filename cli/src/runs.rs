@@ -17,6 +17,7 @@ use toolwright_journal::{Journal, JournalError, RunStatus, RunSummary};
 use toolwright_module::Message;
 use toolwright_module::message::Part;
 use toolwright_orchestrator::Task;
+use toolwright_orchestrator::perform::Record;
 
 pub(crate) use self::decide::user;
 use self::home::Home;
@@ -165,7 +166,7 @@ impl RunsArgs {
             Does::Show { id } => {
                 let id = named(&home, id).await?;
                 let (run, records) = (home.run(&id).await?, home.records(&id).await?);
-                say(show(&run, &home.task(&id).await?, &records).trim_end());
+                say(show(&run, &task_of(records.first(), &id)?, &records).trim_end());
             }
             Does::Cancel { id } => {
                 if home.run(&id).await?.status.is_ended() {
@@ -256,7 +257,7 @@ fn default_folder() -> Result<PathBuf, Box<dyn Error>> {
 /// Returns the metadata for a new run of this task.
 #[must_use]
 pub fn metadata(task: &str) -> BTreeMap<String, String> {
-    BTreeMap::from([(TASK.to_owned(), first_words(task))])
+    BTreeMap::from([(TASK.to_owned(), first_words(task, LONGEST_TASK))])
 }
 
 /// Returns an id for a new run: the present time, and a number for this process.
@@ -264,6 +265,14 @@ pub fn metadata(task: &str) -> BTreeMap<String, String> {
 pub fn new_id(nth: u32) -> String {
     let now = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S");
     format!("{now}-{}-{nth}", std::process::id())
+}
+
+/// Returns the task in the first record of a run. A damaged run may have lost it.
+fn task_of(first: Option<&Record>, id: &str) -> Result<Task, JournalError> {
+    match first {
+        Some(Record::Started(started)) => Ok(started.task()),
+        _ => Err(JournalError::NoStart { id: id.to_owned() }),
+    }
 }
 
 /// Returns the text of a task, without the conversation before it.
@@ -291,9 +300,11 @@ pub fn open_runs(journal: &Journal) -> Result<Vec<RunSummary>, JournalError> {
     Ok(runs)
 }
 
-fn first_words(task: &str) -> String {
-    let line = task.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(LONGEST_TASK) {
+/// Returns the first characters of a text on one line.
+fn first_words(text: &str, most: usize) -> String {
+    // Each word has a character, so no more words are needed.
+    let line = text.split_whitespace().take(most + 1).collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(most) {
         None => line,
         Some((end, _)) => format!("{}…", &line[..end]),
     }

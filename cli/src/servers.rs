@@ -56,8 +56,9 @@ pub(crate) struct McpArgs {
 }
 
 /// A server of the arguments, with what belongs to it.
+#[derive(Default)]
 pub(crate) struct Server<'a> {
-    name: Option<&'a str>,
+    pub(crate) name: Option<&'a str>,
     /// The command or the URL.
     pub(crate) target: &'a str,
     pub(crate) env: Vec<&'a str>,
@@ -103,7 +104,7 @@ impl McpArgs {
         if self.env.is_empty() && self.token_env.is_empty() && self.header.is_empty() {
             return Ok(Keys::default());
         }
-        Keys::load(key_file).map_err(|error| Error::other(error.to_string()))
+        Keys::load(key_file)
     }
 
     /// Returns the servers with their options.
@@ -119,10 +120,8 @@ impl McpArgs {
                 let name = name.unwrap_or_default();
                 return Err(Error::other(format!("--mcp: two servers have the name {name}")));
             }
-            let mut server = Server::new(target);
-            server.name = name;
-            (server.start_time, server.call_time) = (self.start_time, self.call_time);
-            servers.push(server);
+            let (start_time, call_time) = (self.start_time, self.call_time);
+            servers.push(Server { name, target, start_time, call_time, ..Server::default() });
         }
         for variable in &self.env {
             let (server, variable) = of(&mut servers, "--mcp-env", variable)?;
@@ -261,20 +260,6 @@ fn of<'a, 's, 'b>(
 }
 
 impl<'a> Server<'a> {
-    /// Returns a server without options.
-    pub(crate) fn new(target: &'a str) -> Self {
-        Self {
-            name: None,
-            target,
-            env: Vec::new(),
-            token_env: None,
-            headers: Vec::new(),
-            without: Vec::new(),
-            start_time: None,
-            call_time: None,
-        }
-    }
-
     /// Connects to the server. `prefix` is what the names of the options begin with.
     ///
     /// # Errors

@@ -245,7 +245,7 @@ impl ToolArgs {
 }
 
 fn github(key_file: Option<&Path>) -> Result<GitHub> {
-    let keys = Keys::load(key_file).map_err(|error| Error::other(error.to_string()))?;
+    let keys = Keys::load(key_file)?;
     let token = ["GH_TOKEN", "GITHUB_TOKEN"].into_iter().find_map(|name| keys.get(name));
     let github = GitHub::new()?;
     Ok(match token {

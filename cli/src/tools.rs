@@ -5,13 +5,14 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use futures_util::future::join_all;
-use serde_json::{Value, json};
+use serde_json::json;
 use toolwright_mcp::McpClient;
 use toolwright_module::error::Audience;
 use toolwright_module::message::Part;
-use toolwright_module::{Context, Dialect, Effect, Error, Result, Tool};
+use toolwright_module::{Context, Dialect, Error, Result, Tool};
 
 use crate::config::ConfigArgs;
+use crate::described;
 use crate::servers::McpArgs;
 use crate::show::{note, say_below, say_theirs, tell};
 use crate::signals::until_ctrl_c;
@@ -127,7 +128,7 @@ fn list(tools: &[Tool], json: bool) -> Result<()> {
         if json {
             tell(&tool.contract().tool(Dialect::Mcp)?);
         } else {
-            describe(tool, "");
+            say_below(tool.name(), &described::tool(tool, ""));
         }
     }
     Ok(())
@@ -166,70 +167,5 @@ impl CallArgs {
             });
         }
         Ok(())
-    }
-}
-
-/// Describes a tool for the user: its name, effect and purpose, and one line per argument. `source`
-/// says who declares the effect.
-pub(crate) fn describe(tool: &Tool, source: &str) {
-    let effect = match tool.effect() {
-        Effect::Read => format!("read-only{source}"),
-        Effect::Idempotent => format!("idempotent{source}"),
-        // A server that says nothing has this effect, too.
-        Effect::Irreversible if source.is_empty() => "irreversible".to_owned(),
-        _ => "may change things".to_owned(),
-    };
-    let mut text = format!(" ({effect})");
-    for line in tool.contract().description().lines() {
-        text.push_str(format!("\n  {line}").trim_end_matches(' '));
-    }
-    let schema = tool.contract().input();
-    for (name, argument) in schema["properties"].as_object().into_iter().flatten() {
-        let optional = if required(schema, name) { "" } else { ", optional" };
-        text.push_str(&format!("\n    {name}: {}{optional}", kind(argument)));
-        if let Some(default) = argument.get("default") {
-            text.push_str(&format!(", default: {default}"));
-        }
-        if let Some(said) = argument["description"].as_str() {
-            text.push_str(&format!(". {}", said.split_whitespace().collect::<Vec<_>>().join(" ")));
-        }
-    }
-    say_below(tool.name(), &(text + "\n"));
-}
-
-fn required(schema: &Value, name: &str) -> bool {
-    schema["required"].as_array().is_some_and(|names| names.iter().any(|one| one == name))
-}
-
-/// Returns the type of a schema in a few words.
-fn kind(schema: &Value) -> String {
-    let or = |kinds: Vec<String>| kinds.join(" or ");
-    if let Some(values) = schema["enum"].as_array() {
-        return or(values.iter().map(Value::to_string).collect());
-    }
-    if let Some(value) = schema.get("const") {
-        return value.to_string();
-    }
-    if let Some(schemas) = schema["anyOf"].as_array().or(schema["oneOf"].as_array()) {
-        return or(schemas.iter().map(kind).collect());
-    }
-    if let Some(reference) = schema["$ref"].as_str() {
-        return reference.rsplit('/').next().unwrap_or_default().to_owned();
-    }
-    let fields = schema["properties"].as_object();
-    let named = |name: &str| match (schema.get("items"), fields) {
-        (Some(items), _) if name == "array" => format!("array of {}", kind(items)),
-        (_, Some(fields)) if name == "object" => {
-            let field = |(name, field): (&String, &Value)| {
-                format!("{name}{}: {}", if required(schema, name) { "" } else { "?" }, kind(field))
-            };
-            format!("{{{}}}", fields.iter().map(field).collect::<Vec<_>>().join(", "))
-        }
-        _ => name.to_owned(),
-    };
-    match &schema["type"] {
-        Value::String(name) => named(name),
-        Value::Array(names) => or(names.iter().filter_map(Value::as_str).map(named).collect()),
-        _ => "anything".to_owned(),
     }
 }

@@ -338,7 +338,7 @@ async fn images_odd_schemas_and_failures_are_shown_and_steer_no_terminal() {
         let shown = ok(client(&["list"]));
         insta::assert_snapshot!(shown.split("\nrefuse").next().unwrap(), @r#"
         picture (may change things)
-          Show[2J a picture.
+          Show\u001b[2J a picture.
 
           And another.
             kind: "a" or 1 or null, optional

@@ -117,7 +117,8 @@ fn text_of(from: impl Read) -> Result<String, Box<dyn Error>> {
 
 /// Returns the lock file of a server's current tools, with the tools that cannot be used.
 async fn lock_of(server: &str) -> Result<String, Box<dyn Error>> {
-    let remote = Server::new(server).connect(&Keys::default(), "toolwright mcp lock --").await;
+    let server = Server { target: server, ..Server::default() };
+    let remote = server.connect(&Keys::default(), "toolwright mcp lock --").await;
     let remote = remote.map_err(|error| Box::<dyn Error>::from(format!("{error:#}")))?;
     crate::servers::note_left_out(&remote);
     let lock = remote.lock();

@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 use toolwright_journal::{Journal, RunSummary};
 use toolwright_module::approval::{Approval, Decision};
+use toolwright_orchestrator::ToolSet;
 use toolwright_orchestrator::perform::Record;
-use toolwright_orchestrator::{Task, ToolSet};
 #[cfg(feature = "postgres")]
 use toolwright_postgres::Runs;
 
@@ -106,22 +106,12 @@ impl Home {
         }
     }
 
-    pub(super) async fn task(&self, id: &str) -> Result<Task> {
-        match self {
-            Self::Folder(journal) => Ok(journal.task(id)?),
-            #[cfg(feature = "postgres")]
-            Self::Database(runs) => Ok(runs.task(id).await?),
-        }
-    }
-
+    /// Returns all records of a run.
     pub(super) async fn records(&self, id: &str) -> Result<Vec<Record>> {
-        match self {
-            Self::Folder(journal) => Ok(journal.records(id)?),
-            #[cfg(feature = "postgres")]
-            Self::Database(runs) => Ok(runs.records(id).await?),
-        }
+        Ok(self.entries(id).await?.into_iter().map(|(_, record)| record).collect())
     }
 
+    /// Returns all records of a run with their times.
     pub(super) async fn entries(&self, id: &str) -> Result<Vec<(SystemTime, Record)>> {
         match self {
             Self::Folder(journal) => Ok(journal.entries(id)?),

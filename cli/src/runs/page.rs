@@ -16,7 +16,8 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, PreEscaped, html};
 use sha2::{Digest, Sha256};
 use toolwright_journal::{Journal, JournalError, RunSummary};
-use toolwright_orchestrator::Task;
+use toolwright_orchestrator::ToolSet;
+use toolwright_orchestrator::perform::Record;
 
 use self::tree::Tree;
 use self::view::View;
@@ -33,9 +34,7 @@ const SCRIPT: &str = include_str!("page/page.js");
 ///
 /// There is no such run, or its file cannot be read.
 pub fn page(journal: &Journal, id: &str, reload: Option<Duration>) -> Result<String, JournalError> {
-    let (entries, task, run) = (journal.entries(id)?, journal.task(id)?, journal.run(id)?);
-    let tree = Tree::of(entries, journal.tools(id)?);
-    Ok(write(&run, &task, &tree, SystemTime::now(), reload))
+    write(&journal.run(id)?, journal.entries(id)?, journal.tools(id)?, reload)
 }
 
 /// Returns a run of any home as a page, like [`page`].
@@ -44,20 +43,19 @@ pub(super) async fn of(
     id: &str,
     reload: Option<Duration>,
 ) -> Result<String, Box<dyn Error>> {
-    let (entries, task, run) = (home.entries(id).await?, home.task(id).await?, home.run(id).await?);
-    let tree = Tree::of(entries, home.tools(id).await?);
-    Ok(write(&run, &task, &tree, SystemTime::now(), reload))
+    let (entries, tools) = (home.entries(id).await?, home.tools(id).await?);
+    Ok(write(&home.run(id).await?, entries, tools, reload)?)
 }
 
 fn write(
     run: &RunSummary,
-    task: &Task,
-    tree: &Tree,
-    now: SystemTime,
+    entries: Vec<(SystemTime, Record)>,
+    tools: Option<ToolSet>,
     reload: Option<Duration>,
-) -> String {
-    let task = super::text(task);
-    let view = View::new(run, &task, tree, now);
+) -> Result<String, JournalError> {
+    let task = super::text(&super::task_of(entries.first().map(|(_, first)| first), &run.id)?);
+    let tree = Tree::of(entries, tools);
+    let view = View::new(run, &task, &tree, SystemTime::now());
     let seconds = reload.map(|time| time.as_secs().max(1));
     // Only these two texts may style the page and run in it, whatever the run contains.
     let policy = format!(
@@ -86,7 +84,7 @@ fn write(
             }
         }
     };
-    page.into_string()
+    Ok(page.into_string())
 }
 
 /// Returns the source of a text for a content security policy.

@@ -24,19 +24,7 @@ pub(super) fn shown(text: &str) -> String {
 
 /// Returns the first words of a text on one line.
 pub(super) fn first_words(text: &str, most: usize) -> String {
-    let mut line = String::new();
-    for word in text.split_whitespace() {
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-        if let Some((end, _)) = line.char_indices().nth(most) {
-            line.truncate(end);
-            line.push('…');
-            break;
-        }
-    }
-    visible(&line)
+    visible(&crate::runs::first_words(text, most))
 }
 
 /// Returns a number with a comma before each group of three digits.

@@ -1,13 +1,32 @@
-//! A contract in a few lines for a person.
+//! Contracts and tools in a few lines for a person.
 
 use serde_json::Value;
-use toolwright_signature::Contract;
+use toolwright_module::{Contract, Effect, Tool};
 
 use crate::show::visible;
 
 /// Returns the name, the description, one line per field of the input, and the output.
-pub(super) fn contract(contract: &Contract) -> String {
-    let mut text = visible(contract.name());
+pub(crate) fn contract(contract: &Contract) -> String {
+    let output = contract.output_to_write().map_or("text".to_owned(), |it| kind(it, DEPTH));
+    visible(contract.name()) + &purpose(contract) + "\n  returns " + &output + "\n"
+}
+
+/// Returns the effect, the description, and one line per field of the input. `source` says who
+/// declares the effect.
+pub(crate) fn tool(tool: &Tool, source: &str) -> String {
+    let effect = match tool.effect() {
+        Effect::Read => format!("read-only{source}"),
+        Effect::Idempotent => format!("idempotent{source}"),
+        // A server that says nothing has this effect, too.
+        Effect::Irreversible if source.is_empty() => "irreversible".to_owned(),
+        _ => "may change things".to_owned(),
+    };
+    format!(" ({effect}){}\n", purpose(tool.contract()))
+}
+
+/// Returns the description, and one line per field of the input.
+fn purpose(contract: &Contract) -> String {
+    let mut text = String::new();
     for line in contract.description().lines() {
         text.push_str(format!("\n  {}", visible(line)).trim_end_matches(' '));
     }
@@ -23,8 +42,7 @@ pub(super) fn contract(contract: &Contract) -> String {
             text.push_str(&format!(". {}", visible(&said)));
         }
     }
-    let output = contract.output_to_write().map_or("text".to_owned(), |it| kind(it, DEPTH));
-    text + "\n  returns " + &output + "\n"
+    text
 }
 
 /// Number of levels of a schema that are described.
