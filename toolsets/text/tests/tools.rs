@@ -436,3 +436,35 @@ fn each_text_module_works_without_a_language_model() {
     };
     assert_eq!(summary, expected);
 }
+
+#[test]
+fn a_line_starts_with_a_number_or_counts_as_zero() {
+    let sorted = |lines: [&str; 2]| {
+        let arguments = json!({"text": lines.join("\n") + "\n", "numeric": true});
+        output("text_sort_lines", arguments)
+    };
+    // Lines with equal numbers keep their order.
+    let equal = |line: &str, number: &str| {
+        for lines in [[line, number], [number, line]] {
+            assert_eq!(sorted(lines), lines.join("\n") + "\n");
+        }
+    };
+    for (line, number) in [
+        ("3 apples", "3"),
+        ("  \t-2.5e1x", "-25"),
+        ("+.5", "0.5"),
+        ("7.", "7"),
+        ("1e", "1"),
+        ("1e+", "1"),
+        ("0x10", "0"),
+        ("1_000", "1"),
+        ("1e999", "2e999"),
+        ("-0", "0"),
+    ] {
+        equal(line, number);
+    }
+    for line in ["", "-", "+-1", ".", ".e5", "e5", "NaN", "inf", "infinity", "apples 3", "٣"] {
+        equal(line, "0");
+    }
+    assert_eq!(sorted(["2", "-1e1"]), "-1e1\n2\n");
+}
