@@ -135,6 +135,8 @@
 
 mod error;
 #[cfg(any(feature = "client", feature = "server"))]
+mod fitting;
+#[cfg(any(feature = "client", feature = "server"))]
 mod lines;
 #[cfg(feature = "client")]
 mod mcp_client;

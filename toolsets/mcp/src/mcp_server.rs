@@ -30,7 +30,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use toolwright_module::{Cancellation, Context, Tool};
 
-use self::calls::{Calls, Limits};
+use self::calls::{CallLimits, Calls};
 use self::handler::Handler;
 use self::served_tool::ServedTool;
 use self::stream_transport::StreamTransport;
@@ -64,7 +64,7 @@ pub struct McpServer {
     info: ServerConfig,
     tools: Vec<ServedTool>,
     cx: Context,
-    limits: Limits,
+    limits: CallLimits,
     shutdown: Cancellation,
     max_message_bytes: usize,
     #[cfg(feature = "http-server")]
@@ -102,7 +102,7 @@ impl McpServer {
             info,
             tools,
             cx: Context::default(),
-            limits: Limits::default(),
+            limits: CallLimits::default(),
             shutdown: Cancellation::default(),
             max_message_bytes: 4 * 1024 * 1024,
             #[cfg(feature = "http-server")]

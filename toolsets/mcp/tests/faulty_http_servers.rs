@@ -706,3 +706,213 @@ async fn a_lock_file_rejects_a_server_of_another_name() {
     assert!(told.contains(r#"-  "server": "one","#), "{told}");
     assert!(told.contains(r#"+  "server": "two","#), "{told}");
 }
+
+/// Calls a tool whose server sends these responses, in order. Each has the id of its request.
+async fn outcomes(max_result_bytes: usize, answers: Vec<Value>) -> Vec<Result<ToolOutput>> {
+    let (legacy, next, count) = (Legacy::default(), AtomicUsize::new(0), answers.len());
+    let address = serve(move |asked| {
+        if asked.is("tools/call") {
+            let mut answer = answers[next.fetch_add(1, Ordering::SeqCst)].clone();
+            (answer["jsonrpc"], answer["id"]) = (json!("2.0"), asked.message["id"].clone());
+            return Some(respond(200, "application/json", answer.to_string()));
+        }
+        Some(legacy.answer(&asked, |_| respond(404, "text/plain", "")))
+    })
+    .await;
+    let remote = client(address).with_max_result_bytes(max_result_bytes).connect().await.unwrap();
+    let mut outcomes = Vec::new();
+    for _ in 0..count {
+        outcomes.push(call(&remote, "count").await);
+    }
+    outcomes
+}
+
+fn texts_of(texts: &[&str]) -> Value {
+    texts.iter().map(|text| json!({"type": "text", "text": text})).collect()
+}
+
+#[tokio::test]
+async fn a_call_result_of_another_form_is_read() {
+    let hologram = json!({"type": "hologram"});
+    let number = json!({"type": "text", "text": 5});
+    let cases = [
+        (json!({"content": null}), ""),
+        (json!({"content": "a", "_meta": [1]}), "a"),
+        (json!({"content": {"type": "text", "text": "a"}}), "a"),
+        (json!({"content": [hologram]}), r#"{"type":"hologram"}"#),
+        (json!({"content": [number]}), r#"{"type":"text","text":5}"#),
+    ];
+    let answers = cases.iter().map(|(result, _)| json!({ "result": result }));
+    let outcomes = outcomes(1_000, answers.collect()).await;
+    for (outcome, (result, text)) in outcomes.into_iter().zip(&cases) {
+        assert_eq!(outcome.unwrap().text(), *text, "{result}");
+    }
+    let failed = json!({"result": {"content": texts_of(&["a"]), "isError": "true"}});
+    let error = self::outcomes(1_000, vec![failed]).await.remove(0).unwrap_err();
+    assert_eq!(error.for_model(), "a");
+}
+
+#[tokio::test]
+async fn the_text_of_an_error_of_another_form_is_read() {
+    let errors = [
+        json!("no such day"),
+        json!({"code": 1e300, "message": "no such day"}),
+        json!({"code": -99_999_999_999_i64, "message": "no such day"}),
+        json!({"reason": "no such day"}),
+    ];
+    let answers = errors.iter().map(|error| json!({"error": error, "result": {}})).collect();
+    for outcome in outcomes(1_000, answers).await {
+        let error = outcome.unwrap_err();
+        assert!(error.for_model().contains("no such day"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn integers_that_would_be_rounded_are_kept_as_text() {
+    let cases = [
+        ("18446744073709551615", false),
+        ("-9223372036854775808", false),
+        ("18446744073709551616", false),
+        ("18446744073709551617", true),
+        ("-9223372036854775809", true),
+        ("123456789012345678901234567890", true),
+        // As JavaScript writes the floats 2^65 and 1e20.
+        ("36893488147419103232", false),
+        ("36893488147419103000", false),
+        ("100000000000000000000", false),
+        ("0.1234567890123456789012", false),
+        ("\"123456789012345678901234567890\"", false),
+        ("\"\\\"123456789012345678901234567890\"", false),
+    ];
+    let next = AtomicUsize::new(0);
+    let legacy = Legacy::default();
+    let address = serve(move |asked| {
+        if asked.is("tools/call") {
+            let (number, _) = cases[next.fetch_add(1, Ordering::SeqCst)];
+            let id = &asked.message["id"];
+            let value = format!(r#"{{"wei": {number}}}"#);
+            let result = format!(r#"{{"content":[],"structuredContent":{value}}}"#);
+            let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
+            return Some(respond(200, "application/json", answer));
+        }
+        Some(legacy.answer(&asked, |_| respond(404, "text/plain", "")))
+    })
+    .await;
+    let remote = client(address).connect().await.unwrap();
+    for (number, is_rounded) in cases {
+        let output = call(&remote, "count").await.unwrap();
+        assert_eq!(output.value().unwrap().is_none(), is_rounded, "{number}");
+        assert!(!is_rounded || output.text().contains(number), "{}", output.text());
+    }
+}
+
+fn structured(texts: &[&str], value: &Value, is_error: bool) -> Value {
+    let content = texts_of(texts);
+    json!({"result": {"content": content, "structuredContent": value, "isError": is_error}})
+}
+
+#[tokio::test]
+async fn data_that_the_text_lacks_reaches_the_model() {
+    let cases = [
+        (vec!["Found 13 rows."], json!({"rows": 3})),
+        (vec!["Found 3 rows."], json!({"rows": 3, "next": null})),
+        (vec!["It is 36 degrees."], json!({"temperature": 36, "humidity": 82})),
+        (vec![r#"{"temperature": 36}"#], json!({"temperature": 36, "humidity": 82})),
+        (vec![r#"{"temperature": 360}"#], json!({"temperature": 36})),
+        (vec!["a", "b"], json!({"result": ["a", "c"]})),
+        (vec!["Ready: true"], json!({"ready": true})),
+        (vec!["null"], json!({"result": "a"})),
+    ];
+    for is_error in [false, true] {
+        let answers = cases.iter().map(|(texts, value)| structured(texts, value, is_error));
+        let outcomes = outcomes(300, answers.collect()).await;
+        for (outcome, (texts, value)) in outcomes.into_iter().zip(&cases) {
+            let expected = format!("{}\n{value}", texts.join("\n"));
+            let found = match is_error {
+                true => outcome.unwrap_err().to_string(),
+                false => outcome.unwrap().text().to_owned(),
+            };
+            assert_eq!(found, expected);
+        }
+    }
+    let long = structured(&["Found."], &json!({"a": "x".repeat(300)}), false);
+    assert!(outcomes(300, vec![long]).await[0].is_err());
+}
+
+#[tokio::test]
+async fn data_that_the_text_has_is_not_repeated() {
+    let cases = [
+        (
+            vec![r#"{"humidity": 82.0, "temperature": 36}"#],
+            json!({"temperature": 36, "humidity": 82.0}),
+        ),
+        (vec!["Here:\n```json\n{\"a\": [1, 2]}\n```"], json!({"a": [1, 2]})),
+        (vec!["Two of [them]: [1, 2]"], json!({"result": [1, 2]})),
+        (vec!["hello"], json!({"result": "hello"})),
+        (vec!["5"], json!({"result": 5})),
+        (vec!["a", "b"], json!({"result": ["a", "b"]})),
+        (vec!["A summary.", "{\"a\": 1}"], json!({"a": 1})),
+        (vec!["Nothing."], Value::Null),
+    ];
+    let answers = cases.iter().map(|(texts, value)| structured(texts, value, false));
+    let outcomes = outcomes(300, answers.collect()).await;
+    for (outcome, (texts, _)) in outcomes.into_iter().zip(&cases) {
+        assert_eq!(outcome.unwrap().text(), texts.join("\n"));
+    }
+}
+
+#[tokio::test]
+async fn an_image_that_is_too_large_is_left_out_and_the_text_stays() {
+    let image =
+        |length| json!({"type": "image", "data": "A".repeat(length), "mimeType": "image/png"});
+    let outcome = async |max, text: &str, images: &[usize]| {
+        let text = std::iter::once(json!({"type": "text", "text": text}));
+        let content: Value = text.chain(images.iter().map(|length| image(*length))).collect();
+        outcomes(max, vec![json!({"result": {"content": content}})]).await.remove(0)
+    };
+    // 600 bytes each.
+    let both = outcome(1_209, "The text.", &[800, 800]).await.unwrap();
+    assert_eq!((both.text(), both.parts().len()), ("The text.", 2));
+    let one = outcome(1_208, "The text.", &[800, 800]).await.unwrap();
+    assert_eq!(one.parts().len(), 1);
+    assert!(one.text().starts_with("The text.\n[1 of 2 images or files are left out"));
+    // After it also the ones that have room, or they would have other numbers.
+    let first = outcome(500, "", &[40, 800, 4, 0]).await.unwrap();
+    assert_eq!(first.parts().len(), 1);
+    assert!(first.text().contains("3 of 4 images"), "{}", first.text());
+    // A text alone that is too long is an error.
+    assert!(outcome(19, &"x".repeat(20), &[800]).await.is_err());
+}
+
+#[tokio::test]
+async fn the_destructive_hint_overrides_the_others() {
+    let cases = [
+        (json!({}), Effect::Write),
+        (json!({"readOnlyHint": false}), Effect::Write),
+        (json!({"destructiveHint": false}), Effect::Write),
+        (json!({"idempotentHint": true}), Effect::Idempotent),
+        (json!({"idempotentHint": true, "destructiveHint": false}), Effect::Idempotent),
+        (json!({"readOnlyHint": true}), Effect::Read),
+        (json!({"readOnlyHint": true, "destructiveHint": false}), Effect::Read),
+        (json!({"destructiveHint": true}), Effect::Irreversible),
+        (json!({"idempotentHint": true, "destructiveHint": true}), Effect::Irreversible),
+        (json!({"readOnlyHint": true, "destructiveHint": true}), Effect::Irreversible),
+    ];
+    let tool = |(number, (hints, _)): (usize, &(Value, Effect))| {
+        let (name, schema) = (format!("t{number}"), json!({"type": "object"}));
+        json!({"name": name, "inputSchema": schema, "annotations": hints})
+    };
+    let tools: Value = cases.iter().enumerate().map(tool).collect();
+    let legacy = Legacy::default();
+    let address = serve(move |asked| {
+        if asked.is("tools/list") {
+            return Some(asked.answer(&json!({ "tools": tools })));
+        }
+        Some(legacy.answer(&asked, |_| respond(404, "text/plain", "")))
+    })
+    .await;
+    let remote = client(address).with_trusted_annotations().connect().await.unwrap();
+    for (tool, (hints, effect)) in remote.tools().iter().zip(&cases) {
+        assert_eq!(tool.effect(), *effect, "{hints}");
+    }
+}

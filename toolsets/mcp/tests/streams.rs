@@ -340,6 +340,97 @@ async fn an_oversized_request_gets_an_error_response() {
     }
 }
 
+/// The id may be anywhere at the top level, and nowhere else. Only requests get a response.
+#[tokio::test]
+async fn the_id_of_an_oversized_message_is_found() {
+    let long = "x".repeat(100);
+    let tricky = r#"{\"id\": 7} \\"#;
+    let mut lines = Lines::new(server(&seen()).with_max_message_bytes(60));
+    let mut expected = Vec::new();
+    for (message, id) in [
+        (format!(r#"{{"jsonrpc":"2.0","id":5,"method":"m","params":["{long}"]}}"#), Some(json!(5))),
+        (
+            format!(r#"{{"method":"m","params":{{"id":1,"a":"{tricky}{long}"}}, "id" : "x\"y"}}"#),
+            Some(json!("x\"y")),
+        ),
+        (format!(r#" {{"params":[{{"id":3}},"{long}"],"id":-1,"method":"m"}} "#), Some(json!(-1))),
+        (format!(r#"{{"id":1,"result":"{long}"}}"#), None),
+        (format!(r#"{{"result":"{long}","id":1"#), None),
+        (format!(r#"{{"method":"notifications/x","params":"{long}"}}"#), None),
+        (format!(r#"{{"id":[1],"method":"m","params":"{long}"}}"#), Some(Value::Null)),
+        (format!(r#"{{"id":"{long}{long}{long}","method":"m"}}"#), Some(Value::Null)),
+        (format!(r#"[{{"id":1,"method":"m","params":"{long}"}}]"#), Some(Value::Null)),
+        (format!("\"{long}\""), Some(Value::Null)),
+    ] {
+        lines.line("a").await;
+        lines.line(&message).await;
+        expected.extend(id);
+    }
+    let answers = lines.end().await;
+    let ids: Vec<Value> = answers.iter().map(|answer| answer["id"].clone()).collect();
+    assert_eq!(ids, expected);
+    assert!(answers.iter().all(|answer| answer["error"]["code"] == -32600), "{answers:?}");
+}
+
+fn ping(id: u64) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "method": "ping"}).to_string()
+}
+
+#[tokio::test]
+async fn a_request_may_have_as_many_bytes_as_the_limit_says() {
+    let mut lines = Lines::begun(server(&seen()).with_max_message_bytes(300)).await;
+    lines.line(&format!("{:300}", ping(101))).await;
+    assert_eq!(lines.receive().await.unwrap()["result"], json!({}));
+    lines.line(&format!("{:301}", ping(102))).await;
+    assert_eq!(lines.receive().await.unwrap()["error"]["code"], -32600);
+    // A last line without its end is not a message.
+    lines.write_bytes(ping(103).as_bytes()).await;
+    assert!(lines.end().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_message_that_does_not_end_takes_no_other_with_it() {
+    let begin = "{\"jsonrpc\": \"2.0\",";
+    let long = format!("{begin}\n{}", "x".repeat(290));
+    for text in [
+        &format!("{begin}\n"),
+        &format!("{begin}\n \"params\": {{"),
+        &format!("{begin}\n{{starting}}\nready\n"),
+        // Text that only looks like the beginning of a message.
+        "{starting",
+        // More lines than the limit allows.
+        &long,
+    ] {
+        let mut lines = Lines::begun(server(&seen()).with_max_message_bytes(300)).await;
+        lines.line(text).await;
+        lines.line(&ping(101)).await;
+        assert_eq!(lines.receive().await.unwrap()["id"], 101, "{text}");
+        assert!(lines.end().await.is_empty(), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_line_has_several_messages_only_if_all_of_it_is_messages() {
+    let call = |id: u64| {
+        let arguments = json!({"text": "}{ } {"});
+        let params = json!({"name": "hello", "arguments": arguments});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
+    };
+    let mut lines = Lines::begun(server(&seen())).await;
+    lines.line(&format!("{}{}", call(101), ping(102))).await;
+    lines.line(&format!("{} \t{} {}", ping(103), call(104), ping(105))).await;
+    let mut ids = BTreeSet::new();
+    for _ in 0..5 {
+        ids.insert(lines.receive().await.unwrap()["id"].as_u64().unwrap());
+    }
+    assert!(ids.into_iter().eq(101..=105));
+    for rest in ["{\"level\":1}".to_owned(), ping(107) + "x", "{".to_owned()] {
+        lines.line(&format!("{}{rest}", call(106))).await;
+        assert_eq!(lines.receive().await.unwrap()["error"]["code"], -32700, "{rest}");
+    }
+    assert!(lines.end().await.is_empty());
+}
+
 #[tokio::test]
 async fn the_server_ends_when_the_client_disconnects() {
     assert!(Lines::new(server(&seen())).end().await.is_empty());

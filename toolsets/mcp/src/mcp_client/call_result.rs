@@ -7,6 +7,7 @@ use toolwright_module::message::{Audio, Document, Image, Part, Source};
 use toolwright_module::{Contract, Error, Result, ToolOutput};
 use toolwright_signature::Policy;
 
+use crate::fitting::keep_fitting;
 use crate::mcp_client::incoming::EXACT_VALUE;
 
 /// The result of a call: text, images and files, and the structured value if the server sent one.
@@ -54,20 +55,10 @@ impl CallResult {
         if result.is_error == Some(true) {
             return Err(tool_error(with_data(text, data)));
         }
-        let all = parts.len();
-        let mut room = Some(max_bytes - bytes);
-        parts.retain(|part| {
-            let size = part.source().map_or(0, Source::size);
-            // The numbers in the text, such as `[image 2]`, count from the first one.
-            room = room.and_then(|left| left.checked_sub(size));
-            room.is_some()
-        });
-        let missing = all - parts.len();
-        if missing > 0 {
-            text.push_str(&format!(
-                "\n[{missing} of {all} images or files are left out: the maximum of a result is \
-                 {max_bytes} bytes. Request smaller ones.]"
-            ));
+        let size = |part: &Part| part.source().map_or(0, Source::size);
+        if let Some(note) = keep_fitting(&mut parts, size, bytes, max_bytes) {
+            text.push('\n');
+            text.push_str(&note);
         }
         Ok(Self { text, data, parts, value: result.structured_content, exact })
     }
@@ -196,84 +187,5 @@ fn file_of(media_type: &str, base64: &str) -> Part {
             "[a file of type {media_type}, {} bytes of base64, is not shown]",
             base64.len()
         )),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn texts_of(texts: &[&str], structured: Value, is_error: bool) -> Result<CallResult> {
-        let blocks: Vec<_> =
-            texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
-        let result =
-            json!({"content": blocks, "structuredContent": structured, "isError": is_error});
-        CallResult::new(serde_json::from_value(result).unwrap(), 300)
-    }
-
-    #[test]
-    fn data_that_the_text_lacks_reaches_the_model() {
-        for (texts, structured) in [
-            (vec!["Found 13 rows."], json!({"rows": 3})),
-            (vec!["Found 3 rows."], json!({"rows": 3, "next": null})),
-            (vec!["It is 36 degrees."], json!({"temperature": 36, "humidity": 82})),
-            (vec![r#"{"temperature": 36}"#], json!({"temperature": 36, "humidity": 82})),
-            (vec![r#"{"temperature": 360}"#], json!({"temperature": 36})),
-            (vec!["a", "b"], json!({"result": ["a", "c"]})),
-            (vec!["Ready: true"], json!({"ready": true})),
-            (vec!["null"], json!({"result": "a"})),
-        ] {
-            let text = texts.join("\n");
-            let shown = |result: CallResult| with_data(result.text, result.data);
-            let expected = format!("{text}\n{structured}");
-            let found = shown(texts_of(&texts, structured.clone(), false).unwrap());
-            assert_eq!(found, expected);
-            let error = texts_of(&texts, structured, true).err().unwrap();
-            assert_eq!(error.to_string(), expected);
-        }
-        assert!(texts_of(&["Found."], json!({"a": "x".repeat(300)}), false).is_err());
-    }
-
-    #[test]
-    fn data_that_the_text_has_is_not_repeated() {
-        for (texts, structured) in [
-            (
-                vec![r#"{"humidity": 82.0, "temperature": 36}"#],
-                json!({"temperature": 36, "humidity": 82.0}),
-            ),
-            (vec!["Here:\n```json\n{\"a\": [1, 2]}\n```"], json!({"a": [1, 2]})),
-            (vec!["Two of [them]: [1, 2]"], json!({"result": [1, 2]})),
-            (vec!["hello"], json!({"result": "hello"})),
-            (vec!["5"], json!({"result": 5})),
-            (vec!["a", "b"], json!({"result": ["a", "b"]})),
-            (vec!["A summary.", "{\"a\": 1}"], json!({"a": 1})),
-            (vec!["Nothing."], Value::Null),
-        ] {
-            let result = texts_of(&texts, structured, false).unwrap();
-            assert_eq!(result.data, None, "{texts:?}");
-        }
-    }
-
-    #[test]
-    fn an_image_that_is_too_large_is_left_out_and_the_text_stays() {
-        // 600 bytes each.
-        let image = || ContentBlock::image("A".repeat(800), "image/png");
-        let content = vec![ContentBlock::text("The text."), image(), image()];
-        let both = CallResult::new(CallToolResult::success(content.clone()), 1_209).unwrap();
-        assert_eq!((both.text.as_str(), both.parts.len()), ("The text.", 2));
-        let one = CallResult::new(CallToolResult::success(content), 1_208).unwrap();
-        assert_eq!(one.parts.len(), 1);
-        assert!(one.text.starts_with("The text.\n[1 of 2 images or files are left out"));
-        // After it also the ones that have room, or they would have other numbers.
-        let small = |size| ContentBlock::image("A".repeat(size), "image/png");
-        let content = vec![small(40), image(), small(4), small(0)];
-        let first = CallResult::new(CallToolResult::success(content), 500).unwrap();
-        assert_eq!(first.parts.len(), 1);
-        assert!(first.text.contains("3 of 4 images"), "{}", first.text);
-        // A text alone that is too long is an error.
-        let long = CallToolResult::success(vec![ContentBlock::text("x".repeat(20)), image()]);
-        assert!(CallResult::new(long, 19).is_err());
     }
 }

@@ -288,27 +288,3 @@ fn tools_of_page(page: Value) -> Option<(Vec<Value>, Option<String>)> {
         _ => None,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_destructive_hint_overrides_the_others() {
-        let effect = |hints: Value| effect_of(&serde_json::from_value(hints).unwrap());
-        for (hints, expected) in [
-            (json!({}), Effect::Write),
-            (json!({"readOnlyHint": false}), Effect::Write),
-            (json!({"destructiveHint": false}), Effect::Write),
-            (json!({"idempotentHint": true}), Effect::Idempotent),
-            (json!({"idempotentHint": true, "destructiveHint": false}), Effect::Idempotent),
-            (json!({"readOnlyHint": true}), Effect::Read),
-            (json!({"readOnlyHint": true, "destructiveHint": false}), Effect::Read),
-            (json!({"destructiveHint": true}), Effect::Irreversible),
-            (json!({"idempotentHint": true, "destructiveHint": true}), Effect::Irreversible),
-            (json!({"readOnlyHint": true, "destructiveHint": true}), Effect::Irreversible),
-        ] {
-            assert_eq!(effect(hints.clone()), expected, "{hints}");
-        }
-    }
-}

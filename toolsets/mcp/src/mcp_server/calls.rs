@@ -21,14 +21,14 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// The limits that a server's calls share.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct CallLimits {
     pub(crate) tool_time: Duration,
     pub(crate) max_parallel: usize,
     pub(crate) max_rate: (u32, Duration),
     pub(crate) max_result_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for CallLimits {
     fn default() -> Self {
         Self {
             tool_time: Duration::from_secs(300),
@@ -41,7 +41,7 @@ impl Default for Limits {
 
 /// The calls of a server.
 pub(crate) struct Calls {
-    pub(crate) limits: Limits,
+    pub(crate) limits: CallLimits,
     running: Semaphore,
     waiting: Semaphore,
     rate: Mutex<RateLimit>,
@@ -49,7 +49,7 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: CallLimits) -> Self {
         let parallel = limits.max_parallel.clamp(1, Semaphore::MAX_PERMITS);
         Self {
             limits,

@@ -10,6 +10,8 @@ use toolwright_module::message::{Part, Source};
 use toolwright_module::{Dialect, Effect, Error, Result, Tool, ToolOutput};
 use toolwright_signature::Policy;
 
+use crate::fitting::keep_fitting;
+
 /// A tool, and the definition that clients get.
 #[derive(Clone)]
 pub(crate) struct ServedTool {
@@ -69,22 +71,10 @@ impl ServedTool {
             );
             return Err(Error::retry(text).at(Stage::Limit));
         }
-        let mut room = Some(max_bytes - bytes);
-        let fitting = attached.filter(|block| {
-            let size = size(block);
-            // The numbers in the text, such as `[image 2]`, count from the first one.
-            room = room.and_then(|left| left.checked_sub(size));
-            room.is_some()
-        });
-        let fitting: Vec<_> = fitting.collect();
-        let (all, missing) = (parts.len(), parts.len() - fitting.len());
-        content.extend(fitting);
-        if missing > 0 {
-            content.push(ContentBlock::text(format!(
-                "[{missing} of {all} images or files are left out: the maximum of a result is \
-                 {max_bytes} bytes. Request smaller ones.]"
-            )));
-        }
+        let mut attached: Vec<_> = attached.collect();
+        let note = keep_fitting(&mut attached, size, bytes, max_bytes);
+        content.extend(attached);
+        content.extend(note.map(ContentBlock::text));
         let mut result = CallToolResult::success(content);
         result.structured_content = structured;
         Ok(result)
