@@ -62,7 +62,7 @@ pub struct AgentArgs {
     /// Ask before each irreversible call, and before each call of an MCP server's tool; needs a
     /// terminal
     #[arg(long, help_heading = "Agent")]
-    pub approve: bool,
+    pub(crate) approve: bool,
 
     /// Maximum number of model calls for one task. Without it: 10 rounds of
     /// tool calls
@@ -104,9 +104,10 @@ pub(crate) struct AgentMaker {
     model: Arc<dyn LanguageModel>,
     /// The tools of the toolsets.
     ours: Vec<Tool>,
-    limits: Limits,
-    streams: bool,
-    output: Option<Arc<Contract>>,
+    pub(crate) limits: Limits,
+    pub(crate) streams: bool,
+    /// The contract whose output is the answer, if the answer is not text.
+    pub(crate) output: Option<Arc<Contract>>,
     asks_from: Option<Effect>,
 }
 
@@ -160,7 +161,7 @@ impl AgentArgs {
     /// # Errors
     ///
     /// If the file cannot be read, or has an unknown key.
-    pub fn configured(mut self) -> Result<Self, Box<dyn Error>> {
+    pub(crate) fn configured(mut self) -> Result<Self, Box<dyn Error>> {
         let config = self.config.load()?;
         let named = |error| format!("the configuration: {error}");
         // A recording has its own tools and options.
@@ -185,7 +186,7 @@ impl AgentArgs {
     /// # Errors
     ///
     /// If an argument is not valid, or there is no model for this prompt.
-    pub async fn assistant(
+    pub(crate) async fn assistant(
         &self,
         prompt: Option<&str>,
         asks: bool,
@@ -220,26 +221,16 @@ impl AgentArgs {
             _ = tokio::signal::ctrl_c() => return Ok(None),
         };
         let output = args.schema.as_ref().map(AnswerSchema::contract);
-        let maker = AgentMaker {
-            args: args.clone(),
-            model: Arc::clone(&chosen.model),
-            ours,
-            limits: limits.clone(),
-            streams,
-            output: output.clone(),
-            asks_from,
-        };
+        let (options, json, model) = (args.options(keeps), args.json, Arc::clone(&chosen.model));
+        let maker = AgentMaker { args, model, ours, limits, streams, output, asks_from };
         Ok(Some(Assistant {
             agent: RefCell::new(maker.agent(&servers)?),
             maker,
-            output,
             chosen,
-            options: args.options(keeps),
-            limits,
-            streams,
+            options,
             approves: asks,
             replays,
-            json: args.json,
+            json,
             journal,
             servers,
             interrupts: Interrupts::listen(),
@@ -253,7 +244,7 @@ impl AgentArgs {
     /// # Errors
     ///
     /// If the run used folders, files or servers, and the arguments name none or other ones.
-    pub fn of_run(self, run: &RunSummary) -> Result<Self, Box<dyn Error>> {
+    pub(crate) fn of_run(self, run: &RunSummary) -> Result<Self, Box<dyn Error>> {
         // A run of another program has no options, and no places.
         let options = options_of(run).unwrap_or_default();
         let args = match options_of(run) {

@@ -16,11 +16,9 @@ use toolwright_mcp::McpClient;
 use toolwright_module::approval::Approval;
 use toolwright_module::budget::{Ledger, LimitKind};
 use toolwright_module::error::Stage;
-use toolwright_module::{Cancellation, Context, Contract, Error as ModuleError, Message};
+use toolwright_module::{Cancellation, Context, Error as ModuleError, Message};
 use toolwright_orchestrator::perform::with_decider;
-use toolwright_orchestrator::{
-    Agent, AwaitsApproval, Ending, Finished, Limits, Run, RunState, Task,
-};
+use toolwright_orchestrator::{Agent, AwaitsApproval, Ending, Finished, Run, RunState, Task};
 
 use crate::agent::AgentMaker;
 use crate::approve::decide;
@@ -53,16 +51,12 @@ const REPLAY: &str = "replay";
 pub(crate) const OPTIONS: &str = "options";
 
 /// An assistant, with the servers that it started.
-pub struct Assistant {
+pub(crate) struct Assistant {
     /// The agent with the present tools of the servers.
     pub(crate) agent: RefCell<Agent>,
     pub(crate) maker: AgentMaker,
-    /// The contract whose output is the answer, if the answer is not text.
-    pub(crate) output: Option<Arc<Contract>>,
     pub(crate) chosen: Chosen,
     pub(crate) options: Options,
-    pub(crate) limits: Limits,
-    pub(crate) streams: bool,
     pub(crate) approves: bool,
     /// Whether it replays a recording, whose calls wait unless the user allows them with `--yes`.
     pub(crate) replays: bool,
@@ -75,7 +69,7 @@ pub struct Assistant {
 }
 
 /// The end of one task.
-pub enum End {
+pub(crate) enum End {
     /// It has a result.
     Finished(Box<Finished>),
     /// It failed. The error was printed.
@@ -87,7 +81,7 @@ pub enum End {
 impl End {
     /// Returns the exit code of a program with one task.
     #[must_use]
-    pub fn code(&self) -> ExitCode {
+    pub(crate) fn code(&self) -> ExitCode {
         match self {
             Self::Finished(finished) if finished.ending == Ending::Answered => ExitCode::SUCCESS,
             Self::Finished(_) => ExitCode::from(3),
@@ -114,7 +108,7 @@ enum Work<'a> {
 
 impl Assistant {
     /// Closes the servers properly. Without this, they would still end with this program.
-    pub async fn close(self) {
+    pub(crate) async fn close(self) {
         join_all(self.servers.into_iter().map(McpClient::close)).await;
     }
 
@@ -124,7 +118,7 @@ impl Assistant {
     /// # Errors
     ///
     /// If the task cannot be started, or a file cannot be written.
-    pub async fn once(
+    pub(crate) async fn once(
         &self,
         prompt: String,
         anew: bool,
@@ -208,7 +202,11 @@ impl Assistant {
     /// # Errors
     ///
     /// There is no such run, or no journal.
-    pub async fn resume(&self, id: &str, input: Option<&Input>) -> Result<End, Box<dyn Error>> {
+    pub(crate) async fn resume(
+        &self,
+        id: &str,
+        input: Option<&Input>,
+    ) -> Result<End, Box<dyn Error>> {
         let journal = self.journal.as_ref().ok_or("there is no journal")?;
         let task = journal.task(id)?;
         note(&format!("(run {} goes on)", quoted(id)));
@@ -275,7 +273,7 @@ impl Assistant {
     /// # Errors
     ///
     /// If a task cannot be started, or a file cannot be written.
-    pub async fn converse(
+    pub(crate) async fn converse(
         &self,
         continues: bool,
         input: &Input,
@@ -357,7 +355,7 @@ impl Assistant {
     /// by the amounts used so far.
     fn follow_up(&self, mut run: Run, task: String) -> Result<Run, Box<dyn Error>> {
         run.follow_up(task)?;
-        let mut limits = self.limits.clone();
+        let mut limits = self.maker.limits.clone();
         if let Some(calls) = &mut limits.budget.model_calls {
             *calls = calls.saturating_add(run.spent().model_calls);
         }
@@ -454,7 +452,7 @@ impl Assistant {
                 match output {
                     _ if self.json => {}
                     Some(output) => say_json(&output),
-                    None if !self.streams => say_theirs(&finished.answer),
+                    None if !self.maker.streams => say_theirs(&finished.answer),
                     None => {}
                 }
                 if finished.ending != Ending::Answered {
@@ -498,7 +496,7 @@ impl Assistant {
 
     /// Reads the answer of a run with a structured answer.
     fn read(&self, finished: &Finished) -> toolwright_module::Result<Option<Value>> {
-        let Some(output) = &self.output else { return Ok(None) };
+        let Some(output) = &self.maker.output else { return Ok(None) };
         if finished.ending != Ending::Answered {
             let text = format!("{}, without an answer", ended(finished));
             return Err(ModuleError::stop(text).at(Stage::Limit));

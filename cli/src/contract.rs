@@ -30,11 +30,11 @@ Examples:
   toolwright contract diff contracts.json 'mcp:npx -y @modelcontextprotocol/server-memory'")]
 pub struct ContractArgs {
     #[command(subcommand)]
-    task: Task,
+    action: Action,
 }
 
 #[derive(Subcommand)]
-enum Task {
+enum Action {
     /// Print contracts: names, descriptions, inputs and outputs
     Show {
         #[command(flatten)]
@@ -113,12 +113,12 @@ impl ContractArgs {
     /// If contracts cannot be read, lowered or printed. `diff` prints these errors itself, because
     /// its exit code 1 means something else.
     pub async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
-        match self.task {
-            Task::Show { source, json } => show(&source.version().await?, json)?,
-            Task::Lower { dialect, source, output, json } => {
+        match self.action {
+            Action::Show { source, json } => show(&source.version().await?, json)?,
+            Action::Lower { dialect, source, output, json } => {
                 return lower(&source.version().await?, dialect, output, json);
             }
-            Task::Diff(diff) => {
+            Action::Diff(diff) => {
                 return Ok(diff.run().await.unwrap_or_else(|error| {
                     note(&format!("error: {}", visible(&error.to_string())));
                     ExitCode::from(2)

@@ -9,7 +9,7 @@ const PROGRAM: &str = "toolwright";
 /// Returns the folder of the default journal: `$XDG_DATA_HOME/toolwright/runs`, or
 /// `~/.local/share/toolwright/runs`. `None` means that the user has no home folder.
 #[must_use]
-pub fn runs() -> Option<PathBuf> {
+pub(crate) fn runs() -> Option<PathBuf> {
     Some(data()?.join("runs"))
 }
 

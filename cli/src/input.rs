@@ -28,7 +28,7 @@ const MAX_HISTORY_BYTES: u64 = 1 << 26;
 /// A separate thread reads a line when one is requested. The program can end while that thread
 /// waits.
 #[derive(Clone)]
-pub struct Input {
+pub(crate) struct Input {
     asks: mpsc::Sender<Ask>,
     terminal: bool,
     /// Locked while a person is asked, until the answer arrives.
@@ -39,11 +39,11 @@ struct Ask {
     prompt: &'static str,
     /// Initial text of the line, which the user can edit.
     initial: String,
-    kind: Kind,
+    kind: AskKind,
     answer: oneshot::Sender<io::Result<Option<String>>>,
 }
 
-enum Kind {
+enum AskKind {
     /// The next task of a conversation. Lines that were typed or pasted before are tasks too.
     Task,
     /// A question, below these lines. Nothing that was typed before it was shown answers it.
@@ -57,7 +57,7 @@ impl Input {
     /// # Errors
     ///
     /// If there is no terminal, or the file cannot be read or written.
-    pub fn terminal(history: Option<&Path>) -> io::Result<Self> {
+    pub(crate) fn terminal(history: Option<&Path>) -> io::Result<Self> {
         Self::conversation(history, Keys::default())
     }
 
@@ -79,8 +79,8 @@ impl Input {
             tasks.append_history(file).map_err(|error| named(into_io(error)))?;
         }
         let read = move |ask: &Ask| match &ask.kind {
-            Kind::Task => task(&mut tasks, history.as_ref(), &keys, ask),
-            Kind::Question(above) => question(above, ask),
+            AskKind::Task => task(&mut tasks, history.as_ref(), &keys, ask),
+            AskKind::Question(above) => question(above, ask),
         };
         Ok(Self { asks: start(read), terminal: true, turn: Arc::default() })
     }
@@ -88,10 +88,10 @@ impl Input {
     /// Reads from standard input, without editing. Such an input has only tasks: a question is for a
     /// person at a terminal, and gets the answer `None`.
     #[must_use]
-    pub fn pipe() -> Self {
+    pub(crate) fn pipe() -> Self {
         let mut number = 0_u64;
         let read = move |ask: &Ask| {
-            if matches!(ask.kind, Kind::Question(_)) {
+            if matches!(ask.kind, AskKind::Question(_)) {
                 return Ok(None);
             }
             number += 1;
@@ -111,7 +111,7 @@ impl Input {
 
     /// Returns whether the input is a terminal.
     #[must_use]
-    pub fn is_terminal(&self) -> bool {
+    pub(crate) fn is_terminal(&self) -> bool {
         self.terminal
     }
 
@@ -126,7 +126,7 @@ impl Input {
         &self,
         interrupted: impl Future<Output = ()>,
     ) -> io::Result<Option<String>> {
-        let line = self.line("> ", String::new(), Kind::Task);
+        let line = self.line("> ", String::new(), AskKind::Task);
         if self.terminal {
             // On a terminal, the editor handles Ctrl-C.
             return line.await;
@@ -156,14 +156,14 @@ impl Input {
         question: &'static str,
         initial: String,
     ) -> io::Result<Option<String>> {
-        self.line(question, initial, Kind::Question(above)).await
+        self.line(question, initial, AskKind::Question(above)).await
     }
 
     async fn line(
         &self,
         prompt: &'static str,
         initial: String,
-        kind: Kind,
+        kind: AskKind,
     ) -> io::Result<Option<String>> {
         let (answer, line) = oneshot::channel();
         // If the thread has ended, the next line returns `None`.
@@ -181,7 +181,7 @@ fn start(
     thread::spawn(move || {
         for ask in asked {
             // The call of this question was cancelled, so its answer is not needed.
-            if ask.answer.is_closed() && matches!(ask.kind, Kind::Question(_)) {
+            if ask.answer.is_closed() && matches!(ask.kind, AskKind::Question(_)) {
                 continue;
             }
             let line = read(&ask);

@@ -32,17 +32,12 @@ mod texts;
 mod toolbox;
 mod tools;
 
-pub use agent::AgentArgs;
-pub use assistant::{Assistant, End};
 pub use chat::ChatArgs;
-pub use folders::runs as runs_folder;
-pub use input::Input;
 pub use keys::without_keys;
 pub use mcp::McpCommandArgs;
 pub use model::{NoModel, ServerArgs};
 pub use run::{RecordArgs, ReplayArgs, RunArgs};
-pub use show::{Screen, advise, note, printable, say, summary, tell, visible, write_error};
+pub use show::{Screen, advise, note, say, tell, visible, write_error};
 pub use signals::terminated;
 pub use texts::in_our_words;
-pub use toolbox::ToolArgs;
 pub use tools::ToolsArgs;

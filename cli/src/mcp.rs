@@ -35,11 +35,11 @@ Examples:
   toolwright mcp list http://127.0.0.1:8000/mcp --lock server.lock")]
 pub struct McpCommandArgs {
     #[command(subcommand)]
-    task: Task,
+    action: Action,
 }
 
 #[derive(Subcommand)]
-enum Task {
+enum Action {
     /// Serve toolsets to MCP clients. Default: over standard input and output
     Serve(Serve),
     /// Print the tools of a server with their effects, descriptions and arguments
@@ -134,7 +134,7 @@ impl McpCommandArgs {
     /// Returns whether the command serves. A server ends its calls before it ends.
     #[must_use]
     pub fn serves(&self) -> bool {
-        matches!(self.task, Task::Serve(_))
+        matches!(self.action, Action::Serve(_))
     }
 
     /// Runs the command.
@@ -143,20 +143,20 @@ impl McpCommandArgs {
     ///
     /// If the toolsets cannot be served, or the server cannot be used.
     pub async fn run(self) -> Result<ExitCode, Box<dyn StdError>> {
-        let (Task::List { server, .. } | Task::Call { server, .. } | Task::Lock { server }) =
-            &self.task
+        let (Action::List { server, .. } | Action::Call { server, .. } | Action::Lock { server }) =
+            &self.action
         else {
-            let Task::Serve(serve) = self.task else { return Ok(ExitCode::SUCCESS) };
+            let Action::Serve(serve) = self.action else { return Ok(ExitCode::SUCCESS) };
             return serve.run().await;
         };
-        match until_ctrl_c(async |cx| self.task.with(server, cx).await).await {
+        match until_ctrl_c(async |cx| self.action.with(server, cx).await).await {
             Some(done) => ended(done, "--"),
             None => Ok(ExitCode::from(130)),
         }
     }
 }
 
-impl Task {
+impl Action {
     async fn with(&self, server: &Server, cx: &Context) -> Result<()> {
         // The annotations are only shown, and decide nothing, so they can be trusted.
         let client = match self {

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fs::{self, OpenOptions};
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use crate::agent::AgentArgs;
 use crate::input::Input;
 use crate::journal::JournalArgs;
 use crate::record::Recorded;
-use crate::texts::from_utf8;
+use crate::texts::read_text;
 
 /// Maximum length of a task from standard input, in bytes.
 const LONGEST_TASK: u64 = 1 << 20;
@@ -175,12 +175,7 @@ fn task(words: Vec<String>) -> Result<String, Box<dyn Error>> {
     if words != ["-"] {
         return Ok(words.join(" "));
     }
-    let mut bytes = Vec::new();
-    io::stdin().lock().take(LONGEST_TASK + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LONGEST_TASK {
-        return Err(format!("the task has more than {LONGEST_TASK} bytes").into());
-    }
-    let text = from_utf8(bytes, "the task of standard input")?;
+    let text = read_text(io::stdin().lock(), LONGEST_TASK, "the task of standard input")?;
     match text.trim() {
         "" => Err("standard input has no task".into()),
         text => Ok(text.to_owned()),

@@ -30,7 +30,7 @@ use crate::input::Input;
 use crate::show::{note, put, quoted, say};
 
 /// The name of the metadata with the first words of a run's task.
-pub const TASK: &str = "task";
+pub(crate) const TASK: &str = "task";
 
 /// Stands for the id of the run that changed last.
 const LATEST: &str = "latest";
@@ -60,11 +60,11 @@ pub struct RunsArgs {
     of_agent: Option<String>,
 
     #[command(subcommand)]
-    does: Does,
+    action: Action,
 }
 
 #[derive(Subcommand)]
-enum Does {
+enum Action {
     /// List the runs: id, status, time since the last change, cost if prices are known, first words of
     /// the task
     List {
@@ -139,7 +139,7 @@ impl RunsArgs {
     /// Returns whether errors are printed as JSON.
     #[must_use]
     pub fn is_json(&self) -> bool {
-        matches!(&self.does, Does::Resume { agent, .. } if agent.json)
+        matches!(&self.action, Action::Resume { agent, .. } if agent.json)
     }
 
     /// Runs the command.
@@ -150,8 +150,8 @@ impl RunsArgs {
     pub async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
         let place = self.journal.map_or_else(default_folder, Ok)?;
         let home = Home::open(place, self.of_agent.as_deref()).await?;
-        match self.does {
-            Does::List { status, metadata } => {
+        match self.action {
+            Action::List { status, metadata } => {
                 let mut runs = home.runs().await?;
                 runs.retain(|run| {
                     let has = |(name, value)| run.metadata.get(name) == Some(value);
@@ -163,28 +163,28 @@ impl RunsArgs {
                     say(list.trim_end_matches('\n'));
                 }
             }
-            Does::Show { id } => {
+            Action::Show { id } => {
                 let id = named(&home, id).await?;
                 let (run, records) = (home.run(&id).await?, home.records(&id).await?);
                 say(show(&run, &task_of(records.first(), &id)?, &records).trim_end());
             }
-            Does::Cancel { id } => {
+            Action::Cancel { id } => {
                 if home.run(&id).await?.status.is_ended() {
                     return Err(format!("{} has ended already", quoted(&id)).into());
                 }
                 home.cancel(&id).await?;
                 note(&format!("cancelled {}", quoted(&id)));
             }
-            Does::Delete { id } => {
+            Action::Delete { id } => {
                 home.delete(&id).await?;
                 note(&format!("deleted {}", quoted(&id)));
             }
-            Does::Decide { id, decision } => {
+            Action::Decide { id, decision } => {
                 let is_latest = id == LATEST;
                 let id = named(&home, id).await?;
                 decision.run(&home, &id, is_latest).await?;
             }
-            Does::Resume { id, agent } => {
+            Action::Resume { id, agent } => {
                 let id = named(&home, id).await?;
                 return match &home {
                     Home::Folder(journal) => resume(journal, journal.folder(), &id, *agent).await,
@@ -196,7 +196,7 @@ impl RunsArgs {
                     }
                 };
             }
-            Does::Page { id, output, follow } => {
+            Action::Page { id, output, follow } => {
                 let id = named(&home, id).await?;
                 match output {
                     Some(file) if follow => return follow::follow(&home, &id, &file).await,
@@ -262,7 +262,7 @@ pub fn metadata(task: &str) -> BTreeMap<String, String> {
 
 /// Returns an id for a new run: the present time, and a number for this process.
 #[must_use]
-pub fn new_id(nth: u32) -> String {
+pub(crate) fn new_id(nth: u32) -> String {
     let now = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S");
     format!("{now}-{}-{nth}", std::process::id())
 }
@@ -277,7 +277,7 @@ fn task_of(first: Option<&Record>, id: &str) -> Result<Task, JournalError> {
 
 /// Returns the text of a task, without the conversation before it.
 #[must_use]
-pub fn text(task: &Task) -> String {
+pub(crate) fn text(task: &Task) -> String {
     let mut text = task.task.clone();
     if let Some(Message::User { parts }) = task.history().last().map(|message| &**message) {
         for part in parts {
@@ -294,7 +294,7 @@ pub fn text(task: &Task) -> String {
 /// # Errors
 ///
 /// The folder of the journal cannot be read.
-pub fn open_runs(journal: &Journal) -> Result<Vec<RunSummary>, JournalError> {
+pub(crate) fn open_runs(journal: &Journal) -> Result<Vec<RunSummary>, JournalError> {
     let mut runs = journal.runs()?;
     runs.retain(|run| matches!(run.status, RunStatus::Open | RunStatus::Waiting));
     Ok(runs)

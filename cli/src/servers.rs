@@ -123,21 +123,18 @@ impl McpArgs {
             let (start_time, call_time) = (self.start_time, self.call_time);
             servers.push(Server { name, target, start_time, call_time, ..Server::default() });
         }
-        for variable in &self.env {
-            let (server, variable) = of(&mut servers, "--mcp-env", variable)?;
-            server.env.push(variable);
-        }
-        for variable in &self.token_env {
-            let (server, variable) = of(&mut servers, "--mcp-token-env", variable)?;
-            server.token_env = Some(variable);
-        }
-        for header in &self.header {
-            let (server, header) = of(&mut servers, "--mcp-header", header)?;
-            server.headers.push(header);
-        }
-        for tool in &self.without {
-            let (server, tool) = of(&mut servers, "--mcp-without", tool)?;
-            server.without.push(tool);
+        type Add = for<'a> fn(&mut Server<'a>, &'a str);
+        let options: [(&str, &[String], Add); 4] = [
+            ("--mcp-env", &self.env, |server, name| server.env.push(name)),
+            ("--mcp-token-env", &self.token_env, |server, name| server.token_env = Some(name)),
+            ("--mcp-header", &self.header, |server, header| server.headers.push(header)),
+            ("--mcp-without", &self.without, |server, tool| server.without.push(tool)),
+        ];
+        for (option, texts, add) in options {
+            for text in texts {
+                let (server, rest) = of(&mut servers, option, text)?;
+                add(server, rest);
+            }
         }
         Ok(servers)
     }
@@ -293,9 +290,12 @@ impl<'a> Server<'a> {
             true => McpClient::http(self.target).map_err(failed)?,
             false => started_by(self.target)?,
         };
+        let not_set = |option: &str, name: &str| {
+            Error::other(format!("{prefix}{option}: {} is not set", shown_variable(name)))
+        };
         for &name in &self.env {
-            let none = || Error::other(format!("{prefix}env: {} is not set", shown_variable(name)));
-            client = client.with_env(name, variable(name, keys).ok_or_else(none)?);
+            let value = variable(name, keys).ok_or_else(|| not_set("env", name))?;
+            client = client.with_env(name, value);
         }
         if let Some(name) = self.token_env {
             client = client.with_token(token(name, keys)?).map_err(failed)?;
@@ -303,10 +303,7 @@ impl<'a> Server<'a> {
         for header in &self.headers {
             let form = || Error::other(format!("{prefix}header: write HEADER:VARIABLE"));
             let (header, name) = header.split_once(':').ok_or_else(form)?;
-            let none = || {
-                Error::other(format!("{prefix}header: {} is not set", shown_variable(name.trim())))
-            };
-            let value = keys.get(name.trim()).ok_or_else(none)?;
+            let value = keys.get(name.trim()).ok_or_else(|| not_set("header", name.trim()))?;
             client = client.with_header(header.trim(), &value).map_err(failed)?;
         }
         if let Some(name) = self.name {

@@ -198,17 +198,20 @@ fn out(text: &str, composed: impl FnOnce(&mut Lines, &str) -> String) {
         true => composed(&mut Lines::on_stdout(), text),
         false => printable(text),
     };
+    write_out(&(text + "\n"));
+}
+
+fn write_out(text: &str) {
     let mut out = io::stdout().lock();
-    keep_error(writeln!(out, "{text}").and_then(|()| out.flush()));
+    keep_error(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
 }
 
 /// Writes a text of others to stdout as it is, or with marks at a terminal.
 pub(crate) fn put(text: &str) {
-    if io::stdout().is_terminal() {
-        return say_theirs(text.trim_end());
+    match io::stdout().is_terminal() {
+        true => say_theirs(text.trim_end()),
+        false => write_out(text),
     }
-    let mut out = io::stdout().lock();
-    keep_error(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
 }
 
 /// Prints a heading with the text below it on stdout, both from others.
@@ -238,9 +241,7 @@ pub fn tell(value: &impl Serialize) {
             // In JSON, an escape is the same character.
             line = visible(&line);
         }
-        line.push('\n');
-        let mut out = io::stdout().lock();
-        keep_error(out.write_all(line.as_bytes()).and_then(|()| out.flush()));
+        write_out(&(line + "\n"));
     }
 }
 
@@ -275,7 +276,7 @@ fn in_red(text: &str) -> String {
 
 /// Returns the cost of a run in one line.
 #[must_use]
-pub fn summary(spent: Spent, elapsed: Duration) -> String {
+pub(crate) fn summary(spent: Spent, elapsed: Duration) -> String {
     let Spent { usage, model_calls, money, .. } = spent;
     let cached = match usage.cached_tokens {
         0 => String::new(),
@@ -301,7 +302,7 @@ pub(crate) fn cost_of(money: Money) -> String {
 /// Returns the text without control characters, so that text of a model or a tool cannot control
 /// the terminal.
 #[must_use]
-pub fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 

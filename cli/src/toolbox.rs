@@ -13,7 +13,7 @@ use crate::keys::Keys;
 
 /// Arguments that select toolsets.
 #[derive(Debug, Clone, Default, Args)]
-pub struct ToolArgs {
+pub(crate) struct ToolArgs {
     /// Toolsets, separated by commas: memory, memory:FILE, text, github, files:FOLDER or none.
     /// Default: memory
     ///
@@ -189,7 +189,7 @@ impl ToolArgs {
     ///
     /// If a file or a folder cannot be opened, a toolset is selected with two places or beside
     /// `none`, or the token for GitHub is not valid.
-    pub async fn tools(&self) -> Result<Vec<Tool>> {
+    pub(crate) async fn tools(&self) -> Result<Vec<Tool>> {
         self.tools_with(None).await
     }
 
@@ -233,7 +233,7 @@ impl ToolArgs {
 
     /// Returns the instructions for a model that uses the tools.
     #[must_use]
-    pub fn instructions(&self) -> Option<&'static str> {
+    pub(crate) fn instructions(&self) -> Option<&'static str> {
         self.selected().iter().find_map(|toolset| match toolset {
             Toolset::Memory(Some(_)) => {
                 Some("A memory that is kept between sessions. Search it before you answer.")

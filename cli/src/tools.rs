@@ -29,11 +29,11 @@ Examples:
   toolwright tools call file_list --tools files:.")]
 pub struct ToolsArgs {
     #[command(subcommand)]
-    task: Task,
+    action: Action,
 }
 
 #[derive(Subcommand)]
-enum Task {
+enum Action {
     /// Print the tools with their effects, descriptions and arguments
     List {
         #[command(flatten)]
@@ -86,12 +86,12 @@ impl ToolsArgs {
     ///
     /// If a toolset or a server cannot be used, or the call fails.
     pub async fn run(self) -> Result<ExitCode, Box<dyn StdError>> {
-        let (Task::List { from, .. } | Task::Call { from, .. }) = &self.task;
+        let (Action::List { from, .. } | Action::Call { from, .. }) = &self.action;
         let done = until_ctrl_c(async |cx| {
             let (tools, servers) = from.tools().await?;
-            let done = match &self.task {
-                Task::List { json, .. } => list(&tools, *json),
-                Task::Call { call, .. } => call.make(&tools, cx).await,
+            let done = match &self.action {
+                Action::List { json, .. } => list(&tools, *json),
+                Action::Call { call, .. } => call.make(&tools, cx).await,
             };
             join_all(servers.into_iter().map(McpClient::close)).await;
             Ok::<_, Box<dyn StdError>>(done)

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use toolwright_cli::in_our_words;
+use toolwright_mcp::McpError;
+use toolwright_orchestrator::RunError;
 
 /// The sources of the texts. Groups are for loops of a program's own.
 const SOURCES: [&str; 13] = [
@@ -92,4 +94,31 @@ fn no_error_that_people_see_names_a_function_or_a_type() {
     }
     assert!(wrong.is_empty(), "change the text, or add it to `MEANINGS`:\n{}", wrong.join("\n"));
     assert!(seen > 30, "only {seen} texts were found");
+}
+
+#[test]
+fn errors_name_options_and_no_functions() {
+    let (name, tools) = ("a".to_owned(), Vec::new());
+    let errors = [
+        RunError::DuplicateTool { name: name.clone() }.to_string(),
+        RunError::ReservedTool.to_string(),
+        RunError::OtherTools { name: name.clone() }.to_string(),
+        RunError::OtherToolSet.to_string(),
+        RunError::OpenCallTool { id: name.clone(), tool: name.clone(), tools }.to_string(),
+        McpError::Changed { tool: name.clone() }.to_string(),
+        McpError::Duplicate { name: name.clone() }.to_string(),
+        McpError::Unauthorized { server: name.clone() }.to_string(),
+        McpError::Drift { server: name.clone(), diff: name.clone() }.to_string(),
+        McpError::Header { name }.to_string(),
+    ];
+    for error in errors {
+        for prefix in ["--mcp-", "--"] {
+            let ours = in_our_words(&error, prefix);
+            assert!(!ours.contains("::"), "{ours}");
+            assert!(!ours.contains("`with_"), "{ours}");
+            assert!(prefix == "--mcp-" || !ours.contains("--mcp-"), "{ours}");
+        }
+    }
+    let theirs = "a tool says `Tool::named`";
+    assert_eq!(in_our_words(theirs, "--"), theirs);
 }

@@ -4,20 +4,19 @@ use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::error::Error;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
 use serde_json::{Map, Value};
 use toolwright_mcp::McpClient;
-use toolwright_module::__files::{self, Link};
 use toolwright_signature::Contract;
 
 use crate::keys::Keys;
 use crate::servers::{McpArgs, Server, shown_server};
 use crate::show::{note, visible};
-use crate::texts::from_utf8;
+use crate::texts::{read_file, read_text};
 use crate::toolbox::ToolArgs;
 
 /// Maximum number of bytes of a file.
@@ -77,19 +76,19 @@ impl FromStr for Source {
 impl Source {
     /// Reads the contracts.
     pub(super) async fn version(&self) -> Result<Version, Box<dyn Error>> {
-        let shown = self.shown();
-        let read = match self {
-            // A shell gives the output of another command such a name.
-            Self::File(file) if file.starts_with("/dev/fd") => {
-                File::open(file).map_err(Into::into).and_then(text_of)
-            }
-            Self::File(file) => {
-                __files::read_text(file, Link::Follow, MAX_BYTES).map_err(Into::into)
-            }
-            Self::Stdin => text_of(io::stdin().lock()),
-            Self::Server(server) => lock_of(server).await,
+        let version = async {
+            let text = match self {
+                // A shell gives the output of another command such a name.
+                Self::File(file) if file.starts_with("/dev/fd") => {
+                    read_text(File::open(file)?, MAX_BYTES, "it")?
+                }
+                Self::File(file) => read_file(file)?,
+                Self::Stdin => read_text(io::stdin().lock(), MAX_BYTES, "it")?,
+                Self::Server(server) => lock_of(server).await?,
+            };
+            Version::parse(&text)
         };
-        let version = read.and_then(|text| Version::parse(&text));
+        let (version, shown) = (version.await, self.shown());
         match version {
             Ok(version) => Ok(Version { shown, ..version }),
             Err(error) => Err(format!("{shown}: {error}").into()),
@@ -104,15 +103,6 @@ impl Source {
             Self::Server(server) => format!("mcp:{}", shown_server(server)),
         }
     }
-}
-
-fn text_of(from: impl Read) -> Result<String, Box<dyn Error>> {
-    let mut bytes = Vec::new();
-    from.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(format!("it is larger than {MAX_BYTES} bytes").into());
-    }
-    Ok(from_utf8(bytes, "it")?)
 }
 
 /// Returns the lock file of a server's current tools, with the tools that cannot be used.

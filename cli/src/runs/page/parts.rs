@@ -5,7 +5,7 @@ use serde_json::Value;
 use toolwright_module::approval::Decision;
 use toolwright_orchestrator::perform::OutcomeKind;
 
-use super::problems::{self, Place, Problem};
+use super::problems::{self, Location, Problem};
 use super::tree::{Asked, Attempt, Call};
 use super::words::{self, shown};
 
@@ -23,7 +23,7 @@ pub(super) fn fact(name: &str, value: Markup, note: &str) -> Markup {
 pub(super) fn one_problem(problem: &Problem, is_last: bool) -> Markup {
     let places = &problem.places;
     // Calls of one step have the same label.
-    let mut steps: Vec<&Place> = places.iter().collect();
+    let mut steps: Vec<&Location> = places.iter().collect();
     steps.dedup_by_key(|place| &place.label);
     html! {
         div.item {

@@ -1,7 +1,9 @@
 //! What went wrong in a run, and what a person decided in it: lists with the places in the tree.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
+use toolwright_module::budget::Spent;
 use toolwright_module::model::Finish;
 
 use super::tree::{Agent, Asked, Call, Step};
@@ -9,15 +11,15 @@ use super::words;
 
 /// A place in the tree.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct Location {
     /// The id of the element on the page.
     pub(super) id: String,
     /// The place in words, such as `3 › research › 2`.
     pub(super) label: String,
 }
 
-impl Place {
-    pub(super) fn step(above: Option<&Place>, agent: &str, index: usize, step: &Step) -> Self {
+impl Location {
+    pub(super) fn step(above: Option<&Location>, agent: &str, index: usize, step: &Step) -> Self {
         let number = step.number();
         match above {
             None => Self { id: format!("s{index}"), label: number.to_string() },
@@ -40,9 +42,20 @@ pub(super) struct Problem {
     pub(super) text: String,
     /// Whether the outcome is unknown, instead of a failure.
     pub(super) is_doubt: bool,
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<Location>,
     /// Whether the other texts differ from this one in their numbers.
     pub(super) is_like_others: bool,
+}
+
+/// The calls of one tool.
+#[derive(Default)]
+pub(super) struct ToolUse {
+    pub(super) calls: usize,
+    pub(super) failed: usize,
+    /// Whether a call was marked as begun, as calls are that change something.
+    pub(super) is_begun: bool,
+    pub(super) time: Duration,
+    pub(super) spent: Spent,
 }
 
 /// What a list of a run shows beside its tree.
@@ -50,9 +63,9 @@ pub(super) struct Problem {
 pub(super) struct Found<'a> {
     pub(super) problems: Vec<Problem>,
     /// The calls that a person was asked about, in order.
-    pub(super) asked: Vec<(Place, &'a Call, &'a Asked)>,
+    pub(super) asked: Vec<(Location, &'a Call, &'a Asked)>,
     /// The prompts that were shorter than the one before.
-    pub(super) shorter: Vec<(Place, u64, u64)>,
+    pub(super) shorter: Vec<(Location, u64, u64)>,
     /// Number of tool calls, without the one that gave the answer.
     pub(super) calls: usize,
     /// Number of calls that failed.
@@ -60,6 +73,10 @@ pub(super) struct Found<'a> {
     /// Number of failed calls that no tool got.
     pub(super) unmade: usize,
     pub(super) repaired: usize,
+    /// The models that answered.
+    pub(super) models: Vec<String>,
+    /// The use of each tool, by its name.
+    pub(super) tools: BTreeMap<&'a str, ToolUse>,
     known: HashMap<(String, String), usize>,
 }
 
@@ -70,12 +87,16 @@ impl<'a> Found<'a> {
         found
     }
 
-    fn agent(&mut self, agent: &'a Agent, name: &str, above: Option<&Place>) {
+    fn agent(&mut self, agent: &'a Agent, name: &str, above: Option<&Location>) {
         let mut before = 0;
         for (index, step) in agent.steps.iter().enumerate() {
-            let place = Place::step(above, name, index, step);
+            let place = Location::step(above, name, index, step);
             for problem in of_step(step) {
                 self.add("model", problem, false, &place);
+            }
+            let model = step.reply.as_ref().and_then(|reply| reply.model.as_ref());
+            if let Some(model) = model.filter(|model| !self.models.contains(model)) {
+                self.models.push(model.clone());
             }
             let read = step.reply.as_ref().map_or(0, |reply| reply.usage.input_tokens);
             if read > 0 && read < before {
@@ -88,8 +109,16 @@ impl<'a> Found<'a> {
         }
     }
 
-    fn call(&mut self, call: &'a Call, place: Place) {
-        self.calls += usize::from(!call.is_answer);
+    fn call(&mut self, call: &'a Call, place: Location) {
+        if !call.is_answer {
+            self.calls += 1;
+            let tool = self.tools.entry(&call.name).or_default();
+            tool.calls += 1;
+            tool.failed += usize::from(call.failure().is_some());
+            tool.is_begun |= call.attempts.iter().any(|attempt| attempt.begun.is_some());
+            tool.time += call.elapsed();
+            tool.spent += call.spent();
+        }
         self.repaired += usize::from(!repairs(call).is_empty());
         self.asked.extend(call.asked.iter().map(|asked| (place.clone(), call, asked)));
         if let Some(below) = &call.below {
@@ -111,7 +140,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    fn add(&mut self, what: &str, text: String, is_doubt: bool, place: &Place) {
+    fn add(&mut self, what: &str, text: String, is_doubt: bool, place: &Location) {
         // Texts that differ only in their numbers are one problem.
         let digits = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c });
         let mut like: String = digits.collect();

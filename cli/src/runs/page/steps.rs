@@ -12,7 +12,7 @@ use toolwright_module::message::ReplyPart;
 use super::parts::{
     decision, fields, is_compaction, mark, one_attempt, state_of, text_block, word_of,
 };
-use super::problems::{self, Place};
+use super::problems::{self, Location};
 use super::scale::{share, tokens};
 use super::tree::{Call, MOST_LEVELS, Step};
 use super::view::View;
@@ -103,8 +103,8 @@ impl View<'_> {
         }
     }
 
-    fn step(&self, step: &Step, index: usize, above: Option<&Place>, agent: &str) -> Markup {
-        let place = Place::step(above, agent, index, step);
+    fn step(&self, step: &Step, index: usize, above: Option<&Location>, agent: &str) -> Markup {
+        let place = Location::step(above, agent, index, step);
         let bad = problems::is_bad(step);
         let few = step.calls.len() <= 3;
         html! {
@@ -219,7 +219,7 @@ impl View<'_> {
         }
     }
 
-    fn call(&self, call: &Call, place: &Place, open: bool) -> Markup {
+    fn call(&self, call: &Call, place: &Location, open: bool) -> Markup {
         let (state, name) = (state_of(call), shown(&call.name));
         html! {
             details.call id=(place.id) open[open] data-bad[problems::is_bad_call(call)] {

@@ -31,7 +31,7 @@ pub(super) struct Tree {
     /// Limits at the start of the run, as JSON.
     pub(super) limits: Value,
     pub(super) root: Agent,
-    pub(super) ended: Option<End>,
+    pub(super) ended: Option<RunEnd>,
     /// The errors with which drives of the run ended.
     pub(super) stops: Vec<Stop>,
     /// Cost of all parts.
@@ -53,7 +53,7 @@ pub(super) struct Stop {
 }
 
 /// How a run ended.
-pub(super) struct End {
+pub(super) struct RunEnd {
     pub(super) ending: Ending,
     pub(super) limit: Option<LimitKind>,
     pub(super) reason: Option<String>,
@@ -141,7 +141,7 @@ impl Tree {
                     }
                 }
                 Record::Finished { ending, mut finished } => {
-                    tree.ended = Some(End::of(ending, &mut finished));
+                    tree.ended = Some(RunEnd::of(ending, &mut finished));
                     last = finished;
                 }
                 Record::Stopped { error, is_open, finished } => {
@@ -276,7 +276,7 @@ impl Tree {
     }
 }
 
-impl End {
+impl RunEnd {
     fn of(ending: Ending, finished: &mut Value) -> Self {
         let read = |value: Value| serde_json::from_value(value).ok();
         let answer = match finished["answer"].take() {

@@ -1,6 +1,5 @@
 //! The HTML of a run.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use maud::{Markup, html};
@@ -11,7 +10,7 @@ use toolwright_module::budget::{LimitKind, Spent};
 use toolwright_module::event::Ending;
 
 use super::parts::{decided_words, fact, fields, one_problem, set_limits, text_block, with_code};
-use super::problems::{self, Found, Place, Problem};
+use super::problems::{self, Found, Location, Problem, ToolUse};
 use super::scale::{Scale, share};
 use super::tree::{Agent, Asked, Call, Step, Tree};
 use super::words::{self, shown};
@@ -204,7 +203,7 @@ impl<'a> View<'a> {
             } else {
                 String::new()
             }))
-            (fact("Model calls", html! { (words::number(model_calls)) }, &self.models()))
+            (fact("Model calls", html! { (words::number(model_calls)) }, &self.found.models.iter().map(|name| shown(name)).collect::<Vec<_>>().join(", ")))
             (fact("Tool calls", html! { (words::number(self.found.calls as u64)) }, &self.kinds_of_calls()))
         }
     }
@@ -215,26 +214,6 @@ impl<'a> View<'a> {
         let kinds = [(failed - unmade, "failed"), (unmade, "not made"), (repaired, "repaired")];
         let kinds = kinds.iter().filter(|(count, _)| *count > 0);
         kinds.map(|(count, kind)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
-    }
-
-    /// The names of the models that answered.
-    fn models(&self) -> String {
-        fn of(agent: &Agent, names: &mut Vec<String>) {
-            for step in &agent.steps {
-                let name = step.reply.as_ref().and_then(|reply| reply.model.as_ref());
-                if let Some(name) = name.filter(|name| !names.contains(name)) {
-                    names.push(name.clone());
-                }
-                step.calls
-                    .iter()
-                    .filter_map(|call| call.below.as_ref())
-                    .for_each(|below| of(below, names));
-            }
-        }
-        let mut names = Vec::new();
-        of(&self.tree.root, &mut names);
-        let names: Vec<String> = names.iter().map(|name| shown(name)).collect();
-        names.join(", ")
     }
 
     fn waiting(&self) -> Markup {
@@ -283,8 +262,12 @@ impl<'a> View<'a> {
     }
 
     fn problems(&self) -> Markup {
-        let last =
-            Place::step(None, "", self.tree.root.steps.len().saturating_sub(1), &Step::default());
+        let last = Location::step(
+            None,
+            "",
+            self.tree.root.steps.len().saturating_sub(1),
+            &Step::default(),
+        );
         let failed = self.run.status == RunStatus::Failed;
         let is_last = |problem: &Problem| {
             failed
@@ -432,7 +415,7 @@ impl<'a> View<'a> {
         if decided.is_empty() {
             return html! {};
         }
-        let line = |(place, call, asked): &(Place, &Call, &Asked)| {
+        let line = |(place, call, asked): &(Location, &Call, &Asked)| {
             html! {
                 li {
                     a href={ "#" (place.id) } { "Step " (place.label) } ": " code { (shown(&call.name)) } " "
@@ -455,37 +438,14 @@ impl<'a> View<'a> {
     }
 
     fn tools(&self) -> Markup {
-        #[derive(Default)]
-        struct Line {
-            calls: usize,
-            failed: usize,
-            /// Whether a call was marked as begun, as calls are that change something.
-            begun: bool,
-            time: Duration,
-            spent: Spent,
-        }
-        fn of<'a>(agent: &'a Agent, lines: &mut BTreeMap<&'a str, Line>) {
-            let calls = agent.steps.iter().flat_map(|step| &step.calls);
-            for call in calls.filter(|call| !call.is_answer) {
-                let line = lines.entry(&call.name).or_default();
-                line.calls += 1;
-                line.failed += usize::from(call.failure().is_some());
-                line.begun |= call.attempts.iter().any(|attempt| attempt.begun.is_some());
-                line.time += call.elapsed();
-                line.spent += call.spent();
-                call.below.iter().for_each(|below| of(below, lines));
-            }
-        }
-        let mut lines = BTreeMap::new();
-        of(&self.tree.root, &mut lines);
+        let mut lines: Vec<_> = self.found.tools.iter().collect();
         if lines.is_empty() {
             return html! {};
         }
-        let mut lines: Vec<_> = lines.into_iter().collect();
         lines.sort_by_key(|(_, line)| std::cmp::Reverse((line.time, line.calls)));
-        let effect_of = |name: &str, line: &Line| {
+        let effect_of = |name: &str, line: &ToolUse| {
             let effect = self.tree.tools.as_ref().and_then(|tools| tools.effect(name));
-            effect.or(line.begun.then_some(Effect::Write)).map(words::short_effect)
+            effect.or(line.is_begun.then_some(Effect::Write)).map(words::short_effect)
         };
         let most = lines.iter().map(|(_, line)| line.time).max().unwrap_or_default().as_secs_f64();
         html! {
