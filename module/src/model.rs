@@ -498,6 +498,10 @@ pub struct Reply {
     /// The model's name, as its server reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// Whether the server cut a character of the text in half, which is U+FFFD in it. Without it,
+    /// U+FFFD is the model's own. A call with such a half is [`incomplete`](ToolCall::incomplete).
+    #[serde(skip_serializing_if = "crate::usage::is_false")]
+    pub has_lost_half: bool,
 }
 
 /// The stored form of a reply. Older ones do not mark incomplete calls.
@@ -510,12 +514,14 @@ struct StoredReply {
     #[serde(default)]
     usage: Usage,
     model: Option<String>,
+    #[serde(default)]
+    has_lost_half: bool,
 }
 
 impl From<StoredReply> for Reply {
     fn from(stored: StoredReply) -> Self {
-        let StoredReply { parts, finish, reason, usage, model } = stored;
-        Self { reason, usage, model, ..Self::new(parts).with_finish(finish) }
+        let StoredReply { parts, finish, reason, usage, model, has_lost_half } = stored;
+        Self { reason, usage, model, has_lost_half, ..Self::new(parts).with_finish(finish) }
     }
 }
 
@@ -524,7 +530,8 @@ impl Reply {
     pub fn new(parts: impl IntoIterator<Item = ReplyPart>) -> Self {
         let parts = parts.into_iter().collect();
         let usage = Usage::default();
-        Self { parts, finish: Finish::Stop, reason: None, usage, model: None }
+        let (finish, reason, model) = (Finish::Stop, None, None);
+        Self { parts, finish, reason, usage, model, has_lost_half: false }
     }
 
     /// Returns a reply with one text.

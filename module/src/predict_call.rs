@@ -227,9 +227,11 @@ impl<'a> PredictCall<'a> {
         if let Some(text) = self.misplaced(reply) {
             return Err(Error::other(text).at(Stage::Validation));
         }
-        let mut reading = contract
-            .read_output_with(text, self.policy)
-            .map_err(|error| Error::other(error).at(Stage::Validation))?;
+        let reading = match reply.has_lost_half && self.calls(reply).next().is_none() {
+            true => contract.read_cut_output(text, self.policy),
+            false => contract.read_output_with(text, self.policy),
+        };
+        let mut reading = reading.map_err(|error| Error::other(error).at(Stage::Validation))?;
         if let Some(call) = self.calls(reply).find(|call| call.name != Contract::FINISH) {
             reading.repairs.insert(0, name_repair(&call.name, Contract::FINISH));
         }

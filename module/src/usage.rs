@@ -44,7 +44,7 @@ fn is_zero(tokens: &u64) -> bool {
     *tokens == 0
 }
 
-fn is_false(flag: &bool) -> bool {
+pub(crate) fn is_false(flag: &bool) -> bool {
     !flag
 }
 

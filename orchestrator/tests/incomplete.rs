@@ -113,6 +113,25 @@ async fn a_marked_call_is_not_made_and_the_others_are() {
     assert_eq!(made.load(Ordering::SeqCst), 1);
 }
 
+/// A selector's call is a text, in which the server may have cut a character.
+#[tokio::test]
+async fn a_selection_with_half_a_character_is_not_made() {
+    for (is_cut, count) in [(true, 0), (false, 1)] {
+        let (tool, made) = purge();
+        let input = r#"{"prefix": "t\ufffd"}"#;
+        let text = format!(
+            r#"{{"selection": {{"action": "call_tool", "tool_name": "purge", "tool_input": {input}}}}}"#
+        );
+        let mut selection = Reply::text(text);
+        selection.has_lost_half = is_cut;
+        let end = Reply::text(r#"{"selection": {"action": "finish"}}"#);
+        let (agent, _) = agent([tool], [selection, end, Reply::text("ok")]);
+        let finished = run(&agent.with_choosing(Choosing::Selector).unwrap()).await;
+        let shown = show(&finished.history);
+        assert_eq!((&*finished.answer, made.load(Ordering::SeqCst)), ("ok", count), "{shown}");
+    }
+}
+
 #[tokio::test]
 async fn a_refused_call_of_an_unknown_tool_gets_the_names() {
     let (tool, _) = purge();

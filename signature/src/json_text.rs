@@ -2,13 +2,15 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 /// Returns JSON text that `serde_json` can read, with the same values where they are characters.
 ///
 /// Programs in languages with UTF-16 strings cut texts inside a character, and then write half of
 /// it as an escape, such as `\ud83d`. Such a half, and bytes that are not UTF-8, become U+FFFD. A
 /// control character inside a string becomes its escape. All other text is unchanged, so a text
 /// that is not JSON for another reason stays so. [`has_lost_half`] finds the escapes that stand for
-/// halves.
+/// halves, and [`lost_half`] the value that has one.
 ///
 /// ```
 /// use toolwright_signature::readable_json;
@@ -33,6 +35,10 @@ pub fn readable_json(json: &[u8]) -> Cow<'_, str> {
             b'\\' => match surrogate(bytes, at) {
                 Some(Half::High) if surrogate(bytes, at + 6) == Some(Half::Low) => (12, None),
                 Some(_) => (6, Some(LOST_HALF.to_owned())),
+                // The character itself is not taken for a half.
+                None if bytes.get(at..at + 6) == Some(LOST_HALF.as_bytes()) => {
+                    (6, Some(LOST_HALF.to_ascii_lowercase()))
+                }
                 None => (2, None),
             },
             0..0x20 if in_string => (1, Some(format!("\\u{byte:04x}"))),
@@ -52,7 +58,7 @@ pub fn readable_json(json: &[u8]) -> Cow<'_, str> {
     Cow::Owned(readable)
 }
 
-/// U+FFFD in a spelling that no program writes, so that it is not taken for one that was sent.
+/// U+FFFD in a spelling that [`readable_json`] leaves only where it replaced a half.
 const LOST_HALF: &str = "\\uFffd";
 
 /// Returns whether JSON of [`readable_json`] has U+FFFD for half of a character. A value with it is
@@ -66,7 +72,70 @@ const LOST_HALF: &str = "\\uFffd";
 /// ```
 #[must_use]
 pub fn has_lost_half(json: &str) -> bool {
-    json.contains(LOST_HALF)
+    lost_halves(json).next().is_some()
+}
+
+/// Returns the places of U+FFFD for half of a character.
+fn lost_halves(json: &str) -> impl Iterator<Item = usize> {
+    // After another backslash it is text and not an escape.
+    let is_escape = |at: &usize| {
+        let before = json.as_bytes().get(..*at).unwrap_or_default();
+        before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 0
+    };
+    json.match_indices(LOST_HALF).map(|(at, _)| at).filter(is_escape)
+}
+
+/// Returns the path of the first string in JSON of [`readable_json`] that has half of a character, or
+/// of the object with such a name. `None` without one, and for a text that is not JSON.
+///
+/// ```
+/// use toolwright_signature::{lost_half, readable_json};
+///
+/// let path = |json: &str| lost_half(&readable_json(json.as_bytes()));
+/// assert_eq!(path(r#"{"names": ["\ufffd", "\ud83d"]}"#).as_deref(), Some("$.names[1]"));
+/// assert_eq!(path(r#"{"names": ["\ufffd", "\ud83d\ude00"]}"#), None);
+/// ```
+#[must_use]
+pub fn lost_half(json: &str) -> Option<String> {
+    // The value differs only where a half is replaced.
+    let read = |half: &str| {
+        let (mut text, mut copied) = (String::new(), 0);
+        for at in lost_halves(json) {
+            text += json.get(copied..at)?;
+            text += half;
+            copied = at + LOST_HALF.len();
+        }
+        text += json.get(copied..)?;
+        serde_json::from_str::<Value>(&text).ok()
+    };
+    let mut path = "$".to_owned();
+    differs(&read("a")?, &read("b")?, &mut path).then_some(path)
+}
+
+/// Returns whether two values differ, and adds the way to the first difference to the path.
+fn differs(one: &Value, other: &Value, path: &mut String) -> bool {
+    let length = path.len();
+    let mut is_below = |step: String, one: &Value, other: &Value| {
+        path.push_str(&step);
+        let is_below = differs(one, other, path);
+        if !is_below {
+            path.truncate(length);
+        }
+        is_below
+    };
+    match (one, other) {
+        (Value::Array(ones), Value::Array(others)) => {
+            let mut pairs = ones.iter().zip(others).enumerate();
+            pairs.any(|(at, (one, other))| is_below(format!("[{at}]"), one, other))
+        }
+        (Value::Object(ones), Value::Object(others)) => {
+            let has_same_names = ones.keys().eq(others.keys());
+            let mut pairs = ones.iter().zip(others.values());
+            !has_same_names
+                || pairs.any(|((name, one), other)| is_below(format!(".{name}"), one, other))
+        }
+        _ => one != other,
+    }
 }
 
 /// Returns two texts of JSON that follow each other, with a character in one of them that was cut
@@ -176,6 +245,33 @@ mod tests {
         ] {
             let text = readable_json(json);
             assert_eq!(serde_json::from_str::<String>(&text).unwrap(), value, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_character_that_stands_for_a_half_may_be_sent_itself() {
+        for json in [
+            r#"["\ufffd"]"#,
+            r#"["\uFFFD"]"#,
+            r#"["\uFffd"]"#,
+            "[\"\u{fffd}\"]",
+            r#"["\\uFffd \\ud83d"]"#,
+        ] {
+            let readable = readable_json(json.as_bytes());
+            assert!(!has_lost_half(&readable), "{readable}");
+            let values = [&readable, json].map(|json| serde_json::from_str::<Value>(json).unwrap());
+            assert_eq!(values[0], values[1]);
+            assert_eq!(lost_half(&readable), None);
+        }
+        for (json, path) in [
+            (r#""\udE00""#, "$"),
+            (r#"["\\\ud83d"]"#, "$[0]"),
+            (r#"{"a": 1, "b": {"c\ud83d": 1}}"#, "$.b"),
+            (r#"{"a": [{}, {"c": "\uFffd \ud83d"}]}"#, "$.a[1].c"),
+        ] {
+            let readable = readable_json(json.as_bytes());
+            assert!(has_lost_half(&readable), "{json}");
+            assert_eq!(lost_half(&readable).as_deref(), Some(path), "{json}");
         }
     }
 

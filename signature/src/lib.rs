@@ -102,7 +102,7 @@ pub use assert_fits::assert_fits;
 pub use comparing::Difference;
 pub use contract::{ChangedRule, Contract, ContractChange, ContractChangeKind, Dependent};
 pub use error::{ContractError, Fault, NameFault, SchemaFault, Side};
-pub use json_text::{ends_in_half, has_lost_half, joined_halves, readable_json};
+pub use json_text::{ends_in_half, has_lost_half, joined_halves, lost_half, readable_json};
 pub use lowering::dialect::{Dialect, Loss, Lowered};
 pub use lowering::request::LoweredRequest;
 pub use partial::{Field, Partial};

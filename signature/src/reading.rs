@@ -192,19 +192,15 @@ impl Readable {
     }
 }
 
-/// Returns whether a text may have U+FFFD, which stands for a character that was lost.
-pub(crate) fn has_lost_character(wire: &str) -> bool {
-    wire.contains(LOST) || wire.contains("\\u") && wire.to_ascii_lowercase().contains("\\ufffd")
-}
-
+/// The character that stands for half of one.
 const LOST: char = '\u{fffd}';
 
 /// Finds the first string with U+FFFD, and adds the way to it to the path.
-fn find_lost_character(value: &Value, path: &mut String) -> bool {
+fn find_lost_half(value: &Value, path: &mut String) -> bool {
     let length = path.len();
     let mut is_in = |step: String, value: &Value| {
         path.push_str(&step);
-        let is_in = find_lost_character(value, path);
+        let is_in = find_lost_half(value, path);
         if !is_in {
             path.truncate(length);
         }
@@ -350,9 +346,8 @@ impl Target<'_> {
         }
     }
 
-    /// Adds to a reading the first string with a lost character, if there is one.
-    #[cold]
-    pub(crate) fn with_lost_character<T>(
+    /// Adds to a reading the first string with half of a character, if there is one.
+    pub(crate) fn with_lost_half<T>(
         &self,
         mut reading: Reading<T>,
         wire: &str,
@@ -361,9 +356,8 @@ impl Target<'_> {
         let json = reading.json().unwrap_or(wire);
         let value: Value = serde_json::from_str(json).unwrap_or_default();
         let mut path = "$".to_owned();
-        if find_lost_character(&value, &mut path) {
-            let repair =
-                Repair::new(path, "kept U+FFFD, which stands for a character that was lost");
+        if find_lost_half(&value, &mut path) {
+            let repair = Repair::new(path, "kept U+FFFD for a character that was cut in half");
             if policy == Policy::Exact {
                 return Err(self.error(wire, vec![of_repair(&repair)], 0));
             }

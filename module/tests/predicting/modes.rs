@@ -9,7 +9,7 @@ use toolwright_module::model::{Capabilities, Setting, SettingSet, Settings, Tool
 use toolwright_module::predict::OutputMode;
 use toolwright_module::testing::SchemaDriven;
 use toolwright_module::{
-    ChainOfThought, Context, Dialect, Module, Predict, Reply, Signature, ToolCall,
+    ChainOfThought, Context, Dialect, Module, Policy, Predict, Reply, Signature, ToolCall,
 };
 
 use crate::support::{
@@ -122,6 +122,42 @@ async fn every_mode_reads_json_with_words_around_it() {
             let module = module.with_output_mode(mode).unwrap();
             let summary = module.call(summarize(), &Context::default()).await.unwrap();
             assert_eq!(summary.topics, ["weather"], "{mode:?}: {answer}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn half_a_character_in_an_answer_is_listed_and_not_exact() {
+    for mode in [OutputMode::Schema, OutputMode::Prompted] {
+        for policy in [Policy::Exact, Policy::Coerce] {
+            let mut said = Reply::text(SUMMARY.replace("rained", "\u{fffd}"));
+            said.has_lost_half = true;
+            let (model, _) = replies(calling(), [said]);
+            let module = Predict::<Summarize>::new(model).unwrap().with_policy(policy);
+            let module = module.with_output_mode(mode).unwrap().with_attempts(1);
+            let answer = module.answer(summarize(), &Context::default()).await;
+            if policy == Policy::Exact {
+                assert!(answer.is_err());
+                continue;
+            }
+            let repairs: Vec<_> = answer.unwrap().repairs.iter().map(ToString::to_string).collect();
+            assert_eq!(repairs, ["$.sentence: kept U+FFFD for a character that was cut in half"]);
+        }
+    }
+}
+
+/// Only what a server cut in half is another character than the model wrote.
+#[tokio::test]
+async fn a_character_that_the_model_wrote_itself_is_no_repair() {
+    for mode in MODES {
+        for character in ["\u{fffd}", r"\ufffd"] {
+            let text = SUMMARY.replace("rained", character);
+            let said = if mode == OutputMode::Tool { finish(&text) } else { Reply::text(text) };
+            let (model, _) = replies(calling(), [said]);
+            let module = Predict::<Summarize>::new(model).unwrap().with_policy(Policy::Exact);
+            let module = module.with_output_mode(mode).unwrap().with_attempts(1);
+            let answer = module.answer(summarize(), &Context::default()).await.unwrap();
+            assert_eq!((&*answer.value.sentence, answer.repairs.len()), ("It \u{fffd}.", 0));
         }
     }
 }

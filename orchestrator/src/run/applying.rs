@@ -47,7 +47,7 @@ impl Run {
         self.ids.complete(&mut reply.parts, self.state.asked.saturating_sub(1));
         self.repair_names(&mut reply.parts);
         let text = reply.to_text();
-        let (finish, reason) = (reply.finish, reply.reason);
+        let (finish, reason, is_cut) = (reply.finish, reply.reason, reply.has_lost_half);
         self.say_parts(reply.parts);
         if let Some((arguments, repairs)) = written {
             let calls = self.calls().map(|call| ToolCall::new(&call.id, &call.name, &arguments));
@@ -59,7 +59,7 @@ impl Run {
             return self.end_refused(text, reason);
         }
         if self.calls().next().is_none() {
-            return self.take_text(text, &finish);
+            return self.take_text(text, &finish, is_cut);
         }
         if let Some(output) = self.final_output(&finish) {
             return self.end(output, Ending::Answered);
@@ -178,7 +178,9 @@ impl Run {
             Ok(Selection { selects: Selects::Call { name, arguments }, thought, repairs }) => {
                 parts.extend(thought.map(ReplyPart::text));
                 // An empty id is replaced by one of the run's own.
-                parts.push(ReplyPart::Call(ToolCall::new("", name, arguments)));
+                let mut call = ToolCall::new("", name, arguments);
+                call.incomplete = reply.has_lost_half;
+                parts.push(ReplyPart::Call(call));
                 let written = (!repairs.is_empty()).then_some((text, repairs));
                 return Some((Reply::new(parts).with_usage(reply.usage), written));
             }
@@ -260,8 +262,8 @@ impl Run {
     }
 
     /// Handles a reply without calls. It is the answer, unless it is empty, or the run is typed and
-    /// the text is not an output.
-    fn take_text(&mut self, text: String, finish: &Finish) {
+    /// the text is not an output. `is_cut` is whether it has half of a character.
+    fn take_text(&mut self, text: String, finish: &Finish, is_cut: bool) {
         match finish {
             Finish::Length => return self.end(text, Ending::CutOff),
             finish if finish.is_malformed_call() => return self.nudge(MALFORMED_CALL),
@@ -273,6 +275,7 @@ impl Run {
         let nudge = if let Some(output) = &self.state.output {
             // Small models write the output instead of calling `finish` with it.
             let is_output = text.trim_start().starts_with('{')
+                && !is_cut
                 && output.read_output_with::<Value>(&text, Policy::Exact).is_ok();
             if is_output {
                 return self.end(text, Ending::Answered);

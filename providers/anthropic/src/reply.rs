@@ -8,7 +8,7 @@ use toolwright_module::message::{Opaque, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
 use toolwright_module::{Reply, Request};
 use toolwright_provider::lenient::{Count, Text, if_object, is_set, object};
-use toolwright_provider::{ProviderError, TokenCounts, complete_calls};
+use toolwright_provider::{ProviderError, TokenCounts, complete_calls, ending};
 
 use crate::block::{Block, content};
 use crate::{PROVIDER, Result};
@@ -141,7 +141,7 @@ impl Ending {
         // A later end of a turn does not replace a reason that means an incomplete reply.
         let is_kept =
             self.reason.is_some() && (self.is_by_sequence() || !self.finish().is_complete());
-        let is_end = matches!(&*reason, "end_turn" | "tool_use" | "stop_sequence");
+        let is_end = ending::finish(&reason) == Finish::Stop;
         if !(is_kept && is_end) {
             self.reason = reason.filled().or(self.reason.take());
         }
@@ -158,22 +158,23 @@ impl Ending {
     }
 
     pub(crate) fn finish(&self) -> Finish {
-        match self.reason.as_deref() {
-            // A gateway may say `tool_use` beside the refusal.
-            _ if self.details["type"] == "refusal" => Finish::Refused,
-            Some("end_turn" | "tool_use" | "stop_sequence") => Finish::Stop,
-            Some("max_tokens" | "model_context_window_exceeded") => Finish::Length,
-            // After a compaction the model goes on, as after a pause.
-            Some("pause_turn" | "compaction") => Finish::Paused,
-            Some("refusal") => Finish::Refused,
-            other => Finish::Other(other.unwrap_or("no stop_reason").to_owned()),
+        let reason = self.reason.as_deref().unwrap_or("no stop_reason");
+        // A gateway may say `tool_use` beside the refusal.
+        if self.details["type"].as_str().is_some_and(|kind| ending::is_same(kind, "refusal")) {
+            return Finish::Refused;
+        }
+        // After a compaction the model goes on, as after a pause.
+        match ["pause_turn", "compaction"].iter().any(|known| ending::is_same(reason, known)) {
+            true => Finish::Paused,
+            false => ending::finish(reason),
         }
     }
 
     /// Whether a stop sequence ended the reply. It ends an answer as its caller asked, but it may also
     /// end a call anywhere in its input.
     fn is_by_sequence(&self) -> bool {
-        self.reason.as_deref() == Some("stop_sequence") || is_set(&self.sequence)
+        let is_word = |reason: &String| ending::is_same(reason, "stop_sequence");
+        self.reason.as_ref().is_some_and(is_word) || is_set(&self.sequence)
     }
 
     /// Returns the API's words for a refusal: its reason, category and explanation.

@@ -75,6 +75,41 @@ async fn a_call_is_complete_only_if_its_reply_ended_with_a_call_or_a_turn() {
     }
 }
 
+/// Gateways with this API send the words of others, in any case and with any separators.
+#[tokio::test]
+async fn a_word_in_another_spelling_is_that_word() {
+    for (word, finish, is_complete) in [
+        ("End_Turn", Finish::Stop, true),
+        ("TOOL-USE", Finish::Stop, true),
+        ("stop", Finish::Stop, true),
+        ("STOP_SEQUENCE", Finish::Stop, false),
+        ("MAX_TOKENS", Finish::Length, false),
+        ("maxTokens", Finish::Length, false),
+        ("Pause_Turn", Finish::Paused, false),
+        ("REFUSAL", Finish::Refused, false),
+        ("content-filter", Finish::Refused, false),
+    ] {
+        let word = json!(word);
+        let mut later = events(&word, &[]);
+        later += &format!("event: message_delta\ndata: {}\n\n", ends("END_TURN")[0]);
+        let server = Server::answering([
+            Answer::json(body(&word, &json!({})).to_string()),
+            Answer::events(&events(&word, &[]), 64),
+            Answer::events(&later, 64),
+        ])
+        .await;
+        let model = server.model("claude-test");
+        let mut replies = vec![model.generate(&hi()).await.unwrap()];
+        for _ in 0..2 {
+            replies.push(streamed(&model, hi()).await.1.unwrap());
+        }
+        for reply in replies {
+            let call = reply.tool_calls().next().unwrap();
+            assert_eq!((&reply.finish, !call.incomplete), (&finish, is_complete), "{word}");
+        }
+    }
+}
+
 /// A stop sequence ends an answer as its caller asked.
 #[tokio::test]
 async fn an_answer_that_ends_with_a_stop_sequence_is_complete() {

@@ -14,7 +14,7 @@ use toolwright_http::{Endpoint, RequestBody};
 use toolwright_module::model::{Capabilities, Delta, Setting, SettingSet, Settings};
 use toolwright_module::{LanguageModel, Reply, Request};
 use toolwright_provider::{Connection, ProviderError, from_env, mark_lost_halves, read_whole};
-use toolwright_signature::Dialect;
+use toolwright_signature::{Dialect, has_lost_half};
 
 use crate::reply::{Chunk, Chunks};
 use crate::request::{Options, Written, body};
@@ -489,7 +489,9 @@ fn read(body: &[u8], request: &Request) -> Result<Reply> {
         let chunks: Vec<Chunk> = serde_json::from_slice(body)
             .map_err(|source| ProviderError::from_json(source, body))?;
         let mut reply = Chunks::whole(request, chunks)?;
-        mark_lost_halves(&mut reply, body);
+        if str::from_utf8(body).is_ok_and(has_lost_half) {
+            mark_lost_halves(&mut reply);
+        }
         return Ok(reply);
     }
     read_whole(body, |chunk: Chunk| Chunks::whole(request, [chunk]))

@@ -5,12 +5,13 @@ use std::fmt;
 use serde::de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
-use toolwright_module::message::{Opaque, Reasoning, ReplyPart, Text, ToolCall};
+use toolwright_module::message::{Opaque, Reasoning, ReplyPart, Text, ToolCall, mark_incomplete};
 use toolwright_module::model::{Delta, Finish, Usage};
 use toolwright_module::{Reply, Request};
 use toolwright_provider::lenient::{self, Arguments, Count, is_set};
 use toolwright_provider::{
-    Decoder, Deltas, ProviderError, ReplyParts, TokenCounts, complete_calls, is_empty_object,
+    Decoder, Deltas, ProviderError, ReplyParts, TokenCounts, complete_calls, ending,
+    is_empty_object,
 };
 
 use crate::arguments::{PartialArguments, Piece};
@@ -521,7 +522,7 @@ impl Decoder for Chunks {
         if let Some(reason) = candidate.finish_reason.filled() {
             self.parts.end_content(deltas);
             // A later `STOP` does not replace a reason that means an incomplete reply.
-            if reason != "STOP" || self.finish.is_none() {
+            if self.finish.is_none() || ending::finish(&reason) != Finish::Stop {
                 self.finish = Some(reason);
             }
         }
@@ -546,12 +547,17 @@ impl Decoder for Chunks {
         let reason = self.finish.take();
         let finish = finish_of(reason.as_deref(), self.is_blocked);
         let refusal = (finish == Finish::Refused).then(|| self.refusal(reason.as_deref()));
+        // A gateway may say more than the API's `STOP`.
+        let may_cut_calls = ending::may_cut_calls(reason.as_deref().unwrap_or_default(), "", []);
         let details = self.details(reason, &finish);
         self.close(true, &mut Deltas::discarded());
         let usage = self.counts.usage();
         self.parts.end_content(&mut Deltas::discarded());
         let mut parts = complete_calls(self.parts.take(), self.turn, &finish)
             .map_err(ProviderError::nameless(usage))?;
+        if may_cut_calls {
+            mark_incomplete(&mut parts);
+        }
         parts.extend(details);
         let mut reply = Reply::new(parts).with_finish(finish).with_usage(usage);
         reply.model = self.model;
@@ -571,21 +577,8 @@ impl Decoder for Chunks {
 /// Converts the reason to finish, and whether the prompt was blocked. A gateway may say `STOP` beside
 /// the block.
 fn finish_of(reason: Option<&str>, is_blocked: bool) -> Finish {
-    match reason {
-        _ if is_blocked => Finish::Refused,
-        Some("STOP") => Finish::Stop,
-        Some("MAX_TOKENS") => Finish::Length,
-        Some(
-            "SAFETY"
-            | "RECITATION"
-            | "BLOCKLIST"
-            | "PROHIBITED_CONTENT"
-            | "SPII"
-            | "MODEL_ARMOR"
-            | "IMAGE_SAFETY"
-            | "IMAGE_PROHIBITED_CONTENT"
-            | "IMAGE_RECITATION",
-        ) => Finish::Refused,
-        _ => Finish::Other(reason.unwrap_or("no finishReason").to_owned()),
+    match is_blocked {
+        true => Finish::Refused,
+        false => ending::finish(reason.unwrap_or("no finishReason")),
     }
 }

@@ -54,6 +54,32 @@ async fn a_call_is_complete_only_beside_stop() {
     }
 }
 
+/// Gateways with this API send the words of others, in any case and with any separators.
+#[tokio::test]
+async fn a_word_in_another_spelling_is_that_word() {
+    for (word, finish, is_complete) in [
+        ("stop", Finish::Stop, true),
+        ("tool_calls", Finish::Stop, true),
+        ("Stop_Sequence", Finish::Stop, false),
+        ("max_tokens", Finish::Length, false),
+        ("MaxTokens", Finish::Length, false),
+        ("length", Finish::Length, false),
+        ("safety", Finish::Refused, false),
+        ("prohibited-content", Finish::Refused, false),
+    ] {
+        let call = json!({"name": "purge"});
+        // A later `stop` in any spelling does not replace a word for an incomplete reply.
+        for chunks in [vec![chunk(&call, Some(word))], vec![chunk(&call, Some(word)), end("stop")]]
+        {
+            for reply in read(&chunks).await {
+                let call = reply.tool_calls().next().unwrap();
+                assert_eq!(reply.finish, finish, "{word}");
+                assert_eq!(!call.incomplete, is_complete, "{word}: {call:?}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_call_whose_streamed_arguments_were_to_continue_is_incomplete() {
     let piece =

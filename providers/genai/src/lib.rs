@@ -26,7 +26,8 @@ println!("{}", reply.to_text());
 //!
 //! - genai parses the arguments of calls before this crate can read them. A number with more digits
 //!   than an `f64` has is changed, a repeated field is lost, and arguments that are not JSON are an
-//!   error of genai.
+//!   error of genai. It replaces bytes that are not UTF-8 by U+FFFD, so a call with this character is
+//!   not made.
 //! - Reasoning is shown but not sent back. A service that requires it rejects the next request.
 //! - Blocks that genai does not know, a text that is an object instead of a string, citations and the results of server tools are lost.
 //! - A streamed reply arrives in one piece, because genai's streams fail on unknown blocks.

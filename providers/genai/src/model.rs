@@ -11,7 +11,8 @@ use toolwright_module::model::{
 };
 use toolwright_module::{LanguageModel, Reply, Request, Result, ToolCall};
 use toolwright_provider::{
-    Deltas, ProviderError, ReplyParts, TokenCounts, complete_calls, lenient,
+    Deltas, ProviderError, ReplyParts, TokenCounts, complete_calls, ending, lenient,
+    mark_lost_halves,
 };
 use toolwright_signature::Dialect;
 
@@ -94,18 +95,16 @@ impl GenAi {
                 if let Some(error) = reported(&body) {
                     return Err(error);
                 }
-                let mut reply = reply(response, request).map_err(|error| match error {
+                let mut reply = reply(response, request, &body).map_err(|error| match error {
                     ProviderError::Empty { usage } => {
                         ProviderError::bare_error(&body, usage).unwrap_or(error)
                     }
                     error => error,
                 })?;
+                // genai replaces bytes that are not UTF-8, so that nothing shows whose U+FFFD this is.
+                mark_lost_halves(&mut reply);
                 if let Some(reason) = blocked(&body) {
                     reply = reply.with_finish(Finish::Refused).with_reason(reason);
-                }
-                // Anthropic's stop sequence may have ended a call anywhere.
-                if body.get("stop_sequence").is_some_and(lenient::is_set) {
-                    mark_incomplete(&mut reply.parts);
                 }
                 Ok(reply)
             }
@@ -135,15 +134,31 @@ fn blocked(body: &Value) -> Option<String> {
     Some(reason.to_owned()).filter(|reason| !reason.is_empty())
 }
 
-fn reply(response: ChatResponse, request: &Request) -> Result<Reply, ProviderError> {
+/// Returns why a reply ended. genai knows fewer spellings of the words than other providers.
+fn finish(reason: Option<&StopReason>) -> Finish {
+    let Some(reason) = reason else { return Finish::Stop };
+    match (ending::finish(reason.raw()), reason) {
+        (Finish::Other(_), StopReason::MaxTokens(_)) => Finish::Length,
+        (Finish::Other(_), StopReason::ContentFilter(_)) => Finish::Refused,
+        (Finish::Other(word), _) if word.is_empty() => Finish::Other("no reason".to_owned()),
+        (finish, _) => finish,
+    }
+}
+
+/// Returns whether a reply may have ended inside a call: by a stop text, which services report in
+/// fields of their own, or by the word of the model's own server behind a gateway. Without a reason
+/// nothing shows the end of a call.
+fn may_cut_calls(reason: Option<&StopReason>, body: &Value) -> bool {
+    let of_choice = |name: &str| &body["choices"][0][name];
+    let native = of_choice("native_finish_reason").as_str().unwrap_or_default();
+    let stops = ["stop_reason", "matched_stop"].map(of_choice);
+    reason.is_none_or(|reason| ending::may_cut_calls(reason.raw(), native, stops))
+        || body.get("stop_sequence").is_some_and(lenient::is_set)
+}
+
+fn reply(response: ChatResponse, request: &Request, body: &Value) -> Result<Reply, ProviderError> {
     let usage = usage(&response.usage);
-    let finish = match &response.stop_reason {
-        Some(StopReason::MaxTokens(_)) => Finish::Length,
-        Some(StopReason::ContentFilter(_)) => Finish::Refused,
-        Some(StopReason::Other(word)) if word.is_empty() => Finish::Other("no reason".to_owned()),
-        Some(StopReason::Other(word)) => Finish::Other(word.clone()),
-        _ => Finish::Stop,
-    };
+    let finish = finish(response.stop_reason.as_ref());
     let reasoning = |text| ReplyPart::Reasoning(Reasoning::new(PROVIDER, text, Value::Null));
     let mut parts: Vec<_> = response.reasoning_content.into_iter().map(reasoning).collect();
     for part in response.content {
@@ -174,16 +189,24 @@ fn reply(response: ChatResponse, request: &Request) -> Result<Reply, ProviderErr
     if parts.is_empty() && finish == Finish::Stop {
         return Err(ProviderError::Empty { usage });
     }
+    if let Finish::Other(word) = &finish
+        && ending::is_unfinished(word)
+        && (ending::is_same(word, "error") || !parts.is_empty())
+    {
+        let raw = serde_json::to_string(&parts).unwrap_or_default();
+        return Err(ProviderError::Unfinished { status: word.clone(), raw, usage });
+    }
     let mut parts = complete_calls(parts, request.messages.len(), &finish)
         .map_err(ProviderError::nameless(usage))?;
-    // A stop sequence may end a call anywhere, and without a reason nothing shows its end.
-    if matches!(response.stop_reason, None | Some(StopReason::StopSequence(_))) {
+    if may_cut_calls(response.stop_reason.as_ref(), body) {
         mark_incomplete(&mut parts);
     }
     let model = response.provider_model_iden.model_name.to_string();
     let mut reply = Reply::new(parts).with_finish(finish).with_usage(usage).with_model(model);
-    if let Some(StopReason::ContentFilter(word)) = response.stop_reason {
-        reply = reply.with_reason(word);
+    if let Some(reason) = response.stop_reason
+        && reply.finish == Finish::Refused
+    {
+        reply = reply.with_reason(reason.raw());
     }
     Ok(reply)
 }

@@ -13,6 +13,10 @@ use toolwright_module::{LanguageModel, Message, Request, ToolCall};
 
 /// Answers one request with this reply, and returns the request's body.
 async fn answer(listener: TcpListener, status: u16, reply: Value) -> Value {
+    answer_with(listener, status, reply.to_string().as_bytes()).await
+}
+
+async fn answer_with(listener: TcpListener, status: u16, reply: &[u8]) -> Value {
     let (mut socket, _) = listener.accept().await.unwrap();
     let mut bytes = Vec::new();
     loop {
@@ -23,13 +27,12 @@ async fn answer(listener: TcpListener, status: u16, reply: Value) -> Value {
         if bytes.len() < head + 4 + length.unwrap().parse::<usize>().unwrap() {
             continue;
         }
-        let reply = reply.to_string();
         let pause = if status == 429 { "retry-after: 7\r\n" } else { "" };
         let response = format!(
-            "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\n{pause}content-length: {}\r\nconnection: close\r\n\r\n{reply}",
+            "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\n{pause}content-length: {}\r\nconnection: close\r\n\r\n",
             reply.len()
         );
-        socket.write_all(response.as_bytes()).await.unwrap();
+        socket.write_all(&[response.as_bytes(), reply].concat()).await.unwrap();
         return serde_json::from_slice(&bytes[head + 4..]).unwrap();
     }
 }
@@ -110,6 +113,71 @@ async fn a_call_of_a_reply_that_was_cut_off_is_marked() {
         let call = reply.tool_calls().next().unwrap();
         assert_eq!(!call.incomplete, is_complete, "{reason}");
     }
+}
+
+/// genai does not know these spellings, words and fields of gateways, vLLM and SGLang.
+#[tokio::test]
+async fn the_end_of_a_reply_is_read_as_other_providers_read_it() {
+    for (word, field, value, finish, is_complete) in [
+        ("tool_calls", "stop_reason", json!(null), Some(Finish::Stop), true),
+        ("Tool-Calls", "stop_reason", json!(151_645), Some(Finish::Stop), true),
+        ("tool_calls", "stop_reason", json!("</answer>"), Some(Finish::Stop), false),
+        ("stop", "matched_stop", json!("END"), Some(Finish::Stop), false),
+        ("stop", "matched_stop", json!("<|im_end|>"), Some(Finish::Stop), true),
+        ("tool_calls", "native_finish_reason", json!("MAX_TOKENS"), Some(Finish::Stop), false),
+        ("Max_Tokens", "stop_reason", json!(null), Some(Finish::Length), false),
+        ("guardrail_intervened", "stop_reason", json!(null), Some(Finish::Refused), false),
+        ("abort", "stop_reason", json!(null), None, false),
+        ("Cancelled", "stop_reason", json!(null), None, false),
+    ] {
+        let (listener, model) = listen(AdapterKind::OpenAI).await;
+        let call = json!({"id": "c1", "type": "function", "function": {"name": "purge", "arguments": "{}"}});
+        let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
+        let reply = json!({
+            "model": "bench",
+            "choices": [{"index": 0, "message": message, "finish_reason": word, field: value}],
+        });
+        let request = Request::new([Message::user("Hi!")]);
+        let (_, reply) = tokio::join!(answer(listener, 200, reply), model.generate(&request));
+        let Some(finish) = finish else {
+            let error = reply.unwrap_err().to_string();
+            assert!(error.contains("did not finish the reply"), "{error}");
+            continue;
+        };
+        let reply = reply.unwrap();
+        let call = reply.tool_calls().next().unwrap();
+        assert_eq!((&reply.finish, !call.incomplete), (&finish, is_complete), "{word}, {value}");
+    }
+}
+
+/// genai replaces bytes that are not UTF-8, so that a call with U+FFFD may be another one. It cannot
+/// read half of a character.
+#[tokio::test]
+async fn a_call_whose_arguments_were_cut_inside_a_character_is_not_made() {
+    let reply = |arguments: &str| {
+        json!({
+            "choices": [{"index": 0, "message": {"content": "a", "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "purge", "arguments": arguments}},
+            ]}, "finish_reason": "tool_calls"}],
+        })
+        .to_string()
+    };
+    let bodies = [
+        reply(r#"{"prefix": "MARK"}"#).into_bytes(),
+        reply(r#"{"prefix": "t"}"#).into_bytes(),
+        reply(r#"{"prefix": "HALF"}"#).replace("HALF", "\\ud83d").into_bytes(),
+    ];
+    let mut outcomes = Vec::new();
+    for mut body in bodies {
+        if let Some(at) = body.windows(4).position(|four| four == b"MARK") {
+            body[at..at + 4].copy_from_slice(b"t\xf0\x9fs");
+        }
+        let (listener, model) = listen(AdapterKind::OpenAI).await;
+        let request = Request::new([Message::user("Hi!")]);
+        let (_, reply) = tokio::join!(answer_with(listener, 200, &body), model.generate(&request));
+        outcomes.push(reply.ok().map(|reply| reply.tool_calls().next().unwrap().incomplete));
+    }
+    assert_eq!(outcomes, [Some(true), Some(false), None]);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Comparisons of the arguments of calls, and the status of a reply.
+//! Comparisons of the arguments of calls.
 
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -7,21 +7,6 @@ use serde_json::Value;
 pub(crate) fn is_same(a: &str, b: &str) -> bool {
     let value = |text| serde_json::from_str::<Value>(text).ok();
     a.trim() == b.trim() || value(a).is_some_and(|a| Some(a) == value(b))
-}
-
-/// Returns whether a status means that the reply is not finished and must not be used.
-pub(crate) fn is_unfinished(word: &str) -> bool {
-    matches!(
-        word,
-        "queued"
-            | "in_progress"
-            | "cancelled"
-            | "canceled"
-            | "failed"
-            | "error"
-            | "abort"
-            | "aborted"
-    )
 }
 
 /// Returns whether the text is a complete JSON object or list.

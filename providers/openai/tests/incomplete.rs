@@ -97,6 +97,44 @@ async fn a_call_of_chat_is_complete_only_beside_a_reason_that_says_so() {
     }
 }
 
+/// Gateways send the words of other APIs, in any case and with any separators.
+#[tokio::test]
+async fn a_word_in_another_spelling_is_that_word() {
+    for (word, finish, is_complete) in [
+        ("EndTurn", Finish::Stop, true),
+        ("tool-calls", Finish::Stop, true),
+        ("STOP_SEQUENCE", Finish::Stop, false),
+        ("max-tokens", Finish::Length, false),
+        ("MODEL_CONTEXT_WINDOW_EXCEEDED", Finish::Length, false),
+        ("Content-Filter", Finish::Refused, false),
+        ("SAFETY", Finish::Refused, false),
+    ] {
+        for reply in chat(&json!(word), &json!("{}")).await {
+            assert_eq!((&reply.finish, !incomplete(&reply)), (&finish, is_complete), "{word}");
+        }
+    }
+    for (status, why, finish) in [
+        ("COMPLETED", None, Finish::Stop),
+        ("Incomplete", Some("MaxOutputTokens"), Finish::Length),
+        ("INCOMPLETE", Some("CONTENT_FILTER"), Finish::Refused),
+        ("completed", Some("max-output-tokens"), Finish::Length),
+        ("incomplete", Some("stop"), Finish::Other("stop".to_owned())),
+    ] {
+        let items = [item("purge", "{}", Some("Completed"))];
+        for reply in responses("response.completed", &response(status, why, &items)).await {
+            let is_complete = finish == Finish::Stop;
+            assert_eq!((&reply.finish, !incomplete(&reply)), (&finish, is_complete), "{status}");
+        }
+    }
+    for word in ["ABORT", "In-Progress", "Error"] {
+        let choice = json!({"message": {"content": "a"}, "finish_reason": word});
+        let whole = json!({"choices": [choice]});
+        let server = Server::answering([Answer::json(whole.to_string())]).await;
+        let error = server.model(Api::Chat).generate(&request()).await.unwrap_err();
+        assert!(error.to_string().contains("did not finish the reply"), "{error}");
+    }
+}
+
 /// Snowflake has no reason, or an empty one.
 #[tokio::test]
 async fn without_a_reason_only_an_object_shows_that_a_call_is_complete() {
@@ -273,6 +311,10 @@ async fn the_word_of_the_model_behind_a_gateway_counts() {
         (json!("ERROR"), false),
         (json!("ERROR_LIMIT"), false),
         (json!("guardrail_intervened"), false),
+        (json!("insufficient_system_resource"), false),
+        (json!("TIMEOUT"), false),
+        (json!("FINISH_REASON_MAX_TOKENS"), false),
+        (json!("new_reason"), false),
     ] {
         let call = json!({"index": 0, "id": "1", "type": "function", "function": {"name": "purge", "arguments": "{}"}});
         let whole = json!({"choices": [{"index": 0, "message": {"tool_calls": [call]}, "finish_reason": "tool_calls", "native_finish_reason": word}]});
@@ -405,6 +447,14 @@ async fn half_a_character_in_the_text_does_not_stop_a_call() {
     let event = json!({"choices": [{"index": 0, "delta": message, "finish_reason": "tool_calls"}]});
     for reply in read(Api::Chat, &whole, &[event]).await {
         assert_eq!((&*reply.to_text(), incomplete(&reply)), ("\u{fffd}", false));
+        assert!(reply.has_lost_half);
+    }
+    // The same character, which the model wrote itself.
+    let message = json!({"content": "\u{fffd}", "tool_calls": []});
+    let whole = json!({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]});
+    let event = json!({"choices": [{"index": 0, "delta": message, "finish_reason": "stop"}]});
+    for reply in read(Api::Chat, &whole, &[event]).await {
+        assert_eq!((&*reply.to_text(), reply.has_lost_half), ("\u{fffd}", false));
     }
 }
 

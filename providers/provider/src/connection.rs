@@ -316,7 +316,7 @@ pub fn from_env(variable: &str, what: &str) -> Result<Option<String>> {
 
 /// Returns JSON with U+FFFD for halves of characters, which `serde_json` does not read.
 pub(crate) fn readable(json: &str) -> Cow<'_, str> {
-    match json.contains("\\ud") || json.contains("\\uD") {
+    match ["\\ud", "\\uD", "\\uFffd"].iter().any(|escape| json.contains(escape)) {
         true => readable_json(json.as_bytes()),
         false => Cow::Borrowed(json),
     }
@@ -340,36 +340,38 @@ pub fn read_whole<'b, T: Deserialize<'b>>(
     reply: impl FnOnce(T) -> Result<Reply>,
 ) -> Result<Reply> {
     // As text, because in bytes serde_json checks the UTF-8 of each string by itself.
-    let text = std::str::from_utf8(body).map_err(serde_json::Error::custom);
-    let read = text.and_then(|text| match text.trim_ascii_start().starts_with('[') {
-        // For serde, a list is also a struct: its items are the fields, in their order.
-        true => Err(serde_json::Error::custom("expected a reply, found a list")),
-        false => serde_json::from_str(text),
+    let text = std::str::from_utf8(body);
+    let read = text.map_err(serde_json::Error::custom).and_then(|text| {
+        match text.trim_ascii_start().starts_with('[') {
+            // For serde, a list is also a struct: its items are the fields, in their order.
+            true => Err(serde_json::Error::custom("expected a reply, found a list")),
+            false => serde_json::from_str(text),
+        }
     });
     let read = read.map_err(|source| ProviderError::from_json(source, body));
     let mut reply = read.and_then(reply).map_err(|error| error.or_error_in(body))?;
-    mark_lost_halves(&mut reply, body);
+    if text.is_ok_and(has_lost_half) {
+        mark_lost_halves(&mut reply);
+    }
     Ok(reply)
 }
 
-/// Marks the calls of a reply as [`incomplete`](toolwright_module::ToolCall::incomplete) that have half of a
-/// character in their arguments, where the body has one. [`read_whole`] and [`Reader`](super::Reader)
-/// do it.
+/// Marks a reply in which a character was cut in half: the calls that have U+FFFD in their arguments
+/// are [`incomplete`](toolwright_module::ToolCall::incomplete), and a text that has it sets
+/// [`has_lost_half`](Reply::has_lost_half). [`read_whole`] and [`Reader`](super::Reader) do it.
 ///
 /// A server that cuts a text inside a character sends half of it, which becomes U+FFFD. In a text,
-/// people see that. A call with it would be made with a value that the model did not mean.
-pub fn mark_lost_halves(reply: &mut Reply, body: &[u8]) {
-    if std::str::from_utf8(body).is_ok_and(has_lost_half) {
-        mark_lost(reply);
-    }
-}
-
-/// Marks the calls with U+FFFD in their arguments.
-pub(crate) fn mark_lost(reply: &mut Reply) {
+/// people see that. A call with it would be made with a value that the model did not mean. If the same
+/// reply also has U+FFFD that the model wrote, both count.
+pub fn mark_lost_halves(reply: &mut Reply) {
     for part in &mut reply.parts {
-        if let ReplyPart::Call(call) = part {
-            let arguments = &*call.arguments;
-            call.incomplete |= arguments.contains('\u{fffd}') || has_lost_half(arguments);
+        match part {
+            ReplyPart::Call(call) => {
+                let arguments = &*call.arguments;
+                call.incomplete |= arguments.contains('\u{fffd}') || has_lost_half(arguments);
+            }
+            ReplyPart::Text(text) => reply.has_lost_half |= text.contains('\u{fffd}'),
+            _ => {}
         }
     }
 }

@@ -11,6 +11,7 @@
 //! | send an id of another provider, or the name of a tool that does not exist | [`portable_id`], [`portable_name`] |
 //! | send messages in an order that every server accepts | [`order`] |
 //! | read a whole reply, or the events of a streamed one | [`read_whole`], [`Decoder`] |
+//! | read the word that says how a reply ended | [`ending`] |
 //! | report an error | [`ProviderError`] |
 //! | build a reply from streamed pieces, and report them | [`ReplyParts`], [`Deltas`] |
 //! | separate a model's thoughts from its content, and send them back | [`ReplyParts::content`], [`in_content`] |
@@ -54,6 +55,7 @@
 mod connection;
 mod content;
 mod counts;
+pub mod ending;
 mod error;
 mod json_body;
 mod kept;

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use toolwright_http::{Event, EventBody, EventReader, Streamed};
 use toolwright_signature::{ends_in_half, has_lost_half, joined_halves};
 
-use super::connection::{mark_lost, readable, readable_body};
+use super::connection::{mark_lost_halves, readable, readable_body};
 use super::error::{ProviderError, Result};
 use super::{Deltas, deltas_of};
 use toolwright_module::model::{Delta, Reply, Usage};
@@ -228,7 +228,7 @@ impl<D: Decoder> Reader<D> {
         let Decoding { decoder, has_lost_half, .. } = self.decoding;
         let mut reply = decoder.finish()?;
         if has_lost_half {
-            mark_lost(&mut reply);
+            mark_lost_halves(&mut reply);
         }
         Ok(reply)
     }

@@ -4,8 +4,8 @@ use serde::de::DeserializeOwned;
 
 use super::{Contract, Output};
 use crate::error::{Result, Side};
+use crate::reading::Target;
 use crate::reading::policy::{Policy, Reading};
-use crate::reading::{Target, has_lost_character};
 use crate::schema;
 
 impl Contract {
@@ -80,9 +80,6 @@ impl Contract {
 
     /// Deserializes an output with the repairs that `policy` allows, and lists them.
     ///
-    /// A string with U+FFFD is listed too: a character was lost on the way, such as one that a server
-    /// cut in half. [`Policy::Exact`] does not allow it.
-    ///
     /// # Errors
     ///
     /// [`ContractError::Reading`](crate::ContractError::Reading) lists every fault.
@@ -92,15 +89,28 @@ impl Contract {
         wire: &str,
         policy: Policy,
     ) -> Result<Reading<T>> {
-        let reading = match self.output.as_ref().and_then(|output| output.to_read.read_plain(wire))
-        {
-            Some(value) => Reading::clean(value),
-            None => self.output_target().read_closely(wire, policy)?,
-        };
-        match has_lost_character(wire) {
-            true => self.output_target().with_lost_character(reading, wire, policy),
-            false => Ok(reading),
+        match self.output.as_ref().and_then(|output| output.to_read.read_plain(wire)) {
+            Some(value) => Ok(Reading::clean(value)),
+            None => self.output_target().read_closely(wire, policy),
         }
+    }
+
+    /// Deserializes an output in which a server cut a character in half, so that the text has U+FFFD
+    /// for it. Like [`read_output_with`](Self::read_output_with), and the first string with U+FFFD is
+    /// listed, because it is not the one that the model meant. [`Policy::Exact`] does not allow it.
+    ///
+    /// A model may also write U+FFFD itself. Only who received the text knows which it is.
+    ///
+    /// # Errors
+    ///
+    /// [`ContractError::Reading`](crate::ContractError::Reading) lists every fault.
+    pub fn read_cut_output<T: DeserializeOwned>(
+        &self,
+        wire: &str,
+        policy: Policy,
+    ) -> Result<Reading<T>> {
+        let reading = self.read_output_with(wire, policy)?;
+        self.output_target().with_lost_half(reading, wire, policy)
     }
 
     pub(super) fn check_written(&self, output: &Output, json: &str) -> Result<()> {

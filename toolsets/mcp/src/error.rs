@@ -165,7 +165,7 @@ pub enum McpError {
     },
 
     /// A tool that the server lists, but that cannot be used.
-    #[error("the server's tool `{name}` cannot be used: {reason}")]
+    #[error("the server's tool `{name}` cannot be used: {reason}{}", cause(reason))]
     LeftOut {
         /// The server's name for the tool.
         name: String,
@@ -288,6 +288,12 @@ fn shown_stderr(stderr: &str) -> String {
 pub(crate) type Source = Box<dyn StdError + Send + Sync>;
 
 #[cfg(feature = "client")]
+/// Returns the text of an error's source, after a colon.
+fn cause(error: &McpError) -> String {
+    let source = std::error::Error::source(error);
+    source.map(|source| format!(": {source}")).unwrap_or_default()
+}
+
 impl McpError {
     pub(crate) fn connect(
         server: &str,

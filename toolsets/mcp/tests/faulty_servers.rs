@@ -351,7 +351,7 @@ async fn the_users_settings_decide_which_tools_are_imported_and_their_effects() 
     let error = odd.client().with_only(["hinted", "dotted"]).connect().await.unwrap_err();
     insta::assert_snapshot!(error, @"the server has no tool `dotted`; its tools are: dotted.name, hinted, leads-elsewhere, no-arguments, no-schema, root-is-a-text");
     let error = odd.client().with_only(["no-schema"]).connect().await.unwrap_err();
-    insta::assert_snapshot!(error, @"the server's tool `no-schema` cannot be used: the server's definition of `no-schema` is not a valid tool");
+    insta::assert_snapshot!(error, @"the server's tool `no-schema` cannot be used: the server's definition of `no-schema` is not a valid tool: missing field `inputSchema`");
 
     let error = odd.client().with_effect("hintd", Effect::Read).connect().await.unwrap_err();
     assert!(matches!(error, McpError::NoSuchTool { .. }), "{error}");

@@ -289,6 +289,10 @@ async fn arguments_over_http_that_cannot_be_read_exactly_are_refused() {
         let answer = &messages(twice).await[0];
         assert_eq!(answer["result"]["isError"], true, "{answer}");
         assert!(texts(&answer["result"])[0].contains("`title` is given twice"), "{answer}");
+        let half = post(br#""arguments":{"title":"\ud83d"}"#, modern).send().await.unwrap();
+        let answer = &messages(half).await[0];
+        assert_eq!(answer["result"]["isError"], true, "{answer}");
+        assert!(texts(&answer["result"])[0].contains("$.title: the text was cut"), "{answer}");
         let bytes = post(b"\"arguments\":{\"title\":\"M\xfcller\"}", modern).send().await.unwrap();
         assert_eq!(bytes.status(), StatusCode::BAD_REQUEST);
         let answer = &messages(bytes).await[0];

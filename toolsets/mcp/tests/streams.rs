@@ -241,6 +241,45 @@ async fn arguments_that_cannot_be_read_exactly_are_refused() {
     lines.end().await;
 }
 
+/// Half of a character becomes U+FFFD where text is shown. A call with it would be another one.
+#[tokio::test]
+async fn arguments_that_were_cut_inside_a_character_are_refused() {
+    let mut lines = Lines::begun(server(&seen())).await;
+    for (name, arguments, field) in [
+        ("store_note", r#"{"title": "cut \ud83d"}"#, "$.title"),
+        ("store_note", r#"{"title": "\uDE00"}"#, "$.title"),
+        ("store_note", r#"{"title": "a \ufffd", "\ud83d": 1}"#, "$"),
+        ("promise", r#"{"text": "a", "x": [{"y": "\uFffd"}, {"y": "\ud83d"}]}"#, "$.x[1].y"),
+    ] {
+        let params = format!(r#"{{"name": "{name}", "arguments": {arguments}}}"#);
+        let head = r#"{"jsonrpc":"2.0","id":101,"method":"tools/call","params""#;
+        lines.line(&format!("{head}:{params}}}")).await;
+        let answer = lines.receive().await.unwrap();
+        assert_eq!((&answer["id"], &answer["result"]["isError"]), (&json!(101), &json!(true)));
+        let text = texts(&answer["result"])[0].to_owned();
+        let fault = format!("{field}: the text was cut inside a character; send it whole");
+        assert!(text.contains(&fault), "{text}");
+    }
+    // The character that stands for a half may be sent, in any spelling.
+    for title in ["\u{fffd}", r"\ufffd", r"\uFFFD", r"\uFffd"] {
+        let params = format!(
+            r#"{{"name": "store_note", "arguments": {{"title": "{title} \ud83d\ude00"}}}}"#
+        );
+        let head = r#"{"jsonrpc":"2.0","id":101,"method":"tools/call","params""#;
+        lines.line(&format!("{head}:{params}}}")).await;
+        let answer = lines.receive().await.unwrap();
+        assert_eq!(answer["result"]["structuredContent"]["title"], "\u{fffd} \u{1f600}");
+    }
+    // Elsewhere in the request it changes nothing.
+    let params = r#"{"name": "store_note", "_meta": {"a": "\ud83d"}, "arguments": {"title": "a"}}"#;
+    lines
+        .line(&format!(r#"{{"jsonrpc":"2.0","id":101,"method":"tools/call","params":{params}}}"#))
+        .await;
+    let answer = lines.receive().await.unwrap();
+    assert_eq!(answer["result"]["structuredContent"]["title"], "a");
+    lines.end().await;
+}
+
 #[tokio::test]
 async fn requests_that_are_not_json_rpc_2_get_the_error_that_it_names() {
     let mut lines = Lines::begun(server(&seen())).await;

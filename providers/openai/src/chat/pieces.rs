@@ -10,12 +10,12 @@ use toolwright_module::message::{CallKind, Opaque, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
 use toolwright_module::{Reply, Request, ToolCall};
 use toolwright_provider::lenient::{Str, is_set};
-use toolwright_provider::{Deltas, ReplyParts, complete_calls, is_empty_object};
+use toolwright_provider::{Deltas, ReplyParts, complete_calls, ending, is_empty_object};
 
 use super::reasoning::{Details, Field, text_of};
 use super::reply::{BareError, Call, Choice, Completion, Content, Function, Message, Tokens};
 use crate::Result;
-use crate::arguments::{is_complete, is_json, is_same, is_unfinished};
+use crate::arguments::{is_complete, is_json, is_same};
 use toolwright_provider::Decoder;
 use toolwright_provider::ProviderError;
 
@@ -177,18 +177,20 @@ impl Pieces {
         let word = &*choice.finish_reason;
         let is_end = !word.is_empty();
         if is_end {
-            let (is_for_calls, finish) = (is_for_calls(word), finish(word));
+            let (is_for_calls, finish) = (is_for_calls(word), ending::finish(word));
             // A later `stop` does not replace a reason that means an incomplete reply.
             let is_kept = finish == Finish::Stop
                 && self.finish.as_ref().is_some_and(|known| match known {
-                    Finish::Other(word) => !matches!(word.as_str(), "queued" | "in_progress"),
+                    Finish::Other(word) => {
+                        !["queued", "in_progress"].iter().any(|known| ending::is_same(word, known))
+                    }
                     known => !known.is_complete(),
                 });
             if !is_kept {
                 self.refusal = (finish == Finish::Refused).then(|| word.to_owned());
-                self.may_cut_calls |= word.eq_ignore_ascii_case("stop_sequence")
-                    || is_cut_off(&choice.native_finish_reason)
-                    || [&choice.stop_reason, &choice.matched_stop].into_iter().any(is_stop_text);
+                let stops = [&choice.stop_reason, &choice.matched_stop];
+                self.may_cut_calls |=
+                    ending::may_cut_calls(word, &choice.native_finish_reason, stops);
                 self.finish = Some(finish);
                 self.is_for_calls = is_for_calls;
             }
@@ -592,8 +594,8 @@ impl Decoder for Pieces {
             }
         };
         if let Finish::Other(word) = &finish
-            && is_unfinished(word)
-            && (word == "error" || !self.parts.parts().is_empty())
+            && ending::is_unfinished(word)
+            && (ending::is_same(word, "error") || !self.parts.parts().is_empty())
         {
             let (status, raw) = (word.clone(), self.so_far());
             return Err(ProviderError::Unfinished { status, raw, usage });
@@ -630,69 +632,8 @@ impl Decoder for Pieces {
     }
 }
 
-/// Returns whether the word of the model's own server says that the reply was cut off. A gateway before
-/// it, such as OpenRouter, says `tool_calls` beside it. A word that nobody knows means nothing here.
-fn is_cut_off(native: &str) -> bool {
-    if native.is_empty() {
-        return false;
-    }
-    let (own, word) = (finish(native), native.to_ascii_lowercase());
-    matches!(own, Finish::Length | Finish::Refused)
-        || own.is_malformed_call()
-        || is_unfinished(&word)
-        || CUT_OFF.contains(&&*word)
-}
-
-/// The words of other APIs for a reply that is not whole, in lower case: those of Anthropic, OpenAI's
-/// Responses, Gemini, Cohere and Bedrock that [`finish`] does not know.
-const CUT_OFF: [&str; 24] = [
-    "stop_sequence",
-    "model_context_window_exceeded",
-    "pause_turn",
-    "compaction",
-    "incomplete",
-    "safety",
-    "recitation",
-    "language",
-    "blocklist",
-    "prohibited_content",
-    "spii",
-    "model_armor",
-    "image_safety",
-    "image_prohibited_content",
-    "image_recitation",
-    "too_many_tool_calls",
-    "error_limit",
-    "error_toxic",
-    "guardrail_intervened",
-    "content_filtered",
-    "network_error",
-    "sensitive",
-    "other",
-    "missing_thought_signature",
-];
-
-/// Returns whether a stop text of the request ended the reply, perhaps inside a call. Some servers send
-/// another word for the finish reason there, or the text of a token that ends every reply.
-fn is_stop_text(value: &Value) -> bool {
-    let text = value.as_str().unwrap_or_default();
-    !text.is_empty() && !text.starts_with("<|") && matches!(finish(text), Finish::Other(_))
-}
-
 /// Returns whether a finish reason says that there are calls.
 fn is_for_calls(word: &str) -> bool {
     let words = ["tool_calls", "tool_call", "tool_use", "function_call"];
-    words.iter().any(|known| word.eq_ignore_ascii_case(known))
-}
-
-fn finish(word: &str) -> Finish {
-    match &*word.to_ascii_lowercase() {
-        "stop" | "tool_calls" | "function_call" => Finish::Stop,
-        // Other servers' words for a normal end.
-        "eos" | "eos_token" | "end_turn" | "stop_sequence" | "tool_call" | "tool_use"
-        | "complete" | "completed" => Finish::Stop,
-        "length" | "max_tokens" | "max_output_tokens" | "model_length" => Finish::Length,
-        "content_filter" | "refusal" => Finish::Refused,
-        _ => Finish::Other(word.to_owned()),
-    }
+    words.iter().any(|known| ending::is_same(word, known))
 }

@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 use toolwright_module::message::{CallKind, Opaque, Reasoning, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
 use toolwright_module::{Contract, Reply, Request, ToolCall};
+use toolwright_provider::ending::{self, is_same, is_unfinished};
 use toolwright_provider::lenient::{
     Arguments, Count, ListItem, Str, Text, Words, if_object, is_set, list, object, or_default,
 };
@@ -24,7 +25,7 @@ use toolwright_provider::{Deltas, ReplyParts, TokenCounts, complete_calls, is_em
 use super::request::{ITEM_ID, items_of};
 use super::state::History;
 use crate::Result;
-use crate::arguments::{is_complete, is_unfinished};
+use crate::arguments::is_complete;
 use crate::request::unsent;
 use crate::rules::Rules;
 use toolwright_provider::Decoder;
@@ -301,11 +302,11 @@ impl Response {
         let why = self.incomplete_details.unwrap_or_default().reason.0;
         let mut reason = None;
         let mut finish = match &*self.status {
-            "failed" => {
+            status if is_same(status, "failed") => {
                 let (status, raw) = (self.status.0, String::new());
                 return Err(ProviderError::Unfinished { status, raw, usage });
             }
-            "incomplete" => {
+            status if is_same(status, "incomplete") => {
                 let finish = incomplete(why.clone());
                 reason = Some(why).filter(|_| finish == Finish::Refused);
                 finish
@@ -383,14 +384,15 @@ impl Response {
 
 /// Returns whether a status says that the reply or item is whole. Some servers have none.
 fn is_whole(status: &str) -> bool {
-    matches!(status, "" | "completed" | "complete" | "succeeded" | "success")
+    let words = ["", "completed", "complete", "succeeded", "success"];
+    words.iter().any(|known| is_same(status, known))
 }
 
 /// Returns whether the server did not finish an item: a message or a call. Only a call needs a status
 /// that is known.
 fn is_cut_off(item: &RawValue) -> bool {
     Item::of(item).is_ok_and(|item| match &*item.kind {
-        "message" => &*item.status == "incomplete" || is_unfinished(&item.status),
+        "message" => is_same(&item.status, "incomplete") || is_unfinished(&item.status),
         "function_call" | "custom_tool_call" => !is_whole(&item.status),
         _ => false,
     })
@@ -461,12 +463,12 @@ impl Streamed {
 }
 
 fn incomplete(reason: String) -> Finish {
-    match reason.as_str() {
-        "max_output_tokens" | "max_tokens" => Finish::Length,
-        "content_filter" => Finish::Refused,
+    match ending::finish(&reason) {
         // The server does not say why.
-        "" => Finish::Other("incomplete".to_owned()),
-        _ => Finish::Other(reason),
+        Finish::Other(reason) if reason.is_empty() => Finish::Other("incomplete".to_owned()),
+        // The word of a whole reply does not make this one whole.
+        Finish::Stop => Finish::Other(reason),
+        finish => finish,
     }
 }
 
@@ -591,7 +593,7 @@ pub(crate) fn unfinished(body: &[u8]) -> Option<String> {
         status: Text,
     }
     let Status { id, status } = serde_json::from_slice(body).ok()?;
-    id.filled().filter(|_| matches!(&*status, "queued" | "in_progress"))
+    id.filled().filter(|_| ["queued", "in_progress"].iter().any(|known| is_same(&status, known)))
 }
 
 /// The facts of a request that the reading of its reply needs.
@@ -955,7 +957,7 @@ impl Decoder for Pieces {
                 }
                 // A later end does not replace one that means an incomplete reply.
                 if let Some(earlier) = self.last.take()
-                    && matches!(&*earlier.status, "incomplete" | "failed" | "cancelled")
+                    && !is_whole(&earlier.status)
                     && is_whole(&response.status)
                 {
                     response.status = earlier.status;

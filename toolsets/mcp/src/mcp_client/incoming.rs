@@ -103,20 +103,81 @@ fn batch(text: &[u8]) -> Option<Vec<Box<RawValue>>> {
 /// that rmcp rounds. The metadata passes through rmcp.
 pub(crate) const EXACT_VALUE: &str = "toolwright/exactValue";
 
-/// Returns a call result without a loss. If it gives a field twice, the error of its request, because
-/// it is not clear which one is meant.
-fn exact(message: RxJsonRpcMessage<RoleClient>, text: &[u8]) -> RxJsonRpcMessage<RoleClient> {
-    if let JsonRpcMessage::Response(response) = &message
-        && matches!(response.result, ServerResult::CallToolResult(_))
-        && let Err(error) = UniqueKeys::check(text)
-        && error.is_data()
+/// The key in the metadata of a tool in a list for the fault of its definition. The metadata passes
+/// through rmcp.
+pub(crate) const FAULT: &str = "toolwright/fault";
+
+/// Returns a message without a loss. If a call result gives a field twice, it is the error of its
+/// request, because it is not clear which one is meant. In a list of tools, only the tools that do
+/// are marked.
+fn exact(mut message: RxJsonRpcMessage<RoleClient>, text: &[u8]) -> RxJsonRpcMessage<RoleClient> {
+    let JsonRpcMessage::Response(response) = &mut message else { return message };
+    let is_call = matches!(response.result, ServerResult::CallToolResult(_));
+    let has_tools = match &response.result {
+        ServerResult::ListToolsResult(_) => true,
+        ServerResult::CustomResult(page) => page.0.get("tools").is_some(),
+        _ => false,
+    };
+    if (is_call || has_tools)
+        && let Some(fault) = twice(text)
     {
-        let fault = error.to_string();
-        // The rest is advice for who wrote it, and the place in the message.
-        let fault = fault.split(';').next();
-        return malformed(response.id.clone(), fault);
+        let is_marked = has_tools && mark_tools(&mut response.result, text);
+        if !is_marked {
+            return malformed(response.id.clone(), Some(&fault));
+        }
     }
     with_exact_value(message, text)
+}
+
+/// Returns the fault of a JSON text that gives a field twice.
+fn twice(text: &[u8]) -> Option<String> {
+    let error = UniqueKeys::check(text).err().filter(serde_json::Error::is_data)?;
+    // The rest is advice for who wrote it, and the place in the message.
+    error.to_string().split(';').next().map(str::to_owned)
+}
+
+/// Marks the tools of a list that give a field twice. Returns `false` if something else in the message
+/// does, too.
+fn mark_tools(result: &mut ServerResult, text: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Response<'a> {
+        #[serde(borrow)]
+        result: Page<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Page<'a> {
+        #[serde(borrow)]
+        tools: Vec<&'a RawValue>,
+    }
+    let Ok(text) = str::from_utf8(text) else { return false };
+    let Ok(Response { result: Page { tools } }) = serde_json::from_str(text) else { return false };
+    // The message without the tools that are marked. The tools are slices of its text.
+    let (mut rest, mut copied) = (String::new(), 0);
+    for (place, tool) in tools.iter().enumerate() {
+        let Some(fault) = twice(tool.get().as_bytes()) else { continue };
+        let at = tool.get().as_ptr().addr() - text.as_ptr().addr();
+        rest += text.get(copied..at).unwrap_or_default();
+        rest += "null";
+        copied = at + tool.get().len();
+        match result {
+            ServerResult::ListToolsResult(page) => {
+                if let Some(tool) = page.tools.get_mut(place)
+                    && let Ok(meta) = serde_json::from_value::<MetaObject>(json!({ FAULT: fault }))
+                {
+                    tool.meta.get_or_insert_default().extend(meta);
+                }
+            }
+            ServerResult::CustomResult(page) => {
+                let tool = page.0.pointer_mut(&format!("/tools/{place}"));
+                if let Some(tool) = tool.and_then(Value::as_object_mut) {
+                    tool.insert("_meta".to_owned(), json!({ FAULT: fault }));
+                }
+            }
+            _ => return false,
+        }
+    }
+    rest += text.get(copied..).unwrap_or_default();
+    twice(rest.as_bytes()).is_none()
 }
 
 /// Adds the structured value of a call result as its JSON, if it has integers that rmcp rounds.

@@ -9,11 +9,13 @@ use rmcp::model::{
 };
 use rmcp::service::ServiceError;
 use rmcp::{Peer, RoleClient};
+use serde::de::Error as _;
 use serde_json::{Value, json};
 use toolwright_module::{Contract, Dialect, Effect};
 use toolwright_signature::NameFault;
 
 use crate::error::{McpError, Result};
+use crate::mcp_client::incoming::FAULT;
 
 /// Maximum number of tools, of pages, and of bytes of all definitions.
 const MAX_TOOLS: usize = 10_000;
@@ -166,8 +168,12 @@ pub(crate) fn contract_of(definition: Value) -> Result<Contract> {
 }
 
 fn read(name: &str, definition: Value) -> Result<Form> {
-    serde_json::from_value(definition)
-        .map_err(|source| McpError::Definition { name: name.to_owned(), source })
+    let fault = definition.pointer("/_meta").and_then(|meta| meta.get(FAULT)?.as_str());
+    let form = match fault {
+        Some(fault) => Err(serde_json::Error::custom(fault)),
+        None => serde_json::from_value(definition),
+    };
+    form.map_err(|source| McpError::Definition { name: name.to_owned(), source })
 }
 
 fn contract(name: &str, form: &Form) -> Result<Contract> {

@@ -142,7 +142,7 @@ impl ServerHandler for Handler {
         };
         let arguments = match raw_arguments(&context.extensions) {
             Some(raw) => match raw.check(served.tool.name()) {
-                Ok(()) => raw.0.get().to_owned(),
+                Ok(()) => raw.json.get().to_owned(),
                 Err(error) => return Ok(served_tool::failure(&error).into()),
             },
             None => Value::Object(request.arguments.unwrap_or_default()).to_string(),

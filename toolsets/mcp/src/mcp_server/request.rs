@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use toolwright_module::Error;
 use toolwright_module::error::Stage;
-use toolwright_signature::readable_json;
+use toolwright_signature::{has_lost_half, lost_half, readable_json};
 
 use crate::lines::MessageScanner;
 use crate::unique_keys::UniqueKeys;
@@ -19,19 +19,29 @@ use crate::unique_keys::UniqueKeys;
 /// rmcp gives them as a map of values, in which the last of two equal keys has won and large integers
 /// are rounded. The tool reads this text instead, and refuses what it cannot read exactly.
 #[derive(Clone)]
-pub(crate) struct RawArguments(pub(crate) Box<RawValue>);
+pub(crate) struct RawArguments {
+    pub(crate) json: Box<RawValue>,
+    /// The path of the first string with half of a character, which the client cut.
+    half: Option<String>,
+}
 
 impl RawArguments {
-    /// Checks that no object has a key twice. The tool may read the arguments without a contract.
+    /// Checks that no object has a key twice and that no string was cut inside a character. The tool
+    /// may read the arguments without a contract.
     ///
     /// # Errors
     ///
     /// An error for the model, as for a tool that reads its arguments with its contract.
     pub(crate) fn check(&self, tool: &str) -> Result<(), Error> {
-        UniqueKeys::check(self.0.get().as_bytes()).map_err(|error| {
-            let text = format!("input of `{tool}` does not fit: {error}");
-            Error::retry(text).at(Stage::Arguments)
-        })
+        let fault = match (UniqueKeys::check(self.json.get().as_bytes()), &self.half) {
+            (Err(error), _) => error.to_string(),
+            (Ok(()), Some(path)) => {
+                format!("{path}: the text was cut inside a character; send it whole")
+            }
+            (Ok(()), None) => return Ok(()),
+        };
+        let text = format!("input of `{tool}` does not fit: {fault}");
+        Err(Error::retry(text).at(Stage::Arguments))
     }
 }
 
@@ -76,7 +86,7 @@ impl<'a> Request<'a> {
     ///
     /// A name is there twice, so that it is not known what is meant, or arguments are not UTF-8: with
     /// other characters in their place, the call would be another one. Halves of characters in UTF-16
-    /// are replaced there too, because a program that cuts a text writes them, and reads them so.
+    /// are an error of the call: see [`RawArguments::check`].
     #[allow(clippy::result_large_err, reason = "a message is rarely rejected")]
     pub(crate) fn read(message: &'a [u8]) -> Result<Self, Rejected> {
         let text = readable_json(message);
@@ -98,7 +108,12 @@ impl<'a> Request<'a> {
                 return Err(rejected(ErrorData::invalid_params(text, None)));
             }
         }
-        let arguments = arguments.map(|arguments| RawArguments(arguments.to_owned()));
+        let arguments = arguments.map(|arguments| {
+            let json = arguments.get();
+            // The path needs the whole value.
+            let half = has_lost_half(json).then(|| lost_half(json).unwrap_or_default());
+            RawArguments { json: arguments.to_owned(), half }
+        });
         Ok(Self { text, arguments })
     }
 }
