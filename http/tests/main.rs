@@ -1,4 +1,10 @@
-//! The tests of this crate that need a server: see `README.md` beside this file.
+//! The tests of this crate: see `README.md` beside this file.
 #![cfg(test)]
 
 mod client;
+mod endpoint;
+mod headers;
+mod limits;
+mod redact;
+mod retry;
+mod sse;
