@@ -530,7 +530,9 @@ fn with_advice(error: Box<dyn Error>) -> Box<dyn Error> {
         )
         .into(),
         // Its own text names the function that allows it.
-        Some(ProviderError::BaseUrl { fault }) if fault.contains("with_plain_http") => {
+        Some(ProviderError::Http { error, .. })
+            if error.to_string().contains("with_plain_http") =>
+        {
             "--base-url: it is plain http to another machine, so others on the network could read \
              the key; use https, or --plain-http if nobody else can read that network"
                 .into()

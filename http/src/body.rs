@@ -120,7 +120,7 @@ impl HttpResponse {
         let chunk = chunk.map_err(|error| match error.is_timeout() {
             // Only a client of the caller's own has this timeout.
             true => ErrorKind::Silent { after: self.0.limits.silence }.into(),
-            false => HttpError::from_reqwest(error, true, &self.0.redactor),
+            false => HttpError::from_reqwest(error, None, &self.0.redactor),
         })?;
         let length = chunk.as_ref().map_or(0, Bytes::len);
         self.0.left = self.0.left.checked_sub(length).ok_or_else(|| self.too_large())?;

@@ -155,7 +155,7 @@ impl Client {
             match is_silence {
                 // Only a client of the caller's own has this timeout.
                 true => ErrorKind::Silent { after: self.limits.silence }.into(),
-                false => HttpError::from_reqwest(error, false, redactor),
+                false => HttpError::from_reqwest(error, Some(&self.endpoint), redactor),
             }
         })?;
         Ok(HttpResponse::new(answer, self.limits, deadline, redactor.clone()))

@@ -5,6 +5,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use crate::endpoint::Endpoint;
 use crate::redact::Redactor;
 use crate::retry::{Retry, is_retryable_status};
 
@@ -12,15 +13,15 @@ use crate::retry::{Retry, is_retryable_status};
 pub(crate) type Result<T, E = HttpError> = std::result::Result<T, E>;
 
 /// The cause of an error.
-pub(crate) type Source = Box<dyn StdError + Send + Sync>;
+type Source = Box<dyn StdError + Send + Sync>;
 
 /// Maximum length of a cause that was rewritten because it contained a secret, in bytes.
 const MAX_CAUSE: usize = 1000;
 
 /// Error of a request that failed, or of an endpoint that cannot be used.
 ///
-/// It has the size of a pointer and contains no secret of the endpoint. A provider or toolset
-/// matches on [`kind`](Self::kind) and converts it into its own error:
+/// It has the size of a pointer and contains no secret of the endpoint. The error of a provider or
+/// toolset carries it, and adds only what HTTP does not know:
 ///
 /// | kind | usual stage | [`retry`](Self::retry) |
 /// |---|---|---|
@@ -38,7 +39,8 @@ const MAX_CAUSE: usize = 1000;
 /// let error = Endpoint::new("ftp://example.com").unwrap_err();
 /// assert!(matches!(error.kind(), ErrorKind::Url(UrlFault::Scheme)));
 /// assert_eq!(error.retry(), Retry::Never);
-/// assert_eq!(error.to_string(), "the URL cannot be used: it does not begin with http:// or https://");
+/// let text = "the base URL cannot be used: it does not begin with http:// or https://";
+/// assert_eq!(error.to_string(), text);
 /// ```
 pub struct HttpError(Box<Parts>);
 
@@ -63,7 +65,10 @@ pub enum ErrorKind {
     /// The request cannot be serialized.
     Request,
     /// There is no connection to a server.
-    Connect,
+    Connect {
+        /// The server's URL, without query and fragment.
+        server: String,
+    },
     /// The connection broke before the response began.
     Transport,
     /// The connection broke within the response.
@@ -115,16 +120,16 @@ pub enum UrlFault {
 impl fmt::Display for UrlFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NotAUrl => "it is not a URL; write a full one, such as https://example.com/v1",
+            Self::NotAUrl => "it is not a URL; use one like http://127.0.0.1:8080/v1",
             Self::Scheme => "it does not begin with http:// or https://",
             Self::Credentials => {
-                "it contains a user name or a password; remove them and set a header instead"
+                "it contains a user name or a password; remove them and set the key as a header"
             }
             Self::Query => "it contains `?` or `#`; remove that character and the text after it",
             Self::Plain => {
-                "it is plain http to another machine, so others on the network could read the secret; use https"
+                "it is plain http to another machine, so others on the network could read the key; use https, or call `with_plain_http` before the key is set if nobody else can read that network"
             }
-            Self::Outside => "it is outside the endpoint's base URL; use a path below that URL",
+            Self::Outside => "a request would go to a URL outside of it",
         })
     }
 }
@@ -151,7 +156,8 @@ pub struct Refusal {
 }
 
 impl HttpError {
-    pub(crate) fn new(kind: ErrorKind, source: impl Into<Source>) -> Self {
+    /// Creates an error of this kind with its cause.
+    pub fn new(kind: ErrorKind, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self(Box::new(Parts { kind, source: Some(source.into()) }))
     }
 
@@ -159,30 +165,6 @@ impl HttpError {
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
-    }
-
-    /// Returns the kind and the cause, for a conversion into another error.
-    #[must_use]
-    pub fn into_parts(self) -> (ErrorKind, Option<Box<dyn StdError + Send + Sync>>) {
-        (self.0.kind, self.0.source)
-    }
-
-    /// Returns the HTTP status, if the server refused the request.
-    #[must_use]
-    pub fn status(&self) -> Option<u16> {
-        self.refusal().map(|refusal| refusal.status)
-    }
-
-    /// Returns the server's id of the request that it refused.
-    #[must_use]
-    pub fn request_id(&self) -> Option<&str> {
-        self.refusal()?.request_id.as_deref()
-    }
-
-    /// Returns the pause that the server asks for.
-    #[must_use]
-    pub fn retry_after(&self) -> Option<Duration> {
-        self.refusal()?.retry_after
     }
 
     fn refusal(&self) -> Option<&Refusal> {
@@ -199,7 +181,7 @@ impl HttpError {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self.kind() {
-            ErrorKind::Connect
+            ErrorKind::Connect { .. }
             | ErrorKind::Transport
             | ErrorKind::Silent { .. }
             | ErrorKind::Truncated => true,
@@ -212,7 +194,7 @@ impl HttpError {
     #[must_use]
     pub fn retry(&self) -> Retry {
         match self.kind() {
-            ErrorKind::Connect | ErrorKind::Transport => Retry::Backoff,
+            ErrorKind::Connect { .. } | ErrorKind::Transport => Retry::Backoff,
             ErrorKind::Truncated => Retry::AnswerBegan,
             ErrorKind::Status(refusal) if self.is_retryable() => {
                 refusal.retry_after.map_or(Retry::Backoff, Retry::After)
@@ -221,21 +203,22 @@ impl HttpError {
         }
     }
 
-    /// Converts an error of reqwest, without a secret and without the URL's query.
-    /// `began` is whether the response had begun.
+    /// Converts an error of reqwest, without a secret and without the URL's query. `server` is not
+    /// known if the response had begun.
     pub(crate) fn from_reqwest(
         mut error: reqwest::Error,
-        began: bool,
+        server: Option<&Endpoint>,
         redactor: &Redactor,
     ) -> Self {
-        let kind = if error.is_builder() {
-            ErrorKind::Request
-        } else if error.is_connect() {
-            ErrorKind::Connect
-        } else if began || error.is_body() || error.is_decode() {
-            ErrorKind::Truncated
-        } else {
-            ErrorKind::Transport
+        let kind = match server {
+            _ if error.is_builder() => ErrorKind::Request,
+            Some(server) if error.is_connect() => {
+                let shown = server.shown();
+                let server = redactor.redact(shown.trim_end_matches('/')).into_owned();
+                ErrorKind::Connect { server }
+            }
+            Some(_) if !error.is_body() && !error.is_decode() => ErrorKind::Transport,
+            _ => ErrorKind::Truncated,
         };
         if let Some(url) = error.url_mut() {
             url.set_query(None);
@@ -275,17 +258,18 @@ pub fn with_causes(error: &(dyn StdError + 'static)) -> String {
 impl fmt::Display for HttpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind() {
-            ErrorKind::Url(fault) => write!(f, "the URL cannot be used: {fault}"),
+            ErrorKind::Url(fault) => write!(f, "the base URL cannot be used: {fault}"),
             ErrorKind::Header { name } => write!(
                 f,
-                "`{name}` contains a character that is not allowed in an HTTP header; look for a line break in it"
+                "the value of `{name}` contains a character that is not allowed in an HTTP header; look for a line break in it"
             ),
             ErrorKind::Client => {
                 f.write_str("the HTTP client cannot be created; check the system's certificates")
             }
             ErrorKind::Request => f.write_str("the request cannot be serialized"),
-            ErrorKind::Connect => f.write_str(
-                "no connection to the server; check the URL, the network and that the server runs",
+            ErrorKind::Connect { server } => write!(
+                f,
+                "no connection to {server}; check the base URL, the network and that the server runs"
             ),
             ErrorKind::Transport => {
                 f.write_str("the connection broke before the server responded; try again")
@@ -294,10 +278,10 @@ impl fmt::Display for HttpError {
                 f.write_str("the connection broke within the response; try again")
             }
             ErrorKind::Silent { after } => {
-                write!(f, "the server sent nothing for {after:?}; allow more time, or try again")
+                write!(f, "the server sent nothing for {after:?}; allow more time")
             }
             ErrorKind::TooSlow { after } => {
-                write!(f, "the response was not complete after {after:?}; allow more time")
+                write!(f, "the reply was not complete after {after:?}; allow more time")
             }
             ErrorKind::Status(Refusal { status, reason, .. }) => {
                 write!(f, "the server refused the request ({status}")?;
@@ -306,10 +290,17 @@ impl fmt::Display for HttpError {
             }
             ErrorKind::Encoding { what } => write!(
                 f,
-                "the response is {what}, but must be UTF-8 text; change the server or the proxy in front of it"
+                "the server's response is {what}, but must be UTF-8 text; change the server or the proxy in front of it"
             ),
             ErrorKind::TooLarge { what, max } => {
-                write!(f, "the server sent more than {max} bytes as {what}")
+                let max = match (max >> 20, max % (1 << 20)) {
+                    (mib @ 1.., 0) => format!("{mib} MiB"),
+                    _ => format!("{max} bytes"),
+                };
+                write!(
+                    f,
+                    "the server sent more than {max} as {what}; ask for a shorter reply, or check the base URL"
+                )
             }
         }
     }

@@ -3,7 +3,6 @@
 use std::future::ready;
 use std::sync::Arc;
 
-use futures_util::{StreamExt, TryFutureExt, TryStreamExt};
 use serde_json::{Value, json};
 use toolwright_module::message::Part;
 use toolwright_module::model::{BoxFuture, BoxStream, Capabilities, Delta, Finish, Usage};
@@ -28,28 +27,26 @@ impl LanguageModel for Small {
     }
 
     fn generate<'a>(&'a self, it: &'a Request) -> BoxFuture<'a, Result<Reply>> {
-        let reply = async move {
+        self.connection.reply(async move {
             let url = self.connection.endpoint().url(["chat"], &[])?;
             let body = self.body(it, false)?;
             self.connection.whole(&url, body, |body| ready(read(&body))).await
-        };
-        Box::pin(reply.map_err(|error| self.connection.public(error)))
+        })
     }
 
     fn stream<'a>(&'a self, it: Request) -> BoxStream<'a, Result<Delta>> {
-        let deltas = async move {
+        self.connection.deltas(async move {
             let url = self.connection.endpoint().url(["chat"], &[])?;
             self.connection.stream(&url, self.body(&it, true)?, Pieces::default, read).await
-        };
-        deltas.try_flatten_stream().map_err(|error| self.connection.public(error)).boxed()
+        })
     }
 }
 
 impl Small {
     fn body(&self, request: &Request, stream: bool) -> Result<Vec<u8>, ProviderError> {
         if request.output.is_some() || request.tool_choice != Default::default() {
-            let source = "the API cannot force a call or a schema of the answer".into();
-            return Err(ProviderError::Request { source });
+            let why = "the API cannot force a call or a schema of the answer";
+            return Err(ProviderError::unsent(why));
         }
         let settings = request.settings_over(None).unwrap_or_default();
         settings.check(self.capabilities().settings)?;
@@ -66,7 +63,7 @@ impl Small {
         body.field("max_tokens", &request.max_output_tokens())
             .and_then(|()| body.field("stream", &stream))
             .and_then(|()| body.end())
-            .map_err(|error| ProviderError::Request { source: error.into() })
+            .map_err(ProviderError::unsent)
     }
 }
 
@@ -88,7 +85,7 @@ fn write(message: &Message) -> Result<Arc<[u8]>, ProviderError> {
         Message::Tool(result) if result.parts.is_empty() => {
             json!({"role": "tool", "id": portable_id(&result.id, 64), "text": result.text})
         }
-        _ => return Err(ProviderError::Request { source: "the API takes only text".into() }),
+        _ => return Err(ProviderError::unsent("the API takes only text")),
     };
     Ok(json.to_string().into_bytes().into())
 }

@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use futures_util::stream::BoxStream;
 use serde_json::{Map, Value};
+use toolwright_http::RequestBody;
 use toolwright_http::reqwest::Url;
-use toolwright_http::reqwest::header::HeaderName;
-use toolwright_http::{Endpoint, RequestBody};
 use toolwright_module::model::{Capabilities, Delta, Setting, SettingSet, Settings};
 use toolwright_module::{LanguageModel, Reply, Request};
 use toolwright_provider::{Connection, ProviderError, from_env, read_whole};
@@ -26,9 +25,6 @@ use crate::{PROVIDER, Result};
 const ANTHROPIC: &str = "https://api.anthropic.com/v1";
 /// Name of the environment variable with the key.
 const KEY: &str = "ANTHROPIC_API_KEY";
-const KEY_HEADER: HeaderName = HeaderName::from_static("x-api-key");
-const VERSION: HeaderName = HeaderName::from_static("anthropic-version");
-const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 
 /// Language model of Anthropic or of a server with the same API.
 ///
@@ -83,14 +79,12 @@ impl Anthropic {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::MissingKey`] if there is no key. [`ProviderError::Header`] if a variable has
-    /// a character that is not allowed in a header. [`ProviderError::BaseUrl`] if
+    /// [`ProviderError::MissingKey`] if there is no key. [`ProviderError::Http`] if a variable has
+    /// a character that is not allowed in a header. [`ProviderError::Http`] if
     /// `ANTHROPIC_BASE_URL` cannot be used.
     pub fn from_env(model: impl Into<String>) -> Result<Self> {
-        let key = from_env(KEY, "the API key")?;
-        let key = key.filter(|key| !key.trim().is_empty());
-        let key = key.ok_or(ProviderError::MissingKey { variable: KEY })?;
-        let base_url = from_env("ANTHROPIC_BASE_URL", "the base URL")?;
+        let key = from_env(KEY)?.ok_or(ProviderError::MissingKey { variable: KEY })?;
+        let base_url = from_env("ANTHROPIC_BASE_URL")?;
         // Anthropic's own SDKs expect the variable without the version.
         let base_url = base_url.map(|url| match url.trim_end_matches('/') {
             url if url.ends_with("/v1") => url.to_owned(),
@@ -110,7 +104,7 @@ impl Anthropic {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::BaseUrl`] if the base URL cannot be used.
+    /// [`ProviderError::Http`] if the base URL cannot be used.
     pub fn at(base_url: &str, model: impl Into<String>) -> Result<Self> {
         let connection = Connection::at(base_url)?;
         let url = connection.endpoint().url(["messages"], &[])?;
@@ -135,7 +129,7 @@ impl Anthropic {
                 kept: KeptForms::default(),
             },
         }));
-        made.with_named_header(VERSION, ApiVersion::default().name(), "the version")
+        made.with_version(ApiVersion::default())
     }
 
     fn with(mut self, change: impl FnOnce(&mut Parts)) -> Self {
@@ -169,13 +163,6 @@ impl Anthropic {
         Ok(self.with(|parts| parts.connection = connection))
     }
 
-    /// Sets a header, which errors call `what`.
-    fn with_named_header(self, header: HeaderName, value: &str, what: &str) -> Result<Self> {
-        let change = |endpoint: Endpoint| endpoint.with_header(header, value);
-        let changed = self.with_connection(|connection| connection.with_endpoint(change));
-        changed.map_err(|error| error.about(what))
-    }
-
     /// Sets the API key, which is sent as `x-api-key`.
     ///
     /// A server that expects a bearer token gets it by
@@ -183,17 +170,12 @@ impl Anthropic {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::MissingKey`] if the key is blank. [`ProviderError::Header`] if it has a
-    /// character that is not allowed in a header. [`ProviderError::BaseUrl`] if the base URL is
+    /// [`ProviderError::MissingKey`] if the key is blank. [`ProviderError::Http`] if it has a
+    /// character that is not allowed in a header. [`ProviderError::Http`] if the base URL is
     /// plain http and not on this machine, because others on the network could read the key.
     pub fn with_key(self, key: impl Into<String>) -> Result<Self> {
-        let key = key.into();
-        if key.trim().is_empty() {
-            return Err(ProviderError::MissingKey { variable: KEY });
-        }
-        let change = |endpoint: Endpoint| endpoint.with_secret_header("key", KEY_HEADER, &key);
-        let changed = self.with_connection(|connection| connection.with_endpoint(change));
-        changed.map_err(|error| error.about("the API key"))
+        let header = Some("x-api-key");
+        self.with_connection(|connection| connection.with_key(header, &key.into(), KEY))
     }
 
     /// Sets the version of the API. Default: [`ApiVersion::V2023_06_01`].
@@ -212,9 +194,10 @@ impl Anthropic {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Client`] if the client cannot be changed.
+    /// [`ProviderError::Http`] if the client cannot be changed.
     pub fn with_version(self, version: ApiVersion) -> Result<Self> {
-        let changed = self.with_named_header(VERSION, version.name(), "the version")?;
+        let changed =
+            self.with_connection(|it| it.with_header("anthropic-version", version.name()))?;
         Ok(changed.with(|parts| parts.version = version))
     }
 
@@ -231,11 +214,12 @@ impl Anthropic {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Header`] if the name has a character that is not allowed in a header.
+    /// [`ProviderError::Http`] if the name has a character that is not allowed in a header.
     pub fn with_beta(self, name: impl Into<String>) -> Result<Self> {
         let mut betas = self.0.betas.clone();
         betas.push(name.into());
-        let changed = self.with_named_header(BETA, &betas.join(","), "the name of a beta")?;
+        let changed =
+            self.with_connection(|it| it.with_header("anthropic-beta", &betas.join(",")))?;
         Ok(changed.with(|parts| parts.betas = betas))
     }
 
@@ -438,16 +422,11 @@ impl LanguageModel for Anthropic {
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, toolwright_module::Result<Reply>> {
-        Box::pin(
-            async move { self.ask(request).await.map_err(|error| self.0.connection.public(error)) },
-        )
+        self.0.connection.reply(self.ask(request))
     }
 
     fn stream<'a>(&'a self, request: Request) -> BoxStream<'a, toolwright_module::Result<Delta>> {
-        stream::once(async move { self.open(&request).await })
-            .try_flatten()
-            .map_err(|error| self.0.connection.public(error))
-            .boxed()
+        self.0.connection.deltas(async move { self.open(&request).await })
     }
 }
 

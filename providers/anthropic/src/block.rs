@@ -1,9 +1,8 @@
 //! [`Block`]: one content block of a reply, whole or in pieces.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -11,7 +10,7 @@ use toolwright_module::ToolCall;
 use toolwright_module::message::object_of;
 use toolwright_module::message::{Opaque, Reasoning, ReplyPart, Text};
 use toolwright_module::model::{Delta, Usage};
-use toolwright_provider::lenient;
+use toolwright_provider::lenient::{Arguments, Str, Words};
 use toolwright_provider::{Deltas, ProviderError, ReplyParts, is_empty_object};
 
 use crate::{PROVIDER, Result};
@@ -63,120 +62,10 @@ impl Kind {
     }
 }
 
-/// The fields of a block as they are written. Those of texts and calls are not in the map, because
-/// most blocks have no others.
-#[derive(Default)]
-struct Written<'e> {
-    kind: Option<Value>,
-    id: Option<Value>,
-    name: Option<Value>,
-    text: Option<Value>,
-    thinking: Option<Value>,
-    input: Option<&'e RawValue>,
-    others: Map<String, Value>,
-}
-
-impl<'e> Written<'e> {
-    fn of<A: MapAccess<'e>>(mut map: A) -> Result<Self, A::Error> {
-        let mut written = Self::default();
-        while let Some(name) = map.next_key::<lenient::Str<'e>>()? {
-            match &*name {
-                "type" => written.kind = Some(map.next_value()?),
-                // All fields go back, so they stay in their order.
-                _ if written.is_other() => written.keep(name, map.next_value()?),
-                "id" => written.id = Some(map.next_value()?),
-                "name" => written.name = Some(map.next_value()?),
-                "text" => written.text = Some(map.next_value()?),
-                "thinking" => written.thinking = Some(map.next_value()?),
-                "input" => written.input = Some(map.next_value()?),
-                _ => written.keep(name, map.next_value()?),
-            }
-        }
-        Ok(written)
-    }
-
-    /// Whether the type is known to be one without fields of its own.
-    fn is_other(&self) -> bool {
-        let kind = self.kind.as_ref().and_then(Value::as_str).map(Kind::of);
-        matches!(kind, Some(Kind::Redacted | Kind::Other))
-    }
-
-    fn keep(&mut self, name: lenient::Str<'_>, value: Value) {
-        self.others.insert(name.0.into_owned(), value);
-    }
-
-    /// Takes the fields out that a kind of block has of its own. The rest are its `fields`.
-    fn into_block(mut self) -> serde_json::Result<Block> {
-        let kind = match &self.kind {
-            Some(Value::String(kind)) => Kind::of(kind),
-            // Some servers leave the type of a text out.
-            _ if self.text.is_some() => Kind::Text,
-            _ => Kind::Other,
-        };
-        let mut block = Block { kind, ..Block::default() };
-        match kind {
-            Kind::Text => {
-                self.kind = None;
-                let text = self.text.take().unwrap_or_default();
-                block.text = lenient::Words::deserialize(text)?.0;
-            }
-            Kind::Thinking => block.text = word(self.thinking.take()),
-            Kind::Call => {
-                self.kind = None;
-                (block.id, block.name) = (word(self.id.take()), word(self.name.take()));
-                if let Some(input) = self.input.take() {
-                    block.input = lenient::Arguments::deserialize(input)?.0;
-                }
-            }
-            Kind::Redacted | Kind::Other => {}
-        }
-        let input = self.input.map(Value::deserialize).transpose()?;
-        let rest = [
-            ("type", self.kind),
-            ("id", self.id),
-            ("name", self.name),
-            ("input", input),
-            ("text", self.text),
-            ("thinking", self.thinking),
-        ];
-        for (name, value) in rest {
-            block.fields.extend(value.map(|value| (name.to_owned(), value)));
-        }
-        block.fields.extend(self.others);
-        Ok(block)
-    }
-}
-
-/// Returns the text of a field, which is empty if it is missing or another value.
-fn word(value: Option<Value>) -> String {
-    match value {
-        Some(Value::String(text)) => text,
-        _ => String::new(),
-    }
-}
-
 /// Reads a block, which may be whole or the start of one.
 impl<'de> Deserialize<'de> for Block {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(BlockVisitor)
-    }
-}
-
-struct BlockVisitor;
-
-impl<'de> Visitor<'de> for BlockVisitor {
-    type Value = Block;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a block, which is an object")
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Block, E> {
-        Ok(Block { kind: Kind::Text, text: text.to_owned(), ..Block::default() })
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Block, A::Error> {
-        Written::of(map)?.into_block().map_err(A::Error::custom)
+        Self::of(<&RawValue>::deserialize(deserializer)?.get()).map_err(D::Error::custom)
     }
 }
 
@@ -184,76 +73,90 @@ impl<'de> Visitor<'de> for BlockVisitor {
 pub(crate) fn content<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Vec<Block>>, D::Error> {
-    struct ContentVisitor;
-
-    impl<'de> Visitor<'de> for ContentVisitor {
-        type Value = Option<Vec<Block>>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a list of blocks")
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-            let mut blocks = Vec::new();
-            while let Some(block) = list.next_element::<Block>()? {
-                blocks.push(Block { index: blocks.len() as u64, ..block });
-            }
-            Ok(Some(blocks))
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-            BlockVisitor.visit_map(map).map(|block| Some(vec![block]))
-        }
-
-        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
-            match text.is_empty() {
-                true => Ok(Some(Vec::new())),
-                false => BlockVisitor.visit_str(text).map(|block| Some(vec![block])),
-            }
-        }
-
-        fn visit_unit<E>(self) -> Result<Self::Value, E> {
-            Ok(None)
-        }
-    }
-
-    deserializer.deserialize_any(ContentVisitor)
+    let Some(json) = Option::<&RawValue>::deserialize(deserializer)? else { return Ok(None) };
+    let blocks = match json.get() {
+        "\"\"" => Ok(Vec::new()),
+        list if list.starts_with('[') => serde_json::from_str(list),
+        block => Block::of(block).map(|block| vec![block]),
+    };
+    let mut blocks: Vec<Block> = blocks.map_err(D::Error::custom)?;
+    blocks.iter_mut().zip(0..).for_each(|(block, index)| block.index = index);
+    Ok(Some(blocks))
 }
 
 /// One piece of a block. All known fields, because only one of them is there.
-#[derive(Deserialize)]
-pub(crate) struct Piece<'e> {
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Piece<'e> {
     #[serde(rename = "type", borrow)]
-    kind: Cow<'e, str>,
-    #[serde(default, borrow)]
-    text: Cow<'e, str>,
-    #[serde(default, borrow)]
-    thinking: Cow<'e, str>,
-    #[serde(default, borrow)]
-    partial_json: Cow<'e, str>,
-}
-
-/// A piece whose values have another form than the API's.
-#[derive(Deserialize)]
-struct AnyPiece<'e> {
-    #[serde(rename = "type", default)]
-    kind: lenient::Text,
-    #[serde(borrow, default)]
+    kind: Str<'e>,
     text: Option<&'e RawValue>,
-    #[serde(borrow, default)]
+    thinking: Option<&'e RawValue>,
     partial_json: Option<&'e RawValue>,
 }
 
+/// Returns the text of a value. A server may send an object where the API has a text. Its content is
+/// not lost.
+fn words(value: Option<&RawValue>) -> serde_json::Result<Cow<'_, str>> {
+    match value {
+        Some(text) if text.get().starts_with('"') => {
+            Ok(serde_json::from_str::<Str<'_>>(text.get())?.0)
+        }
+        Some(value) => Ok(Words::deserialize(value)?.0.into()),
+        None => Ok(Cow::default()),
+    }
+}
+
 impl Block {
+    /// Reads a block. It keeps all fields that it does not know, in their order.
+    fn of(json: &str) -> serde_json::Result<Self> {
+        /// The input of a call, whose digits stay.
+        #[derive(Deserialize)]
+        struct Input {
+            #[serde(default)]
+            input: Arguments,
+        }
+
+        if json.starts_with('"') {
+            let text = serde_json::from_str(json)?;
+            return Ok(Self { kind: Kind::Text, text, ..Self::default() });
+        }
+        let mut fields: Map<String, Value> = serde_json::from_str(json)?;
+        let kind = match fields.get("type").and_then(Value::as_str) {
+            Some(kind) => Kind::of(kind),
+            // Some servers leave the type of a text out.
+            None if fields.contains_key("text") => Kind::Text,
+            None => Kind::Other,
+        };
+        let mut block = Self { kind, ..Self::default() };
+        let mut take = |name| fields.shift_remove(name).unwrap_or_default();
+        let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
+        match kind {
+            Kind::Text => {
+                take("type");
+                block.text = Words::deserialize(take("text"))?.0;
+            }
+            Kind::Thinking => block.text = word(take("thinking")),
+            Kind::Call => {
+                take("type");
+                take("input");
+                (block.id, block.name) = (word(take("id")), word(take("name")));
+                block.input = serde_json::from_str::<Input>(json)?.input.0;
+            }
+            Kind::Redacted | Kind::Other => {}
+        }
+        block.fields = fields;
+        Ok(block)
+    }
+
     /// Returns an empty block for a piece whose block never began.
     pub(crate) fn of_piece(index: u64, piece: &RawValue) -> Self {
-        let kind =
-            match serde_json::from_str::<Piece<'_>>(piece.get()).as_ref().map(|piece| &*piece.kind)
-            {
-                Ok("thinking_delta" | "signature_delta") => "thinking",
-                Ok("input_json_delta") => "tool_use",
-                _ => "text",
-            };
+        let piece: Piece<'_> = serde_json::from_str(piece.get()).unwrap_or_default();
+        let kind = match &*piece.kind {
+            "thinking_delta" | "signature_delta" => "thinking",
+            "input_json_delta" => "tool_use",
+            _ => "text",
+        };
         let mut block = Self { index, kind: Kind::of(kind), ..Self::default() };
         if block.kind == Kind::Thinking {
             block.fields.insert("type".to_owned(), kind.into());
@@ -269,26 +172,33 @@ impl Block {
         place: usize,
         deltas: &mut Deltas,
     ) -> Result<bool> {
-        if let Ok(piece) = serde_json::from_str::<Piece<'_>>(raw.get()) {
-            match (&*piece.kind, self.kind) {
-                ("text_delta", Kind::Text) => {
-                    if !piece.text.is_empty() {
-                        self.said.content(PROVIDER, piece.text, deltas);
-                    }
-                    return Ok(true);
+        if !raw.get().starts_with('{') {
+            return Ok(true);
+        }
+        let broken = |source| ProviderError::Decoding { source, raw: raw.get().to_owned() };
+        let piece: Piece<'_> = serde_json::from_str(raw.get()).map_err(broken)?;
+        match (&*piece.kind, self.kind) {
+            ("text_delta", kind @ (Kind::Text | Kind::Thinking | Kind::Call)) => {
+                let text = words(piece.text).map_err(broken)?;
+                match kind {
+                    _ if text.is_empty() => {}
+                    Kind::Text => self.said.content(PROVIDER, text, deltas),
+                    _ => return Ok(false),
                 }
-                ("thinking_delta", Kind::Thinking) => {
-                    self.text.push_str(&piece.thinking);
-                    push_reasoning(piece.thinking, deltas);
-                    return Ok(true);
+            }
+            ("thinking_delta", kind @ (Kind::Text | Kind::Thinking | Kind::Call)) => {
+                let thinking = words(piece.thinking).map_err(broken)?;
+                if kind != Kind::Thinking {
+                    return Ok(thinking.is_empty());
                 }
-                ("text_delta", Kind::Thinking | Kind::Call) => return Ok(piece.text.is_empty()),
-                ("thinking_delta", Kind::Text | Kind::Call) => {
-                    return Ok(piece.thinking.is_empty());
-                }
-                ("input_json_delta", Kind::Text | Kind::Thinking | Kind::Redacted)
-                    if !piece.partial_json.is_empty() =>
-                {
+                self.text.push_str(&thinking);
+                push_reasoning(thinking, deltas);
+            }
+            ("input_json_delta", kind) => {
+                let json = piece.partial_json.map(Arguments::deserialize).transpose();
+                let json = json.map_err(broken)?.unwrap_or_default().0;
+                let is_input = matches!(kind, Kind::Call | Kind::Other);
+                if !is_input && !json.is_empty() {
                     // Without it, the call that it belongs to would have other arguments.
                     return Err(ProviderError::Unclear {
                         fault: "a piece of a call's input is in a block that is not a call",
@@ -296,38 +206,12 @@ impl Block {
                         usage: Usage::unknown(),
                     });
                 }
-                ("input_json_delta", kind) => {
-                    self.pieces.push_str(&piece.partial_json);
-                    if kind == Kind::Call && !piece.partial_json.is_empty() {
-                        let arguments = piece.partial_json.into_owned();
-                        self.push_call(place, arguments, deltas);
-                    }
-                    return Ok(true);
+                self.pieces.push_str(&json);
+                if kind == Kind::Call && !json.is_empty() {
+                    self.push_call(place, json, deltas);
                 }
-                _ => {}
             }
-        }
-        let broken = |source| ProviderError::Decoding { source, raw: raw.get().to_owned() };
-        // A server may send the piece as an object where the API has a text. Its content is not lost.
-        if raw.get().starts_with('{') {
-            let piece: AnyPiece<'_> = serde_json::from_str(raw.get()).map_err(broken)?;
-            match (&*piece.kind, self.kind, piece.text, piece.partial_json) {
-                ("text_delta", Kind::Text, Some(text), _) => {
-                    let text = lenient::Words::deserialize(text).map_err(broken)?;
-                    self.said.content(PROVIDER, text.0, deltas);
-                    return Ok(true);
-                }
-                ("input_json_delta", Kind::Call, _, Some(json)) => {
-                    let json = lenient::Arguments::deserialize(json).map_err(broken)?;
-                    self.pieces.push_str(&json.0);
-                    self.push_call(place, json.0, deltas);
-                    return Ok(true);
-                }
-                _ => {}
-            }
-        }
-        if let Value::Object(piece) = serde_json::from_str(raw.get()).map_err(broken)? {
-            self.merge(piece);
+            _ => self.merge(serde_json::from_str(raw.get()).map_err(broken)?),
         }
         Ok(true)
     }

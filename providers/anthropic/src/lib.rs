@@ -121,6 +121,8 @@ mod stream;
 pub use anthropic::Anthropic;
 pub use options::{ApiVersion, CacheTime, Thinking, UnknownVersion};
 pub use reply::stop_details;
+/// The kind of a [`ProviderError::Http`].
+pub use toolwright_http::ErrorKind;
 /// The version of reqwest whose client [`Connection::with_http`] takes.
 pub use toolwright_http::reqwest;
 pub use toolwright_provider::{Connection, ProviderError};

@@ -8,107 +8,98 @@ use toolwright_module::message::{Opaque, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
 use toolwright_module::{Reply, Request};
 use toolwright_provider::lenient::{Count, Text, if_object, is_set, object};
-use toolwright_provider::{ProviderError, TokenCounts, complete_calls, ending};
+use toolwright_provider::{ProviderError, TokenCounts, complete_reply, ending};
 
 use crate::block::{Block, content};
 use crate::{PROVIDER, Result};
 
 /// A whole reply, or the beginning of a streamed one.
 #[derive(Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Message {
-    #[serde(default)]
     model: Text,
-    #[serde(default, deserialize_with = "content")]
+    #[serde(deserialize_with = "content")]
     content: Option<Vec<Block>>,
-    #[serde(default)]
     stop_reason: Text,
-    #[serde(default)]
     stop_details: Value,
-    #[serde(default)]
     stop_sequence: Value,
-    #[serde(default)]
     container: Value,
-    #[serde(default, deserialize_with = "if_object")]
+    #[serde(deserialize_with = "if_object")]
     usage: Option<Tokens>,
-    #[serde(default)]
     error: Value,
 }
 
 /// The counts of tokens. In a stream each is a running total, so that the last one holds.
 #[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Tokens {
-    #[serde(default)]
     input_tokens: Option<Count>,
-    #[serde(default)]
     output_tokens: Option<Count>,
-    #[serde(default)]
     cache_read_input_tokens: Option<Count>,
-    #[serde(default)]
     cache_creation_input_tokens: Option<Count>,
-    #[serde(default, deserialize_with = "object")]
+    #[serde(deserialize_with = "object")]
     output_tokens_details: Details,
     /// The rounds of a reply, some of which only count here: those of a second model, and of a
     /// compaction.
-    #[serde(default)]
     iterations: Value,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
 struct Details {
-    #[serde(default)]
     thinking_tokens: Option<Count>,
 }
 
+/// The counts of tokens so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counts {
+    /// As the API has them: those that were read lack those of the cache.
+    named: TokenCounts,
+    iterations: Value,
+}
+
 impl Tokens {
-    /// Replaces the counts by later ones. A count that is left out stays, and so does one that a later
-    /// event has as zero: a total does not shrink, and some servers send zero for what they sent before.
-    pub(crate) fn update(&mut self, later: Self) {
-        let update = |count: &mut Option<Count>, later: Option<Count>| {
-            *count = TokenCounts::first([later, *count]);
-        };
-        update(&mut self.input_tokens, later.input_tokens);
-        update(&mut self.output_tokens, later.output_tokens);
-        update(&mut self.cache_read_input_tokens, later.cache_read_input_tokens);
-        update(&mut self.cache_creation_input_tokens, later.cache_creation_input_tokens);
-        let details = later.output_tokens_details.thinking_tokens;
-        update(&mut self.output_tokens_details.thinking_tokens, details);
-        if later.iterations.is_array() {
-            self.iterations = later.iterations;
-        }
-    }
-
-    /// Returns all tokens that were read. `input_tokens` lacks those of the cache.
-    fn read(&self) -> u64 {
-        let counts =
-            [self.input_tokens, self.cache_read_input_tokens, self.cache_creation_input_tokens];
-        counts.into_iter().fold(0, |sum: u64, count| sum.saturating_add(number(count)))
-    }
-
-    pub(crate) fn usage(&self) -> Usage {
-        let (mut read, mut written) = (0_u64, 0_u64);
-        for round in self.iterations.as_array().into_iter().flatten() {
-            let round = Self::deserialize(round).unwrap_or_default();
-            read = read.saturating_add(round.read());
-            written = written.saturating_add(number(round.output_tokens));
-        }
-        let counts = TokenCounts {
-            read: self.input_tokens.map(|count| Count(count.0.map(|_| read.max(self.read())))),
+    fn named(&self) -> TokenCounts {
+        TokenCounts {
+            read: self.input_tokens,
             written: self.output_tokens,
             cached: self.cache_read_input_tokens,
             cache_written: self.cache_creation_input_tokens,
             reasoning: self.output_tokens_details.thinking_tokens,
             total: None,
-        };
-        let mut usage = counts.usage();
-        // The counts of the rounds hold even where the sum is missing.
-        usage.input_tokens = usage.input_tokens.max(read).max(self.read());
-        usage.output_tokens = usage.output_tokens.max(written);
-        usage
+        }
     }
 }
 
-fn number(count: Option<Count>) -> u64 {
-    count.and_then(|count| count.0).unwrap_or_default()
+impl Counts {
+    /// Replaces the counts by later ones; see [`TokenCounts::update`].
+    pub(crate) fn update(&mut self, later: Tokens) {
+        self.named.update(later.named());
+        if later.iterations.is_array() {
+            self.iterations = later.iterations;
+        }
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        let number = |count: Option<Count>| count.and_then(|count| count.0).unwrap_or_default();
+        let all_read = |counts: &TokenCounts| {
+            let counts = [counts.read, counts.cached, counts.cache_written];
+            counts.into_iter().fold(0, |sum: u64, count| sum.saturating_add(number(count)))
+        };
+        let (mut read, mut written) = (0_u64, 0_u64);
+        for round in self.iterations.as_array().into_iter().flatten() {
+            let round = Tokens::deserialize(round).unwrap_or_default().named();
+            read = read.saturating_add(all_read(&round));
+            written = written.saturating_add(number(round.written));
+        }
+        let read = read.max(all_read(&self.named));
+        let known = self.named.read.map(|count| Count(count.0.map(|_| read)));
+        let mut usage = TokenCounts { read: known, ..self.named }.usage();
+        // The counts of the rounds hold even where the sum is missing.
+        usage.input_tokens = usage.input_tokens.max(read);
+        usage.output_tokens = usage.output_tokens.max(written);
+        usage
+    }
 }
 
 /// Why and how a reply ended.
@@ -121,23 +112,20 @@ pub(crate) struct Ending {
     container: Value,
 }
 
-/// What a whole reply or an event says of the end of a reply.
+/// The end of a reply, in an event.
 #[derive(Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct End {
-    #[serde(default)]
     pub(crate) stop_reason: Text,
-    #[serde(default)]
     pub(crate) stop_details: Value,
-    #[serde(default)]
     pub(crate) stop_sequence: Value,
-    #[serde(default)]
     pub(crate) container: Value,
 }
 
 impl Ending {
     /// Replaces what is known by what is said later.
     pub(crate) fn update(&mut self, end: End) {
-        let End { stop_reason: reason, stop_details: details, stop_sequence, container } = end;
+        let End { stop_reason: reason, stop_details, stop_sequence, container } = end;
         // A later end of a turn does not replace a reason that means an incomplete reply.
         let is_kept =
             self.reason.is_some() && (self.is_by_sequence() || !self.finish().is_complete());
@@ -146,7 +134,7 @@ impl Ending {
             self.reason = reason.filled().or(self.reason.take());
         }
         let fields = [
-            (&mut self.details, details),
+            (&mut self.details, stop_details),
             (&mut self.sequence, stop_sequence),
             (&mut self.container, container),
         ];
@@ -230,14 +218,15 @@ pub fn stop_details(reply: &Reply) -> Option<&Value> {
 pub(crate) struct Received {
     pub(crate) model: Text,
     pub(crate) blocks: Vec<Block>,
-    pub(crate) tokens: Tokens,
+    pub(crate) tokens: Counts,
     pub(crate) ending: Ending,
 }
 
 impl Received {
     /// Reads a whole reply or the beginning of a streamed one.
     pub(crate) fn of(message: Message) -> Result<Self> {
-        let tokens = message.usage.unwrap_or_default();
+        let mut tokens = Counts::default();
+        tokens.update(message.usage.unwrap_or_default());
         if is_set(&message.error) {
             return Err(ProviderError::reported(&message.error, tokens.usage()));
         }
@@ -299,15 +288,12 @@ impl Received {
         let (finish, usage) = (self.ending.finish(), self.tokens.usage());
         let model = std::mem::take(&mut self.model);
         let ending = std::mem::take(&mut self.ending);
-        let mut parts = complete_calls(self.into_parts(), turn, &finish)
-            .map_err(ProviderError::nameless(usage))?;
+        let mut reply = complete_reply(self.into_parts(), turn, finish, usage)?;
         if ending.is_by_sequence() {
-            mark_incomplete(&mut parts);
+            mark_incomplete(&mut reply.parts);
         }
-        let reason = (finish == Finish::Refused).then(|| ending.refusal());
-        parts.extend(ending.into_part());
-        let mut reply = Reply::new(parts).with_finish(finish).with_usage(usage);
-        reply.reason = reason;
+        reply.reason = (reply.finish == Finish::Refused).then(|| ending.refusal());
+        reply.parts.extend(ending.into_part());
         reply.model = model.filled();
         Ok(reply)
     }

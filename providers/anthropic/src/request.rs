@@ -134,7 +134,7 @@ pub(crate) fn body(
 
     let tools = options.tools(request)?;
     if options.citations && tools.format.is_some() && has_document(request) {
-        return Err(refused(
+        return Err(ProviderError::unsent(
             "Anthropic does not cite documents in an answer with a schema; leave `with_citations` out, or get the answer as the arguments of a call with `with_structured_output(false)`",
         ));
     }
@@ -151,7 +151,7 @@ pub(crate) fn body(
     if list.is_empty() {
         // The API refuses calls in a conversation without tools.
         let names = messages.iter().flat_map(|message| &message.calls);
-        list = unavailable(names).map_err(unsent)?.into();
+        list = unavailable(names).map_err(ProviderError::unsent)?.into();
         choice = (!list.is_empty()).then_some(Choice::None);
     }
 
@@ -186,7 +186,7 @@ pub(crate) fn body(
         }
         Ok(())
     };
-    write().and_then(|()| body.into_request()).map_err(unsent)
+    write().and_then(|()| body.into_request()).map_err(ProviderError::unsent)
 }
 
 impl Written {
@@ -201,7 +201,7 @@ impl Options {
     fn messages(&self, request: &Request) -> Result<Vec<Arc<Written>>> {
         let write = |message: &Message| {
             let written = Written::of(message, self.citations, self.must_sign);
-            written.map(Arc::new).map_err(unsent)
+            written.map(Arc::new).map_err(ProviderError::unsent)
         };
         let mut written = Vec::with_capacity(request.messages.len());
         for message in &request.messages {
@@ -260,9 +260,9 @@ impl Options {
                         }
                     }
                 }
-                Ok(())
+                serde_json::Result::Ok(())
             };
-            write().map_err(unsent)?;
+            write().map_err(ProviderError::unsent)?;
             written.tools = list.into();
             Ok(Arc::new(written))
         })
@@ -445,7 +445,7 @@ fn thinking(
     // Room for the answer, which counts together with the thinking.
     let budget = budget.min(most - most / 4).max(LEAST_BUDGET);
     if most <= budget {
-        return Err(refused(format!(
+        return Err(ProviderError::unsent(format!(
             "thinking needs more than {LEAST_BUDGET} output tokens, but at most {most} are allowed; increase `max_output_tokens`, or leave `effort` out"
         )));
     }
@@ -465,12 +465,12 @@ fn check_thinking(
     };
     let is_forced = matches!(request.tool_choice, ToolChoice::Required | ToolChoice::Tool(_));
     if has_budget && is_forced && !request.tools.is_empty() {
-        return Err(refused(
+        return Err(ProviderError::unsent(
             "the model cannot be forced to call a tool while it thinks; leave `effort` out, set it to `Effort::Off`, or use `ToolChoice::Auto`",
         ));
     }
     if thinks && settings.temperature.is_some_and(|temperature| temperature != 1.0) {
-        return Err(refused(
+        return Err(ProviderError::unsent(
             "the temperature must be 1 while the model thinks; leave `temperature` or `effort` out",
         ));
     }
@@ -485,14 +485,4 @@ fn has_document(request: &Request) -> bool {
         Message::Tool(result) => result.parts.iter().any(is_document),
         _ => false,
     })
-}
-
-/// Returns the error for a request that the API would refuse.
-fn refused(why: impl Into<String>) -> ProviderError {
-    ProviderError::Request { source: why.into().into() }
-}
-
-/// Converts an error of the serializer.
-fn unsent(error: serde_json::Error) -> ProviderError {
-    ProviderError::Request { source: error.into() }
 }

@@ -12,24 +12,19 @@ use toolwright_provider::{Decoder, Deltas, ProviderError};
 
 use crate::Result;
 use crate::block::Block;
-use crate::reply::{Received, Tokens};
+use crate::reply::Received;
 
 /// One event of a stream, of any kind. Its values are read when the kind is known.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Event<'e> {
-    #[serde(rename = "type", default, borrow)]
+    #[serde(rename = "type", borrow)]
     kind: Cow<'e, str>,
-    #[serde(default)]
     index: Count,
-    #[serde(default, borrow)]
     message: Option<&'e RawValue>,
-    #[serde(default, borrow)]
     content_block: Option<&'e RawValue>,
-    #[serde(default, borrow)]
     delta: Option<&'e RawValue>,
-    #[serde(default, borrow)]
     usage: Option<&'e RawValue>,
-    #[serde(default, borrow)]
     error: Option<&'e RawValue>,
 }
 
@@ -146,7 +141,7 @@ impl Decoder for Pieces {
             }
             "message_delta" => {
                 self.received.ending.update(read_or_default(event.delta));
-                self.received.tokens.update(read_or_default::<Tokens>(event.usage));
+                self.received.tokens.update(read_or_default(event.usage));
             }
             "message_stop" => {
                 self.has_ended = true;

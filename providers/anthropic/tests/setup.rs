@@ -30,7 +30,7 @@ fn variables_of_the_environment_are_read() {
     for (variables, says) in [
         (vec![], "error there is no API key: set ANTHROPIC_API_KEY"),
         (vec![("ANTHROPIC_API_KEY", " ")], "error there is no API key"),
-        (vec![("ANTHROPIC_API_KEY", "sk\nsk")], "error the API key contains a character"),
+        (vec![("ANTHROPIC_API_KEY", "sk\nsk")], "error the value of `key` contains a character"),
         (vec![key], "at https://api.anthropic.com/v1"),
         (vec![key, ("ANTHROPIC_BASE_URL", "http://127.0.0.1:9/")], "at http://127.0.0.1:9/v1"),
         (vec![key, ("ANTHROPIC_BASE_URL", "http://127.0.0.1:9/v1")], "at http://127.0.0.1:9/v1"),
@@ -49,5 +49,5 @@ async fn the_key_is_not_shown() {
     model.generate(&hi()).await.unwrap();
     assert!(server.seen()[0].head.contains("x-api-key: sk-made-up"));
     let plain = Anthropic::at("http://example.com/v1", "claude-test").unwrap();
-    assert!(matches!(plain.with_key("sk-made-up"), Err(ProviderError::BaseUrl { .. })));
+    assert!(matches!(plain.with_key("sk-made-up"), Err(ProviderError::Http { .. })));
 }

@@ -6,15 +6,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use futures_util::stream::BoxStream;
 use serde_json::Value;
+use toolwright_http::RequestBody;
 use toolwright_http::reqwest::Url;
-use toolwright_http::reqwest::header::HeaderName;
-use toolwright_http::{Endpoint, RequestBody};
 use toolwright_module::model::{Capabilities, Delta, Setting, SettingSet, Settings};
 use toolwright_module::{LanguageModel, Reply, Request};
-use toolwright_provider::{Connection, ProviderError, from_env, mark_lost_halves, read_whole};
-use toolwright_signature::{Dialect, has_lost_half};
+use toolwright_provider::{Connection, ProviderError, from_env, read_events};
+use toolwright_signature::Dialect;
 
 use crate::reply::{Chunk, Chunks};
 use crate::request::{Options, Written, body};
@@ -24,7 +23,6 @@ use crate::{PROVIDER, Result};
 const GEMINI: &str = "https://generativelanguage.googleapis.com/v1beta";
 /// Names of the environment variables with the key, the first first.
 const KEYS: [&str; 2] = ["GEMINI_API_KEY", "GOOGLE_API_KEY"];
-const KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 
 /// Language model of the Gemini API or of Vertex AI.
 ///
@@ -71,12 +69,11 @@ impl Gemini {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::MissingKey`] if there is no key. [`ProviderError::Header`] if the key has a
+    /// [`ProviderError::MissingKey`] if there is no key. [`ProviderError::Http`] if the key has a
     /// character that is not allowed in a header.
     pub fn from_env(model: impl Into<String>) -> Result<Self> {
         for variable in KEYS {
-            let key = from_env(variable, "the API key")?;
-            if let Some(key) = key.filter(|key| !key.trim().is_empty()) {
+            if let Some(key) = from_env(variable)? {
                 return Self::at(GEMINI, model)?.with_key(key);
             }
         }
@@ -100,7 +97,7 @@ impl Gemini {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::BaseUrl`] if the base URL cannot be used, or the model's name has an empty
+    /// [`ProviderError::Http`] if the base URL cannot be used, or the model's name has an empty
     /// part.
     pub fn at(base_url: &str, model: impl Into<String>) -> Result<Self> {
         let model = model.into();
@@ -131,8 +128,8 @@ impl Gemini {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::MissingKey`] if the token is blank. [`ProviderError::Header`] if it has a
-    /// character that is not allowed in a header. [`ProviderError::BaseUrl`] if the project, the
+    /// [`ProviderError::MissingKey`] if the token is blank. [`ProviderError::Http`] if it has a
+    /// character that is not allowed in a header. [`ProviderError::Http`] if the project, the
     /// location or the model cannot be part of a URL.
     pub fn vertex(
         project: &str,
@@ -146,9 +143,10 @@ impl Gemini {
         };
         let is_project = |text: &str| text.split([':', '.']).all(is_word);
         if !is_word(location) || !is_project(project) {
-            let fault =
-                "the project or the location of Vertex AI has a character that it cannot have";
-            return Err(ProviderError::BaseUrl { fault });
+            return Err(unusable(
+                "vertex",
+                "the project or the location has a character that it cannot have",
+            ));
         }
         let host = match location {
             "global" => "aiplatform.googleapis.com".to_owned(),
@@ -191,8 +189,7 @@ impl Gemini {
 
     fn new(base_url: &str, model: String, path: &str, is_vertex: bool) -> Result<Self> {
         if model.split('/').any(str::is_empty) {
-            let fault = "the name of the model, which is part of it, is empty or has an empty part";
-            return Err(ProviderError::BaseUrl { fault });
+            return Err(unusable(PROVIDER, "the name of the model is empty or has an empty part"));
         }
         let connection = Connection::at(base_url)?;
         let url = |method: &str, query: &[(&str, &str)]| {
@@ -259,20 +256,18 @@ impl Gemini {
     ///
     /// // Others on the network could read it.
     /// let plain = Gemini::at("http://example.com/v1beta", "gemini-2.5-flash")?;
-    /// assert!(matches!(plain.with_key("made-up"), Err(ProviderError::BaseUrl { .. })));
+    /// assert!(matches!(plain.with_key("made-up"), Err(ProviderError::Http { .. })));
     /// # Ok::<(), ProviderError>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`ProviderError::MissingKey`] if the key is blank. [`ProviderError::Header`] if it has a
-    /// character that is not allowed in a header. [`ProviderError::BaseUrl`] if the base URL is
+    /// [`ProviderError::MissingKey`] if the key is blank. [`ProviderError::Http`] if it has a
+    /// character that is not allowed in a header. [`ProviderError::Http`] if the base URL is
     /// plain http and not on this machine, because others on the network could read the key.
     pub fn with_key(self, key: impl Into<String>) -> Result<Self> {
-        let key = not_blank(key.into())?;
-        let change = |endpoint: Endpoint| endpoint.with_secret_header("key", KEY, &key);
-        let changed = self.with_connection(|connection| connection.with_endpoint(change));
-        changed.map_err(|error| error.about("the API key"))
+        let header = Some("x-goog-api-key");
+        self.with_connection(|connection| connection.with_key(header, &key.into(), KEYS[0]))
     }
 
     /// Sets the access token, which goes into the header `authorization`.
@@ -293,10 +288,7 @@ impl Gemini {
     ///
     /// The errors of [`with_key`](Self::with_key).
     pub fn with_token(self, token: impl Into<String>) -> Result<Self> {
-        let token = not_blank(token.into())?;
-        let change = |endpoint: Endpoint| endpoint.with_bearer("token", &token);
-        let changed = self.with_connection(|connection| connection.with_endpoint(change));
-        changed.map_err(|error| error.about("the access token"))
+        self.with_connection(|connection| connection.with_key(None, &token.into(), KEYS[0]))
     }
 
     /// Sets whether the request contains the schema of the answer. Default: `true`.
@@ -469,32 +461,16 @@ impl Gemini {
         let (chunks, read) = (|| Chunks::new(request), |body: &[u8]| read(body, request));
         parts.connection.stream(url, body, chunks, read).await
     }
-
-    /// Converts an error for the caller.
-    fn public_error(&self, error: ProviderError) -> toolwright_module::Error {
-        self.0.connection.public(error)
-    }
 }
 
-fn not_blank(key: String) -> Result<String> {
-    match key.trim().is_empty() {
-        true => Err(ProviderError::MissingKey { variable: KEYS[0] }),
-        false => Ok(key),
-    }
+/// Returns the error for an address that cannot be made.
+fn unusable(service: &str, fault: &str) -> ProviderError {
+    ProviderError::Service { name: service.to_owned(), fault: fault.to_owned() }
 }
 
 /// Reads a whole reply. A server that does not stream events sends them as a list.
 fn read(body: &[u8], request: &Request) -> Result<Reply> {
-    if body.trim_ascii_start().starts_with(b"[") {
-        let chunks: Vec<Chunk> = serde_json::from_slice(body)
-            .map_err(|source| ProviderError::from_json(source, body))?;
-        let mut reply = Chunks::whole(request, chunks)?;
-        if str::from_utf8(body).is_ok_and(has_lost_half) {
-            mark_lost_halves(&mut reply);
-        }
-        return Ok(reply);
-    }
-    read_whole(body, |chunk: Chunk| Chunks::whole(request, [chunk]))
+    read_events(body, |chunks: Vec<Chunk<'_>>| Chunks::whole(request, chunks))
 }
 
 impl Parts {
@@ -559,14 +535,11 @@ impl LanguageModel for Gemini {
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, toolwright_module::Result<Reply>> {
-        Box::pin(async move { self.ask(request).await.map_err(|error| self.public_error(error)) })
+        self.0.connection.reply(self.ask(request))
     }
 
     fn stream<'a>(&'a self, request: Request) -> BoxStream<'a, toolwright_module::Result<Delta>> {
-        stream::once(async move { self.open(&request).await })
-            .try_flatten()
-            .map_err(|error| self.public_error(error))
-            .boxed()
+        self.0.connection.deltas(async move { self.open(&request).await })
     }
 }
 

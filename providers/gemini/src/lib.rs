@@ -112,6 +112,8 @@ mod thinking;
 
 pub use gemini::Gemini;
 pub use reply::reply_details;
+/// The kind of a [`ProviderError::Http`].
+pub use toolwright_http::ErrorKind;
 /// The version of reqwest whose client [`Connection::with_http`] takes.
 pub use toolwright_http::reqwest;
 pub use toolwright_provider::{Connection, ProviderError};

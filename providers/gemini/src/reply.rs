@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-use serde::de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 use toolwright_module::message::{Opaque, Reasoning, ReplyPart, Text, ToolCall, mark_incomplete};
 use toolwright_module::model::{Delta, Finish, Usage};
 use toolwright_module::{Reply, Request};
-use toolwright_provider::lenient::{self, Arguments, Count, is_set};
+use toolwright_provider::lenient::{self, Arguments, Count, Str, is_set};
 use toolwright_provider::{
-    Decoder, Deltas, ProviderError, ReplyParts, TokenCounts, complete_calls, ending,
+    Decoder, Deltas, ProviderError, ReplyParts, TokenCounts, complete_reply, ending,
     is_empty_object,
 };
 
@@ -48,14 +48,14 @@ pub fn reply_details(reply: &Reply) -> Option<&Value> {
 /// A whole reply, or one event of a stream.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Chunk {
-    /// The first candidate. A request asks for one.
-    #[serde(rename = "candidates", deserialize_with = "first")]
-    candidate: Option<Candidate>,
+pub(crate) struct Chunk<'e> {
+    #[serde(deserialize_with = "lenient::or_default")]
+    candidates: Vec<Candidate>,
     prompt_feedback: Value,
     #[serde(deserialize_with = "lenient::object")]
     usage_metadata: Tokens,
-    model_version: lenient::Text,
+    #[serde(borrow)]
+    model_version: Str<'e>,
     error: Value,
 }
 
@@ -92,39 +92,39 @@ struct Tokens {
     cached_content_token_count: Option<Count>,
 }
 
-impl Tokens {
-    /// Takes the counts of a later event. One that it leaves out or has as zero stays.
-    fn update(&mut self, later: Self) {
-        let newer = |count: &mut Option<Count>, later: Option<Count>| {
-            *count = TokenCounts::first([later, *count]);
-        };
-        newer(&mut self.prompt_token_count, later.prompt_token_count);
-        newer(&mut self.tool_use_prompt_token_count, later.tool_use_prompt_token_count);
-        newer(&mut self.candidates_token_count, later.candidates_token_count);
-        newer(&mut self.thoughts_token_count, later.thoughts_token_count);
-        newer(&mut self.cached_content_token_count, later.cached_content_token_count);
+/// The counts of tokens so far.
+#[derive(Default)]
+struct Counts {
+    /// As the API has them: the prompt without what tools of the server read, and the answer without
+    /// thoughts.
+    named: TokenCounts,
+    tools: TokenCounts,
+}
+
+impl Counts {
+    fn update(&mut self, later: Tokens) {
+        self.named.update(TokenCounts {
+            read: later.prompt_token_count,
+            written: later.candidates_token_count,
+            cached: later.cached_content_token_count,
+            reasoning: later.thoughts_token_count,
+            ..TokenCounts::default()
+        });
+        let read = later.tool_use_prompt_token_count;
+        self.tools.update(TokenCounts { read, ..TokenCounts::default() });
     }
 
-    /// Returns the usage. The count of the prompt has the cached tokens in it, but not those that
-    /// tools of the server read. The count of the answer has no thoughts in it. A count of zero is
-    /// left out.
-    fn usage(self) -> Usage {
+    /// Returns the usage. The count of the prompt has the cached tokens in it. A count of zero is left
+    /// out.
+    fn usage(&self) -> Usage {
         let sum = |a: Option<Count>, b: Option<Count>| match (a, b) {
             (Some(a), Some(b)) => Some(Count(a.0.zip(b.0).map(|(a, b)| a.saturating_add(b)))),
             (one, other) => one.or(other),
         };
-        let read = self
-            .prompt_token_count
-            .and(sum(self.prompt_token_count, self.tool_use_prompt_token_count));
-        let written = sum(self.candidates_token_count, self.thoughts_token_count);
-        let counts = TokenCounts {
-            read,
-            written: written.or(Some(Count(Some(0)))),
-            cached: self.cached_content_token_count,
-            reasoning: self.thoughts_token_count,
-            ..TokenCounts::default()
-        };
-        counts.usage()
+        let TokenCounts { read, written, reasoning, .. } = self.named;
+        let written = sum(written, reasoning).or(Some(Count(Some(0))));
+        let read = read.and(sum(read, self.tools.read));
+        TokenCounts { read, written, ..self.named }.usage()
     }
 }
 
@@ -150,39 +150,6 @@ struct Call {
     will_continue: bool,
 }
 
-/// The name of a part's field. Names that are known are not allocated.
-enum Field {
-    Text,
-    Thought,
-    Call,
-    Other(String),
-}
-
-impl<'de> Deserialize<'de> for Field {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct FieldVisitor;
-
-        impl Visitor<'_> for FieldVisitor {
-            type Value = Field;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the name of a field")
-            }
-
-            fn visit_str<E>(self, name: &str) -> Result<Field, E> {
-                Ok(match name {
-                    "text" => Field::Text,
-                    "thought" => Field::Thought,
-                    "functionCall" => Field::Call,
-                    other => Field::Other(other.to_owned()),
-                })
-            }
-        }
-
-        deserializer.deserialize_identifier(FieldVisitor)
-    }
-}
-
 impl<'de> Deserialize<'de> for Part {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct PartVisitor;
@@ -196,17 +163,18 @@ impl<'de> Deserialize<'de> for Part {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Part, A::Error> {
                 let mut part = Part::default();
-                while let Some(field) = map.next_key()? {
-                    match field {
-                        Field::Text => part.text = map.next_value()?,
-                        Field::Thought => {
+                // Names that are known are not allocated.
+                while let Some(name) = map.next_key::<Str<'de>>()? {
+                    match &*name {
+                        "text" => part.text = map.next_value()?,
+                        "thought" => {
                             part.thought = map.next_value::<Option<bool>>()?.unwrap_or_default();
                         }
-                        Field::Call => part.call = map.next_value()?,
-                        Field::Other(name) => {
+                        "functionCall" => part.call = map.next_value()?,
+                        _ => {
                             let value: Value = map.next_value()?;
                             if !value.is_null() {
-                                part.rest.insert(name, value);
+                                part.rest.insert(name.0.into_owned(), value);
                             }
                         }
                     }
@@ -219,36 +187,8 @@ impl<'de> Deserialize<'de> for Part {
     }
 }
 
-/// Deserializes the candidate with the index 0, which the API may leave out.
-fn first<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Candidate>, D::Error> {
-    struct FirstVisitor;
-
-    impl<'de> Visitor<'de> for FirstVisitor {
-        type Value = Option<Candidate>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a list of candidates")
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-            while let Some(candidate) = list.next_element::<Candidate>()? {
-                if candidate.index.0.unwrap_or_default() == 0 {
-                    while list.next_element::<IgnoredAny>()?.is_some() {}
-                    return Ok(Some(candidate));
-                }
-            }
-            Ok(None)
-        }
-
-        fn visit_unit<E>(self) -> Result<Self::Value, E> {
-            Ok(None)
-        }
-    }
-
-    deserializer.deserialize_any(FirstVisitor)
-}
-
 /// The chunks of a reply so far.
+#[derive(Default)]
 pub(crate) struct Chunks {
     parts: ReplyParts,
     /// A call whose arguments are streamed.
@@ -258,7 +198,7 @@ pub(crate) struct Chunks {
     goes_on: bool,
     /// Whether the prompt was blocked.
     is_blocked: bool,
-    counts: Tokens,
+    counts: Counts,
     model: Option<String>,
     /// What the API says beside the content.
     details: Map<String, Value>,
@@ -274,24 +214,13 @@ struct OpenCall {
 
 impl Chunks {
     pub(crate) fn new(request: &Request) -> Self {
-        Self {
-            parts: ReplyParts::default(),
-            open: None,
-            finish: None,
-            goes_on: false,
-            is_blocked: false,
-            counts: Tokens::default(),
-            model: None,
-            details: Map::new(),
-            turn: request.messages.len(),
-            has_begun: false,
-        }
+        Self { turn: request.messages.len(), ..Self::default() }
     }
 
     /// Returns the reply of a body that is not a stream.
-    pub(crate) fn whole(
+    pub(crate) fn whole<'c>(
         request: &Request,
-        chunks: impl IntoIterator<Item = Chunk>,
+        chunks: impl IntoIterator<Item = Chunk<'c>>,
     ) -> Result<Reply> {
         let (mut all, mut deltas) = (Self::new(request), Deltas::discarded());
         for chunk in chunks {
@@ -484,11 +413,14 @@ impl Chunks {
 }
 
 impl Decoder for Chunks {
-    type Event<'e> = Chunk;
+    type Event<'e> = Chunk<'e>;
 
-    fn take(&mut self, chunk: Chunk, deltas: &mut Deltas) -> Result<()> {
-        let Chunk { candidate, prompt_feedback, usage_metadata, model_version, error } = chunk;
+    fn take(&mut self, chunk: Chunk<'_>, deltas: &mut Deltas) -> Result<()> {
+        let Chunk { candidates, prompt_feedback, usage_metadata, model_version, error } = chunk;
         self.counts.update(usage_metadata);
+        // A request asks for one candidate. Its index is 0, which the API may leave out.
+        let is_first = |candidate: &Candidate| candidate.index.0.unwrap_or_default() == 0;
+        let candidate = candidates.into_iter().find(is_first);
         if is_set(&error) {
             return Err(ProviderError::reported(&error, self.counts.usage()));
         }
@@ -498,7 +430,7 @@ impl Decoder for Chunks {
         // An object without all of these is not of the API.
         self.has_begun |= candidate.is_some()
             || self.model.is_some()
-            || self.counts.prompt_token_count.is_some()
+            || self.counts.named.read.is_some()
             || is_set(&prompt_feedback);
         if is_set(&prompt_feedback["blockReason"]) {
             self.is_blocked = true;
@@ -553,13 +485,11 @@ impl Decoder for Chunks {
         self.close(true, &mut Deltas::discarded());
         let usage = self.counts.usage();
         self.parts.end_content(&mut Deltas::discarded());
-        let mut parts = complete_calls(self.parts.take(), self.turn, &finish)
-            .map_err(ProviderError::nameless(usage))?;
+        let mut reply = complete_reply(self.parts.take(), self.turn, finish, usage)?;
         if may_cut_calls {
-            mark_incomplete(&mut parts);
+            mark_incomplete(&mut reply.parts);
         }
-        parts.extend(details);
-        let mut reply = Reply::new(parts).with_finish(finish).with_usage(usage);
+        reply.parts.extend(details);
         reply.model = self.model;
         reply.reason = refusal.filter(|words| !words.is_empty());
         Ok(reply)

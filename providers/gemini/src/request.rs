@@ -84,10 +84,7 @@ struct WrittenTools {
 
 /// Returns the body of a request.
 pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<RequestBody> {
-    let settings = match request.settings_over(options.settings) {
-        Some(settings) => settings,
-        None => Cow::Owned(Settings::default()),
-    };
+    let settings = request.settings_over(options.settings).unwrap_or_default();
     settings.check(options.supported)?;
     let tools = options.written.tools.get_or_make(request, |request| tools(request, options))?;
     let extra = Extra::of(&settings);
@@ -118,7 +115,7 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<RequestBo
         body.optional("labels", &settings.metadata)?;
         body.into_request()
     };
-    write().map_err(|error: serde_json::Error| ProviderError::Request { source: error.into() })
+    write().map_err(|error: serde_json::Error| ProviderError::unsent(error))
 }
 
 /// The extra fields of the settings for this provider.
@@ -179,10 +176,8 @@ fn tools(request: &Request, options: &Options<'_>) -> Result<Arc<WrittenTools>> 
         let schema = lowered.output.map(|output| output.schema.get().as_bytes().to_vec());
         Ok(WrittenTools { tools: tools.into(), has_functions, format: schema.unwrap_or_default() })
     };
-    let written = write();
-    let written =
-        written.map_err(|error: serde_json::Error| ProviderError::Request { source: error.into() });
-    Ok(Arc::new(written?))
+    let written = write().map_err(|error: serde_json::Error| ProviderError::unsent(error))?;
+    Ok(Arc::new(written))
 }
 
 /// Writes the tools, and whether the model may or must call them.
@@ -550,7 +545,7 @@ fn called(call: &ToolCall, is_unsigned: bool) -> serde_json::Result<Vec<u8>> {
     part.end()
 }
 
-/// Returns the id of a call, unless it has the form that `complete_calls` gives to a call without
+/// Returns the id of a call, unless it has the form that `complete_reply` gives to a call without
 /// an id. The API pairs such a call with its result by name and order.
 fn sent_id(id: &str) -> Option<Cow<'_, str>> {
     (!id.is_empty() && CallIds::made_for(id).is_none()).then(|| portable_id(id, MOST_ID))

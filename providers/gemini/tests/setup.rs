@@ -43,7 +43,10 @@ async fn a_name_may_be_a_path() {
     }
     for name in ["models/", "../secrets", "a//b"] {
         let error = Gemini::at(BASE, name).unwrap_err();
-        assert!(matches!(error, ProviderError::BaseUrl { .. }), "{name}: {error}");
+        assert!(
+            matches!(error, ProviderError::Http { .. } | ProviderError::Service { .. }),
+            "{name}: {error}"
+        );
     }
 }
 
@@ -70,7 +73,7 @@ async fn vertex_has_its_own_paths_and_a_token() {
         [("p", "evil.example/"), ("p", ""), ("p/../q", "global"), ("", "global"), ("p", "a.b")]
     {
         let error = Gemini::vertex(project, location, "m", "made-up").unwrap_err();
-        assert!(matches!(error, ProviderError::BaseUrl { .. }), "{project} {location}: {error}");
+        assert!(matches!(error, ProviderError::Service { .. }), "{project} {location}: {error}");
     }
 }
 
@@ -85,16 +88,16 @@ fn a_key_is_not_shown_and_not_sent_in_plain_text() {
         ]
     };
     for changed in set(Gemini::at("http://192.168.0.7/v1beta", "m").unwrap()) {
-        assert!(matches!(changed, Err(ProviderError::BaseUrl { .. })), "{changed:?}");
+        assert!(matches!(changed, Err(ProviderError::Http { .. })), "{changed:?}");
     }
     for key in ["", " \n"] {
         let missing = Gemini::at(BASE, "m").unwrap().with_key(key).unwrap_err();
         assert!(matches!(missing, ProviderError::MissingKey { .. }));
     }
     let error = Gemini::at(BASE, "m").unwrap().with_key("a\nb").unwrap_err();
-    assert!(error.to_string().starts_with("the API key contains a character"), "{error}");
+    assert!(error.to_string().starts_with("the value of `key` contains a character"), "{error}");
     let error = Gemini::at(BASE, "m").unwrap().with_token("a\nb").unwrap_err();
-    assert!(error.to_string().starts_with("the access token contains a character"), "{error}");
+    assert!(error.to_string().starts_with("the value of `key` contains a character"), "{error}");
 }
 
 #[test]
@@ -139,7 +142,7 @@ fn the_key_comes_from_the_environment() {
         (vec![("GOOGLE_API_KEY", "a")], made),
         (vec![("GEMINI_API_KEY", ""), ("GOOGLE_API_KEY", "a")], made),
         // The first wins, and its fault is not hidden by the second.
-        (vec![("GEMINI_API_KEY", "a\nb"), ("GOOGLE_API_KEY", "a")], "the API key contains"),
+        (vec![("GEMINI_API_KEY", "a\nb"), ("GOOGLE_API_KEY", "a")], "the value of `key` contains"),
         (vec![], missing),
     ] {
         let mut child = Command::new(env::current_exe().unwrap());

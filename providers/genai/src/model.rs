@@ -4,6 +4,7 @@ use std::fmt;
 
 use genai::chat::{ChatResponse, ContentPart, StopReason};
 use serde_json::Value;
+use toolwright_http::{ErrorKind, HttpError};
 use toolwright_module::message::mark_incomplete;
 use toolwright_module::message::{Reasoning, ReplyPart};
 use toolwright_module::model::{
@@ -11,7 +12,7 @@ use toolwright_module::model::{
 };
 use toolwright_module::{LanguageModel, Reply, Request, Result, ToolCall};
 use toolwright_provider::{
-    Deltas, ProviderError, ReplyParts, TokenCounts, complete_calls, ending, lenient,
+    Deltas, ProviderError, ReplyParts, TokenCounts, complete_reply, ending, lenient,
     mark_lost_halves,
 };
 use toolwright_signature::Dialect;
@@ -196,13 +197,11 @@ fn reply(response: ChatResponse, request: &Request, body: &Value) -> Result<Repl
         let raw = serde_json::to_string(&parts).unwrap_or_default();
         return Err(ProviderError::Unfinished { status: word.clone(), raw, usage });
     }
-    let mut parts = complete_calls(parts, request.messages.len(), &finish)
-        .map_err(ProviderError::nameless(usage))?;
+    let reply = complete_reply(parts, request.messages.len(), finish, usage)?;
+    let mut reply = reply.with_model(response.provider_model_iden.model_name.to_string());
     if may_cut_calls(response.stop_reason.as_ref(), body) {
-        mark_incomplete(&mut parts);
+        mark_incomplete(&mut reply.parts);
     }
-    let model = response.provider_model_iden.model_name.to_string();
-    let mut reply = Reply::new(parts).with_finish(finish).with_usage(usage).with_model(model);
     if let Some(reason) = response.stop_reason
         && reply.finish == Finish::Refused
     {
@@ -257,7 +256,7 @@ fn error(error: genai::Error) -> ProviderError {
     }
     match error {
         genai::Error::RequiresApiKey { .. } | genai::Error::NoAuthData { .. } => {
-            ProviderError::Request { source: "genai has no API key for the model's service".into() }
+            ProviderError::unsent("genai has no API key for the model's service")
         }
         genai::Error::ChatResponseGeneration { cause, response_body: body, .. } => reported(&body)
             .or_else(|| ProviderError::bare_error(&body, Usage::unknown()))
@@ -269,13 +268,13 @@ fn error(error: genai::Error) -> ProviderError {
             ..
         } => unclear(body),
         genai::Error::WebModelCall { webc_error: genai::webc::Error::Reqwest(error), .. } => {
-            let source = Box::new(error.without_url());
-            match source.is_connect() {
-                true => ProviderError::Connect { server: "the server".to_owned(), source },
-                false => ProviderError::Transport { source },
-            }
+            let kind = match error.is_connect() {
+                true => ErrorKind::Connect { server: "the server".to_owned() },
+                false => ErrorKind::Transport,
+            };
+            HttpError::new(kind, error.without_url()).into()
         }
-        error => ProviderError::Request { source: error.to_string().into() },
+        error => ProviderError::unsent(error.to_string()),
     }
 }
 

@@ -44,8 +44,7 @@ pub(crate) fn chat_request(request: &Request, dialect: Dialect) -> Result<ChatRe
     }
     let lowered = LoweredRequest::new(dialect, &*request.tools, None)?;
     let tools = request.tools.iter().zip(lowered.tools).map(|(contract, lowered)| {
-        let schema = serde_json::from_str(lowered.schema.get())
-            .map_err(|error| ProviderError::Request { source: error.into() })?;
+        let schema = serde_json::from_str(lowered.schema.get()).map_err(ProviderError::unsent)?;
         let tool = Tool::new(contract.name()).with_description(contract.description());
         Ok(tool.with_schema(schema).with_strict(lowered.strict))
     });
@@ -100,8 +99,8 @@ pub(crate) fn options(
     }
     if let Some(output) = request.output.as_ref().filter(|_| structured_output) {
         let lowered = output.lower_output(dialect)?;
-        let schema: Value = serde_json::from_str(lowered.schema.get())
-            .map_err(|error| ProviderError::Request { source: error.into() })?;
+        let schema: Value =
+            serde_json::from_str(lowered.schema.get()).map_err(ProviderError::unsent)?;
         options = options.with_response_format(JsonSpec::new(output.name(), schema));
     }
     Ok(options)
@@ -140,7 +139,11 @@ fn shown(messages: &[Arc<Message>], of: &[Content]) -> Result<Vec<ContentPart>> 
                         parts.push(part(given)?);
                     }
                 }
-                _ => return Err(unsent("genai does not send a kind of message in the request")),
+                _ => {
+                    return Err(ProviderError::unsent(
+                        "genai does not send a kind of message in the request",
+                    ));
+                }
             },
             Content::Shown(at) => {
                 for message in messages.get(at.clone()).unwrap_or_default() {
@@ -194,7 +197,9 @@ fn part(part: &Part) -> Result<ContentPart> {
     let source = match (part, part.source()) {
         (Part::Text(text), _) => return Ok(ContentPart::Text(text.clone())),
         (_, Some(source)) => source,
-        _ => return Err(unsent("genai does not send a kind of part in the request")),
+        _ => {
+            return Err(ProviderError::unsent("genai does not send a kind of part in the request"));
+        }
     };
     if let Some(text) = source.text() {
         return Ok(ContentPart::Text(text.to_owned()));
@@ -204,7 +209,11 @@ fn part(part: &Part) -> Result<ContentPart> {
             Binary::from_base64(media_type, &*data, Some(file_name(media_type)))
         }
         (None, Source::Url(url)) => Binary::from_url(media_type_of(part), url, None),
-        _ => return Err(unsent("genai sends no file by a provider's id; send its bytes")),
+        _ => {
+            return Err(ProviderError::unsent(
+                "genai sends no file by a provider's id; send its bytes",
+            ));
+        }
     };
     Ok(ContentPart::Binary(binary))
 }
@@ -248,8 +257,4 @@ fn said(parts: &[ReplyPart]) -> Vec<ContentPart> {
     }
     end(&mut text, &mut said);
     said
-}
-
-fn unsent(why: &'static str) -> ProviderError {
-    ProviderError::Request { source: why.into() }
 }

@@ -2,9 +2,9 @@
 
 use async_openai::config::Config;
 use secrecy::ExposeSecret;
-use toolwright_http::Endpoint;
 use toolwright_http::reqwest::Url;
 use toolwright_http::reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use toolwright_http::{Endpoint, ErrorKind, HttpError};
 
 use crate::Result;
 use crate::open_ai::OpenAi;
@@ -33,8 +33,8 @@ impl OpenAi {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::BaseUrl`] if a URL cannot be used, is not below the base URL, or is plain
-    /// http to another machine while there is a key. [`ProviderError::Header`] if the key or a header
+    /// [`ProviderError::Http`] if a URL cannot be used, is not below the base URL, or is plain
+    /// http to another machine while there is a key. [`ProviderError::Http`] if the key or a header
     /// has a character that is not allowed there, such as the line break at the end of a file.
     ///
     /// # Panics
@@ -47,7 +47,7 @@ impl OpenAi {
     ) -> Result<Self> {
         // async-openai would panic, and a key from a file often ends in a line break.
         if HeaderValue::from_str(config.api_key().expose_secret()).is_err() {
-            return Err(ProviderError::Header { what: "the key".to_owned() });
+            return Err(invalid("key"));
         }
         let openai = with_headers(Self::at(config.api_base(), model)?, &config.headers())?;
         openai.with_urls([url(config, "/chat/completions")?, url(config, "/responses")?])
@@ -56,9 +56,7 @@ impl OpenAi {
 
 fn with_headers(mut openai: OpenAi, headers: &HeaderMap) -> Result<OpenAi> {
     for (name, value) in headers {
-        let value = value.to_str();
-        let value =
-            value.map_err(|_| ProviderError::Header { what: format!("the header `{name}`") })?;
+        let value = value.to_str().map_err(|_| invalid(name.as_str()))?;
         let key = value.strip_prefix("Bearer").filter(|_| name == AUTHORIZATION);
         let key = key.filter(|key| key.is_empty() || key.starts_with(' '));
         openai = match key.map(str::trim) {
@@ -69,6 +67,11 @@ fn with_headers(mut openai: OpenAi, headers: &HeaderMap) -> Result<OpenAi> {
         };
     }
     Ok(openai)
+}
+
+/// Returns the error for a value that is not allowed in a header.
+fn invalid(name: &str) -> ProviderError {
+    HttpError::from(ErrorKind::Header { name: name.to_owned() }).into()
 }
 
 fn url(config: &(impl Config + ?Sized), path: &str) -> Result<Url> {

@@ -103,6 +103,8 @@ mod services;
 pub use api::{Api, UnknownApi};
 pub use open_ai::OpenAi;
 pub use services::Service;
+/// The kind of a [`ProviderError::Http`].
+pub use toolwright_http::ErrorKind;
 /// The version of reqwest whose client [`Connection::with_http`] takes.
 pub use toolwright_http::reqwest;
 pub use toolwright_provider::{Connection, ProviderError};

@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use futures_util::stream::{self, BoxStream, StreamExt};
 use serde_json::Value;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout};
 use toolwright_http::reqwest::Url;
-use toolwright_http::reqwest::header::HeaderName;
-use toolwright_http::{Endpoint, RequestBody};
+use toolwright_http::{ErrorKind, RequestBody};
 #[cfg(feature = "async-openai")]
-use toolwright_http::{ErrorKind, HttpError, UrlFault};
+use toolwright_http::{HttpError, UrlFault};
 use toolwright_module::model::{Capabilities, Delta, Setting, SettingSet, Settings};
 use toolwright_module::{LanguageModel, Reply, Request};
 use toolwright_provider::{Connection, ProviderError, deltas_of, from_env, read_whole};
@@ -30,8 +29,7 @@ use crate::{Result, chat, responses};
 const OPENAI: &str = "https://api.openai.com/v1";
 /// Name of the environment variable with the key.
 const KEY: &str = "OPENAI_API_KEY";
-const ORGANIZATION: HeaderName = HeaderName::from_static("openai-organization");
-const PROJECT: HeaderName = HeaderName::from_static("openai-project");
+
 /// Language model of OpenAI or of a server with a compatible API.
 ///
 /// ```no_run
@@ -105,19 +103,17 @@ impl OpenAi {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::MissingKey`] if there is no key. [`ProviderError::Header`] if a variable has a
-    /// character that is not allowed in a header. [`ProviderError::BaseUrl`] if `OPENAI_BASE_URL`
+    /// [`ProviderError::MissingKey`] if there is no key. [`ProviderError::Http`] if a variable has a
+    /// character that is not allowed in a header. [`ProviderError::Http`] if `OPENAI_BASE_URL`
     /// cannot be used.
     pub fn from_env(model: impl Into<String>) -> Result<Self> {
-        let key = from_env(KEY, "the API key")?;
-        let key = key.filter(|key| !key.trim().is_empty());
-        let key = key.ok_or(ProviderError::MissingKey { variable: KEY })?;
-        let base_url = from_env("OPENAI_BASE_URL", "the base URL")?;
+        let key = from_env(KEY)?.ok_or(ProviderError::MissingKey { variable: KEY })?;
+        let base_url = from_env("OPENAI_BASE_URL")?;
         let mut openai = Self::at(base_url.as_deref().unwrap_or(OPENAI), model)?.with_key(key)?;
-        if let Some(id) = from_env("OPENAI_ORG_ID", "the organization's id")? {
+        if let Some(id) = from_env("OPENAI_ORG_ID")? {
             openai = openai.with_organization(&id)?;
         }
-        if let Some(id) = from_env("OPENAI_PROJECT_ID", "the project's id")? {
+        if let Some(id) = from_env("OPENAI_PROJECT_ID")? {
             openai = openai.with_project(&id)?;
         }
         Ok(openai)
@@ -141,7 +137,7 @@ impl OpenAi {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::BaseUrl`] if the base URL cannot be used.
+    /// [`ProviderError::Http`] if the base URL cannot be used.
     pub fn at(base_url: &str, model: impl Into<String>) -> Result<Self> {
         let model = model.into();
         let connection = Connection::at(base_url)?;
@@ -189,8 +185,7 @@ impl OpenAi {
     pub fn service(name: &str, model: impl Into<String>) -> Result<Self> {
         let (openai, service) = Self::at_service(name, model)?;
         let Some(variable) = service.key_variable else { return Ok(openai) };
-        let key = from_env(variable, "the API key")?.filter(|key| !key.trim().is_empty());
-        openai.with_key(key.ok_or(ProviderError::MissingKey { variable })?)
+        openai.with_key(from_env(variable)?.ok_or(ProviderError::MissingKey { variable })?)
     }
 
     /// Creates a model of a service in the list [`Service::ALL`] with this key, as
@@ -229,13 +224,13 @@ impl OpenAi {
         if let Some((before, rest)) = service.base_url.split_once('{')
             && let Some((variable, after)) = rest.split_once('}')
         {
-            let value = from_env(variable, "the address of the service")?;
+            let value = from_env(variable)?;
             let value = value.ok_or_else(|| fault(format!("set {variable}")))?;
             base_url = format!("{before}{}{after}", value.trim_end_matches('/'));
         }
         let mut openai = match name {
             "azure" => {
-                let version = from_env("OPENAI_API_VERSION", "the version of the API")?;
+                let version = from_env("OPENAI_API_VERSION")?;
                 Self::azure(&base_url, model, version.as_deref())?
             }
             _ => Self::at(&base_url, model)?,
@@ -269,7 +264,7 @@ impl OpenAi {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::BaseUrl`] if the endpoint cannot be used.
+    /// [`ProviderError::Http`] if the endpoint cannot be used.
     pub fn azure(
         endpoint: &str,
         deployment: impl Into<String>,
@@ -336,32 +331,16 @@ impl OpenAi {
         Ok(self.with(|parts| parts.connection = connection))
     }
 
-    /// Sets a header, which errors call `what`.
-    fn with_named_header(self, header: HeaderName, value: &str, what: &str) -> Result<Self> {
-        let change = |endpoint: Endpoint| endpoint.with_header(header, value);
-        let changed = self.with_connection(|connection| connection.with_endpoint(change));
-        changed.map_err(|error| error.about(what))
-    }
-
     /// Sets the API key of the server.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::MissingKey`] if the key is blank. [`ProviderError::Header`] if it has a
-    /// character that is not allowed in a header. [`ProviderError::BaseUrl`] if the base URL is
+    /// [`ProviderError::MissingKey`] if the key is blank. [`ProviderError::Http`] if it has a
+    /// character that is not allowed in a header. [`ProviderError::Http`] if the base URL is
     /// plain http and not on this machine, because others on the network could read the key.
     pub fn with_key(self, key: impl Into<String>) -> Result<Self> {
-        let key = key.into();
-        if key.trim().is_empty() {
-            return Err(ProviderError::MissingKey { variable: KEY });
-        }
         let header = self.0.rules.key_header;
-        let change = |endpoint: Endpoint| match header {
-            Some(name) => endpoint.with_secret_header("key", HeaderName::from_static(name), &key),
-            None => endpoint.with_bearer("key", &key),
-        };
-        let changed = self.with_connection(|connection| connection.with_endpoint(change));
-        changed.map_err(|error| error.about("the API key"))
+        self.with_connection(|connection| connection.with_key(header, &key.into(), KEY))
     }
 
     /// Sets a token in the header `authorization`, for a server whose key is in another header,
@@ -371,9 +350,9 @@ impl OpenAi {
     ///
     /// The errors of [`with_key`](Self::with_key), but a blank token is sent.
     pub fn with_token(self, token: &str) -> Result<Self> {
-        let change = |endpoint: Endpoint| endpoint.with_bearer("token", token);
-        let changed = self.with_connection(|connection| connection.with_endpoint(change));
-        changed.map_err(|error| error.about("the token"))
+        self.with_connection(|connection| {
+            connection.with_endpoint(|endpoint| endpoint.with_bearer("token", token))
+        })
     }
 
     /// Sets the id of the organization that pays for the requests. Default: that of the key.
@@ -391,18 +370,18 @@ impl OpenAi {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Header`] if it has a character that is not allowed in a header.
+    /// [`ProviderError::Http`] if it has a character that is not allowed in a header.
     pub fn with_organization(self, id: &str) -> Result<Self> {
-        self.with_named_header(ORGANIZATION, id, "the organization's id")
+        self.with_connection(|connection| connection.with_header("openai-organization", id))
     }
 
     /// Sets the id of the project that the requests belong to. Default: that of the key.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Header`] if it has a character that is not allowed in a header.
+    /// [`ProviderError::Http`] if it has a character that is not allowed in a header.
     pub fn with_project(self, id: &str) -> Result<Self> {
-        self.with_named_header(PROJECT, id, "the project's id")
+        self.with_connection(|connection| connection.with_header("openai-project", id))
     }
 
     /// Sets the API to use. Default: [`Api::Chat`].
@@ -565,11 +544,6 @@ impl OpenAi {
             deltas => deltas,
         }
     }
-
-    /// Converts an error for the caller.
-    fn public_error(&self, error: ProviderError) -> toolwright_module::Error {
-        self.0.connection.public(error)
-    }
 }
 
 impl Parts {
@@ -624,11 +598,8 @@ impl Parts {
     async fn finished(&self, mut body: Bytes, began: Instant) -> Result<Bytes> {
         const FIRST_PAUSE: Duration = Duration::from_millis(500);
         const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-        let after = self.connection.max_time();
-        let (end, mut pause) = (began.checked_add(after), FIRST_PAUSE);
+        let (after, mut pause) = (self.connection.max_time(), FIRST_PAUSE);
         while let Some(id) = responses::unfinished(&body) {
-            let too_slow =
-                || ProviderError::TooSlow { after, raw: String::from_utf8_lossy(&body).into() };
             let mut url = self.url().clone();
             // The URL of an API has a path.
             if let Ok(mut path) = url.path_segments_mut() {
@@ -638,11 +609,11 @@ impl Parts {
                 sleep(pause).await;
                 self.connection.get(&url).await
             };
-            let polled = match end {
-                Some(end) => timeout_at(end, poll).await.map_err(|_| too_slow())?,
-                None => poll.await,
-            };
-            body = polled?;
+            let polled = timeout(after.saturating_sub(began.elapsed()), poll).await;
+            body = polled.map_err(|_| ProviderError::Http {
+                error: ErrorKind::TooSlow { after }.into(),
+                raw: String::from_utf8_lossy(&body).into(),
+            })??;
             pause = (pause * 3 / 2).min(LONGEST_PAUSE);
         }
         Ok(body)
@@ -723,14 +694,11 @@ impl LanguageModel for OpenAi {
         &'a self,
         request: &'a Request,
     ) -> BoxFuture<'a, toolwright_module::Result<Reply>> {
-        Box::pin(async move { self.ask(request).await.map_err(|error| self.public_error(error)) })
+        self.0.connection.reply(self.ask(request))
     }
 
     fn stream<'a>(&'a self, request: Request) -> BoxStream<'a, toolwright_module::Result<Delta>> {
-        stream::once(async move { self.open(&request).await })
-            .try_flatten()
-            .map_err(|error| self.public_error(error))
-            .boxed()
+        self.0.connection.deltas(async move { self.open(&request).await })
     }
 }
 

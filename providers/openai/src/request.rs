@@ -65,7 +65,9 @@ impl Written {
     ) -> Result<Vec<Arc<[u8]>>> {
         let written = |at| {
             let (before, rest) = request.messages.split_at(at);
-            let write = |message: &Message| Ok(write(message, before).map_err(unsent)?.into());
+            let write = |message: &Message| {
+                Ok(write(message, before).map_err(ProviderError::unsent)?.into())
+            };
             rest.first().map(|message| self.messages.get_or_make(message, write))
         };
         (0..request.messages.len()).filter_map(written).collect()
@@ -80,7 +82,7 @@ impl Written {
     ) -> Result<Arc<WrittenTools>> {
         self.tools.get_or_make(request, |request| {
             let schemas = schemas(request, options)?;
-            Ok(Arc::new(write(&schemas).map_err(unsent)?))
+            Ok(Arc::new(write(&schemas).map_err(ProviderError::unsent)?))
         })
     }
 }
@@ -155,9 +157,7 @@ pub(crate) fn settings<'a>(
     request: &'a Request,
     options: &Options<'a>,
 ) -> Result<Cow<'a, Settings>> {
-    let Some(settings) = request.settings_over(options.settings) else {
-        return Ok(Cow::Owned(Settings::default()));
-    };
+    let settings = request.settings_over(options.settings).unwrap_or_default();
     settings.check(options.supported)?;
     Ok(settings)
 }
@@ -195,11 +195,6 @@ pub(crate) fn tools(own: &[impl Serialize], server: &[Value]) -> serde_json::Res
 /// Returns a value as JSON, or nothing if there is none.
 pub(crate) fn some(value: Option<impl Serialize>) -> serde_json::Result<Vec<u8>> {
     value.map_or(Ok(Vec::new()), |value| serde_json::to_vec(&value))
-}
-
-/// Converts an error of the serializer.
-pub(crate) fn unsent(error: serde_json::Error) -> ProviderError {
-    ProviderError::Request { source: error.into() }
 }
 
 /// Returns the id of a file that was uploaded to OpenAI.

@@ -7,9 +7,9 @@ use toolwright_module::budget::{Budget, Ledger};
 use toolwright_module::error::Stage;
 use toolwright_module::model::Usage;
 use toolwright_module::{Context, Error as ModuleError, LanguageModel, Reply, Result};
-use toolwright_openai::{Api, OpenAi, ProviderError};
+use toolwright_openai::{Api, ErrorKind, OpenAi, ProviderError};
 
-use crate::common::{APIS, Answer, Server, hi, ok, ok_stream, own, said, streamed};
+use crate::common::{APIS, Answer, Server, hi, http, ok, ok_stream, own, said, streamed};
 
 const LIMITED: &str = r#"{"error": {"message": "Rate limit reached for test-model.", "type": "requests", "param": null, "code": "rate_limit_exceeded"}}"#;
 
@@ -272,7 +272,7 @@ async fn a_body_that_is_not_utf8_is_an_error_and_not_retried() {
             let outcome =
                 if stream { streamed(&model, hi()).await.1 } else { model.generate(&hi()).await };
             let error = outcome.unwrap_err();
-            assert!(matches!(own(&error), ProviderError::Encoding { .. }), "{head} {error:?}");
+            assert!(matches!(http(&error), ErrorKind::Encoding { .. }), "{head} {error:?}");
             assert!(!error.is_retryable());
             assert_eq!(server.seen().len(), 1);
             if api == Api::Chat {
@@ -397,7 +397,9 @@ async fn silence_is_an_error() {
             assert!((silence..silence * 10).contains(&took), "{case}: {took:?}");
             // If the body of a refusal hangs, the error still has the status.
             let known = match own(&error) {
-                ProviderError::Timeout { after } => *after == silence,
+                ProviderError::Http { error, .. } => {
+                    *error.kind() == ErrorKind::Silent { after: silence }
+                }
                 ProviderError::Status { status, .. } => case == 4 && *status == 500,
                 _ => false,
             };
@@ -420,7 +422,7 @@ async fn silence_is_not_retried() {
         .with_connection(|c| c.with_timeout(Duration::from_millis(100)))
         .unwrap();
     let error = model.generate(&hi()).await.unwrap_err();
-    assert!(matches!(own(&error), ProviderError::Timeout { .. }));
+    assert!(matches!(http(&error), ErrorKind::Silent { .. }));
     assert_eq!(server.seen().len(), 1);
 }
 
@@ -445,7 +447,7 @@ async fn a_server_that_does_not_run_is_a_connection_error() {
         .unwrap();
     for outcome in [model.generate(&hi()).await, streamed(&model, hi()).await.1] {
         let error = outcome.unwrap_err();
-        assert!(matches!(own(&error), ProviderError::Connect { .. }));
+        assert!(matches!(http(&error), ErrorKind::Connect { .. }));
         assert!(error.is_retryable());
         insta::allow_duplicates! {
             insta::assert_snapshot!(error, @"no connection to http://127.0.0.1:1/v1; check the base URL, the network and that the server runs");

@@ -7,9 +7,9 @@ use toolwright_module::error::Stage;
 use toolwright_module::message::ReplyPart;
 use toolwright_module::model::Delta;
 use toolwright_module::{Error as ModuleError, LanguageModel};
-use toolwright_openai::{Api, OpenAi, ProviderError};
+use toolwright_openai::{Api, ErrorKind, OpenAi, ProviderError};
 
-use crate::common::{self, APIS, Answer, Server, hi, ok_stream, own, streamed};
+use crate::common::{self, APIS, Answer, Server, hi, http, ok_stream, own, streamed};
 
 /// A key with characters that JSON may escape.
 const KEY: &str = "sk-very/secret+0123456789";
@@ -92,7 +92,7 @@ async fn an_endless_body_is_an_error() {
         let answer = Answer::endless(200, JSON, "{\"a\": \"", &much, Duration::ZERO);
         let server = Server::answering([answer]).await;
         let error = fails(&server.model(api), stream).await;
-        assert!(matches!(own(&error), ProviderError::TooLarge { .. }), "{error:?}");
+        assert!(matches!(http(&error), ErrorKind::TooLarge { .. }), "{error:?}");
         assert_eq!(error.stage(), Stage::Limit);
         assert!(!error.is_retryable());
         insta::allow_duplicates! {
@@ -108,7 +108,7 @@ async fn a_body_whose_content_length_is_too_large_is_not_read() {
         answer.announce(1 << 40);
         let server = Server::answering([answer.then_hang()]).await;
         let error = fails(&server.model(Api::Chat), stream).await;
-        assert!(matches!(own(&error), ProviderError::TooLarge { .. }), "{error:?}");
+        assert!(matches!(http(&error), ErrorKind::TooLarge { .. }), "{error:?}");
     }
 }
 
@@ -119,7 +119,7 @@ async fn an_endless_line_of_a_stream_is_an_error() {
         let answer = Answer::endless(200, EVENTS, "data: ", &much, Duration::ZERO);
         let server = Server::answering([answer]).await;
         let error = fails(&server.model(api), true).await;
-        assert!(matches!(own(&error), ProviderError::TooLarge { .. }), "{error:?}");
+        assert!(matches!(http(&error), ErrorKind::TooLarge { .. }), "{error:?}");
         insta::allow_duplicates! {
             insta::assert_snapshot!(error, @"the server sent more than 4 MiB as one line of a stream; ask for a shorter reply, or check the base URL");
         }
@@ -250,11 +250,11 @@ async fn a_reply_that_never_ends_is_an_error_after_the_maximum_time() {
         let waiting = tokio::time::timeout(most * 10, fails(&model, stream));
         let error = waiting.await.expect("an end");
         // Without pauses the body may first become too large.
-        if pause.is_zero() && matches!(own(&error), ProviderError::TooLarge { .. }) {
+        if pause.is_zero() && matches!(http(&error), ErrorKind::TooLarge { .. }) {
             continue;
         }
         assert!(
-            matches!(own(&error), ProviderError::TooSlow { after, .. } if *after == most),
+            matches!(http(&error), ErrorKind::TooSlow { after } if *after == most),
             "{error:?}"
         );
         assert_eq!((error.stage(), error.is_retryable()), (Stage::Limit, false));

@@ -68,7 +68,7 @@ async fn a_background_reply_is_polled_to_its_end() {
         .unwrap();
     let error = model.generate(&hi()).await.unwrap_err();
     assert!(
-        matches!(own(&error), ProviderError::TooSlow { raw, .. } if raw.contains("queued")),
+        matches!(own(&error), ProviderError::Http { raw, .. } if raw.contains("queued")),
         "{error:?}"
     );
 }

@@ -4,7 +4,7 @@ use std::env;
 use std::process::Command;
 
 use toolwright_module::LanguageModel;
-use toolwright_openai::{Api, OpenAi, ProviderError};
+use toolwright_openai::{Api, ErrorKind, OpenAi, ProviderError};
 use toolwright_signature::Dialect;
 
 use crate::common::{self, Answer, Server, hi};
@@ -31,7 +31,7 @@ fn an_invalid_base_url_is_rejected_without_showing_it() {
         "http://127.0.0.1/v1?key=sk-very-secret-0123456789",
     ] {
         let error = OpenAi::at(url, "m").unwrap_err();
-        assert!(matches!(error, ProviderError::BaseUrl { .. }));
+        assert!(matches!(error, ProviderError::Http { .. }));
         assert!(!format!("{error}{error:?}{error:#}").contains("secret"));
         all += &format!("{error}\n");
     }
@@ -40,7 +40,7 @@ fn an_invalid_base_url_is_rejected_without_showing_it() {
     the base URL cannot be used: it is not a URL; use one like http://127.0.0.1:8080/v1
     the base URL cannot be used: it does not begin with http:// or https://
     the base URL cannot be used: it does not begin with http:// or https://
-    the base URL cannot be used: it contains a user name or a password; remove them and set the key with `with_key`
+    the base URL cannot be used: it contains a user name or a password; remove them and set the key as a header with `with_key`
     the base URL cannot be used: it contains `?` or `#`; remove that character and the text after it
     ");
     for (url, base) in [
@@ -68,10 +68,10 @@ fn a_key_needs_https_or_a_server_on_this_machine() {
             model.clone().with_connection(|c| c.with_header("Authorization", KEY)),
         ] {
             let error = refused.unwrap_err();
-            assert!(matches!(error, ProviderError::BaseUrl { .. }));
+            assert!(matches!(error, ProviderError::Http { .. }));
             assert!(!format!("{error:?}").contains("secret"));
             insta::allow_duplicates! {
-                insta::assert_snapshot!(error, @"the base URL cannot be used: it is plain http to another machine, so others on the network could read the API key; use https, or call `with_plain_http` before the key is set if nobody else can read that network");
+                insta::assert_snapshot!(error, @"the base URL cannot be used: it is plain http to another machine, so others on the network could read the key; use https, or call `with_plain_http` before the key is set if nobody else can read that network");
             }
         }
         assert!(
@@ -124,12 +124,12 @@ fn a_value_that_is_not_allowed_in_a_header_is_an_error() {
         all += &format!("{error}\n");
     }
     insta::assert_snapshot!(all, @"
-    the API key contains a character that is not allowed in an HTTP header; look for a line break in it
-    the API key contains a character that is not allowed in an HTTP header; look for a line break in it
-    the organization's id contains a character that is not allowed in an HTTP header; look for a line break in it
-    the project's id contains a character that is not allowed in an HTTP header; look for a line break in it
-    the header `x-title` contains a character that is not allowed in an HTTP header; look for a line break in it
-    the name of a header contains a character that is not allowed in an HTTP header; look for a line break in it
+    the value of `key` contains a character that is not allowed in an HTTP header; look for a line break in it
+    the value of `key` contains a character that is not allowed in an HTTP header; look for a line break in it
+    the value of `openai-organization` contains a character that is not allowed in an HTTP header; look for a line break in it
+    the value of `openai-project` contains a character that is not allowed in an HTTP header; look for a line break in it
+    the value of `x-title` contains a character that is not allowed in an HTTP header; look for a line break in it
+    the value of `header name` contains a character that is not allowed in an HTTP header; look for a line break in it
     ");
 }
 
@@ -212,7 +212,7 @@ async fn the_limits_hold_for_a_client_of_the_caller() {
     model.generate(&hi()).await.unwrap();
     assert!(server.seen()[0].head.contains("user-agent: mine/1"));
     let error = model.generate(&hi()).await.unwrap_err();
-    assert!(matches!(common::own(&error), ProviderError::Timeout { after } if *after == silence));
+    assert!(matches!(common::http(&error), ErrorKind::Silent { after } if *after == silence));
 }
 
 #[tokio::test]
@@ -266,7 +266,7 @@ fn the_key_and_the_base_url_are_read_from_the_environment() {
         ),
         (
             &[("OPENAI_API_KEY", "sk\n")],
-            "the API key contains a character that is not allowed in an HTTP header; look for a line break in it",
+            "the value of `key` contains a character that is not allowed in an HTTP header; look for a line break in it",
         ),
     ] {
         assert_eq!(in_environment(variables), said, "{variables:?}");

@@ -6,13 +6,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::{BoxFuture, TryFutureExt};
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use serde::Deserialize;
 use serde::de::Error as _;
 use toolwright_http::reqwest::{self, Url, header::HeaderName};
 use toolwright_http::{
-    Client, Deadline, Endpoint, HttpError, HttpLimits, HttpRequest, HttpResponse, RequestBody,
-    RetryPolicy,
+    Client, Deadline, Endpoint, ErrorKind, HttpError, HttpLimits, HttpRequest, HttpResponse,
+    RequestBody, RetryPolicy,
 };
 use toolwright_signature::{has_lost_half, readable_json};
 
@@ -53,8 +54,8 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::BaseUrl`] if the base URL cannot be used. [`ProviderError::Client`] if the
-    /// system's certificates cannot be read.
+    /// [`ErrorKind::Url`] if the base URL cannot be used. [`ErrorKind::Client`] if the system's
+    /// certificates cannot be read.
     pub fn at(base_url: &str) -> Result<Self> {
         let client = Client::new(Endpoint::new(base_url)?, HttpLimits::default())?;
         Ok(Self { client, retry: RetryPolicy::default(), max_time: MAX_TIME })
@@ -64,9 +65,9 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Header`] if a value has a character that is not allowed in a header.
-    /// [`ProviderError::BaseUrl`] if a header holds a key and the base URL is plain http and not on
-    /// this machine, because others on the network could read the key;
+    /// [`ErrorKind::Header`] if a value has a character that is not allowed in a header.
+    /// [`ErrorKind::Url`] if a header holds a key and the base URL is plain http and not on this
+    /// machine, because others on the network could read the key;
     /// [`with_plain_http`](Self::with_plain_http) allows it.
     pub fn with_endpoint(
         mut self,
@@ -86,18 +87,36 @@ impl Connection {
         self.with_endpoint(|endpoint| Ok(endpoint.with_plain_http()))
     }
 
+    /// Sets the key of the server in the header of this name, or as a bearer token without one.
+    /// `variable` is the environment variable for the key.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::MissingKey`] if the key is blank, and the errors of
+    /// [`with_endpoint`](Self::with_endpoint).
+    pub fn with_key(
+        self,
+        header: Option<&'static str>,
+        key: &str,
+        variable: &'static str,
+    ) -> Result<Self> {
+        if key.trim().is_empty() {
+            return Err(ProviderError::MissingKey { variable });
+        }
+        self.with_endpoint(|endpoint| match header {
+            Some(name) => endpoint.with_secret_header("key", HeaderName::from_static(name), key),
+            None => endpoint.with_bearer("key", key),
+        })
+    }
+
     /// Sets a header of every request.
     ///
     /// # Errors
     ///
     /// The errors of [`with_endpoint`](Self::with_endpoint).
     pub fn with_header(self, name: &str, value: &str) -> Result<Self> {
-        let header = name
-            .parse::<HeaderName>()
-            .map_err(|_| ProviderError::Header { what: "the name of a header".to_owned() })?;
-        let shown = format!("the header `{header}`");
-        let changed = self.with_endpoint(|endpoint| endpoint.with_header(header, value));
-        changed.map_err(|error| error.about(&shown))
+        let header = name.parse::<HeaderName>().map_err(|_| not_a_header("header name"))?;
+        self.with_endpoint(|endpoint| endpoint.with_header(header, value))
     }
 
     /// Sets the `reqwest::Client` to use, for a proxy, certificates or a shared pool. Default: a
@@ -124,7 +143,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Client`] if the system's certificates cannot be read.
+    /// [`ErrorKind::Client`] if the system's certificates cannot be read.
     pub fn with_timeout(mut self, silence: Duration) -> Result<Self> {
         let limits = self.client.limits().with_silence(silence);
         self.client = self.client.with_limits(limits)?;
@@ -145,12 +164,6 @@ impl Connection {
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         self.client.endpoint()
-    }
-
-    /// Returns the maximum time without a byte.
-    #[must_use]
-    pub fn silence(&self) -> Duration {
-        self.client.limits().silence
     }
 
     /// Returns the maximum time of one answer.
@@ -181,8 +194,11 @@ impl Connection {
             let body = readable_body(self.send(&request, deadline).await?.text().await?);
             read(body).await
         };
-        let (reply, spent) = self.retried(deadline, attempt).await?;
-        Ok(spent.add_to(reply))
+        let (mut reply, spent) = self.retried(deadline, attempt).await?;
+        if let Some(spent) = spent {
+            reply.usage += spent;
+        }
+        Ok(reply)
     }
 
     /// Sends a body as JSON, and returns the deltas of the response. The last one is
@@ -206,19 +222,21 @@ impl Connection {
         let deadline = Deadline::after(self.max_time);
         let attempt = || async {
             let response = self.send(&request, deadline).await?.events().await?;
-            let mut deltas = stream_of(response, decoder(), self.silence(), &read)?;
+            let mut deltas = stream_of(response, decoder(), self.client.limits().silence, &read)?;
             // Nothing has been shown before the first delta, so that an error is like a status.
             let first = deltas.next().await.transpose()?;
             Ok((first, deltas))
         };
         let ((first, rest), spent) = self.retried(deadline, attempt).await?;
         let deltas = stream::iter(first.map(Ok)).chain(rest);
-        Ok(match spent.is_none() {
-            true => deltas.boxed(),
-            false => deltas
-                .map_ok(move |delta| match delta {
-                    Delta::Done(reply) => Delta::Done(Box::new(spent.add_to(*reply))),
-                    delta => delta,
+        Ok(match spent {
+            None => deltas.boxed(),
+            Some(spent) => deltas
+                .map_ok(move |mut delta| {
+                    if let Delta::Done(reply) = &mut delta {
+                        reply.usage += spent;
+                    }
+                    delta
                 })
                 .boxed(),
         })
@@ -229,22 +247,26 @@ impl Connection {
         Ok(self.client.send(request, deadline).await?.or_refusal().await?)
     }
 
-    /// Runs an attempt with retries. Returns also what the failed ones have spent.
+    /// Runs an attempt with retries. Returns also the usage of the failed ones, as far as the server
+    /// counted it. The last error has the sum.
     async fn retried<T, F: Future<Output = Result<T>>>(
         &self,
         deadline: Deadline,
         mut attempt: impl FnMut() -> F,
-    ) -> Result<(T, Spent)> {
-        let spent = Mutex::new(Spent::default());
+    ) -> Result<(T, Option<Usage>)> {
+        let spent = Mutex::new(None);
         let taken = |error: &ProviderError| {
-            spent.lock().unwrap_or_else(PoisonError::into_inner).add(error);
+            if let Some(usage) = error.usage() {
+                let mut spent = spent.lock().unwrap_or_else(PoisonError::into_inner);
+                *spent = Some(spent.map_or(usage, |spent: Usage| spent + usage));
+            }
             error.retry()
         };
         let result = self.retry.run(deadline, &mut attempt, taken).await;
         let spent = spent.into_inner().unwrap_or_else(PoisonError::into_inner);
         match result {
             Ok(value) => Ok((value, spent)),
-            Err(error) => Err(spent.set_in(error)),
+            Err(error) => Err(error.with_usage(spent)),
         }
     }
 
@@ -260,57 +282,42 @@ impl Connection {
         Ok(readable_body(response.text().await?))
     }
 
-    /// Converts an error for the caller of a model: without secrets, and with stage and usage.
-    #[must_use]
-    pub fn public(&self, error: ProviderError) -> toolwright_module::Error {
+    /// Returns a reply for the caller of a model, whose error is without secrets and has a stage and
+    /// the usage. `generate` of a [`LanguageModel`](toolwright_module::LanguageModel) is a call of it.
+    pub fn reply<'a>(
+        &'a self,
+        reply: impl Future<Output = Result<Reply>> + Send + 'a,
+    ) -> BoxFuture<'a, toolwright_module::Result<Reply>> {
+        Box::pin(reply.map_err(|error| self.public(error)))
+    }
+
+    /// Returns the deltas for the caller of a model, as [`reply`](Self::reply) does the reply.
+    pub fn deltas<'a>(
+        &'a self,
+        deltas: impl Future<Output = Result<BoxStream<'static, Result<Delta>>>> + Send + 'a,
+    ) -> BoxStream<'a, toolwright_module::Result<Delta>> {
+        deltas.try_flatten_stream().map_err(|error| self.public(error)).boxed()
+    }
+
+    fn public(&self, error: ProviderError) -> toolwright_module::Error {
         error.redacted(self.endpoint()).into_error()
     }
 }
 
-/// The usage of replies that failed, as far as the server counted it.
-#[derive(Debug, Clone, Copy, Default)]
-struct Spent(Option<Usage>);
-
-impl Spent {
-    fn is_none(self) -> bool {
-        self.0.is_none()
-    }
-
-    fn add(&mut self, error: &ProviderError) {
-        if let Some(usage) = error.usage().filter(|usage| !usage.incomplete) {
-            self.0 = Some(self.0.map_or(usage, |spent| spent + usage));
-        }
-    }
-
-    fn add_to(self, mut reply: Reply) -> Reply {
-        if let Some(spent) = self.0 {
-            reply.usage += spent;
-        }
-        reply
-    }
-
-    /// Sets the usage of the last error, which is part of the sum.
-    fn set_in(self, mut error: ProviderError) -> ProviderError {
-        if let (Some(spent), Some(usage)) = (self.0, error.usage_mut())
-            && !usage.incomplete
-        {
-            *usage = spent;
-        }
-        error
-    }
+fn not_a_header(name: &str) -> ProviderError {
+    HttpError::from(ErrorKind::Header { name: name.to_owned() }).into()
 }
 
-/// Returns an environment variable, or `None` if it is missing or empty. `what` names it in the
-/// error.
+/// Returns an environment variable, or `None` if it is missing or blank.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Header`] if it is not Unicode.
-pub fn from_env(variable: &str, what: &str) -> Result<Option<String>> {
+/// [`ErrorKind::Header`] if it is not Unicode.
+pub fn from_env(variable: &str) -> Result<Option<String>> {
     match env::var(variable) {
-        Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
+        Ok(value) => Ok(Some(value).filter(|value| !value.trim().is_empty())),
         Err(VarError::NotPresent) => Ok(None),
-        Err(VarError::NotUnicode(_)) => Err(ProviderError::Header { what: what.to_owned() }),
+        Err(VarError::NotUnicode(_)) => Err(not_a_header(variable)),
     }
 }
 
@@ -339,18 +346,39 @@ pub fn read_whole<'b, T: Deserialize<'b>>(
     body: &'b [u8],
     reply: impl FnOnce(T) -> Result<Reply>,
 ) -> Result<Reply> {
-    // As text, because in bytes serde_json checks the UTF-8 of each string by itself.
-    let text = std::str::from_utf8(body);
-    let read = text.map_err(serde_json::Error::custom).and_then(|text| {
-        match text.trim_ascii_start().starts_with('[') {
-            // For serde, a list is also a struct: its items are the fields, in their order.
-            true => Err(serde_json::Error::custom("expected a reply, found a list")),
-            false => serde_json::from_str(text),
-        }
+    // For serde, a list is also a struct: its items are the fields, in their order.
+    let read = text_of(body).and_then(|text| match text.trim_ascii_start().starts_with('[') {
+        true => Err(serde_json::Error::custom("expected a reply, found a list")),
+        false => serde_json::from_str(text),
     });
-    let read = read.map_err(|source| ProviderError::from_json(source, body));
-    let mut reply = read.and_then(reply).map_err(|error| error.or_error_in(body))?;
-    if text.is_ok_and(has_lost_half) {
+    checked(body, read.map(reply))
+}
+
+/// Deserializes a whole reply, which may be a list of the events that a stream would have. Otherwise
+/// as [`read_whole`].
+///
+/// # Errors
+///
+/// The errors of [`read_whole`].
+pub fn read_events<'b, T: Deserialize<'b>>(
+    body: &'b [u8],
+    reply: impl FnOnce(Vec<T>) -> Result<Reply>,
+) -> Result<Reply> {
+    if !body.trim_ascii_start().starts_with(b"[") {
+        return read_whole(body, |event| reply(vec![event]));
+    }
+    checked(body, text_of(body).and_then(serde_json::from_str).map(reply))
+}
+
+/// Returns a body as text, because in bytes `serde_json` checks the UTF-8 of each string by itself.
+fn text_of(body: &[u8]) -> serde_json::Result<&str> {
+    std::str::from_utf8(body).map_err(serde_json::Error::custom)
+}
+
+fn checked(body: &[u8], reply: serde_json::Result<Result<Reply>>) -> Result<Reply> {
+    let reply = reply.map_err(|source| ProviderError::from_json(source, body)).flatten();
+    let mut reply = reply.map_err(|error| error.or_error_in(body))?;
+    if std::str::from_utf8(body).is_ok_and(has_lost_half) {
         mark_lost_halves(&mut reply);
     }
     Ok(reply)

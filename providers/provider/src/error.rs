@@ -1,26 +1,26 @@
 //! The error of a provider: its texts, when to retry, and the conversion from HTTP errors and to
 //! [`Error`](toolwright_module::Error).
 
+mod server_error;
+
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use crate::NamelessCall;
-use crate::lenient::is_set;
-use crate::retry_info::retry_info;
 use serde::de::Error as _;
-use serde_json::{Value, json};
+use serde_json::Value;
 use toolwright_http::{
-    Endpoint, ErrorKind, Redactor, Refusal, Retry, UrlFault, is_retryable_status, with_causes,
+    Endpoint, ErrorKind, HttpError, Redactor, Refusal, Retry, UrlFault, is_retryable_status,
+    with_causes,
 };
 use toolwright_module::error::Stage;
 use toolwright_module::model::{UnsupportedSetting, Usage};
+use toolwright_signature::ContractError;
+
+use self::server_error::{ServerError, no_credit, passes, retry_info};
 
 /// A result with the providers' error as the default error type.
 pub(crate) type Result<T, E = ProviderError> = std::result::Result<T, E>;
-
-/// The cause of an error.
-type Source = Box<dyn StdError + Send + Sync>;
 
 /// Maximum size of a server's response that an error keeps, in bytes.
 const MAX_RAW: usize = 64 * 1024;
@@ -46,20 +46,16 @@ const MAX_MESSAGE: usize = 1000;
 ///     }
 /// }
 /// ```
-#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ProviderError {
     /// The key is missing or blank.
-    #[error(
-        "there is no API key: set {variable}, or use `at` without `with_key` for a server that needs none"
-    )]
     MissingKey {
         /// The environment variable for the key.
         variable: &'static str,
     },
 
-    /// A service of a list cannot be used: it is not in the list, or a variable is missing.
-    #[error("the service `{name}` cannot be used: {fault}")]
+    /// A service cannot be used: it is not in the list of services, a variable is missing, or a part
+    /// of its address is not valid.
     Service {
         /// The name of the service.
         name: String,
@@ -67,71 +63,30 @@ pub enum ProviderError {
         fault: String,
     },
 
-    /// The base URL cannot be used. The error does not show it, because people put keys into
-    /// URLs.
-    #[error("the base URL cannot be used: {fault}")]
-    BaseUrl {
-        /// The reason and the fix.
-        fault: &'static str,
-    },
-
-    /// A text has a character that is not allowed in an HTTP header.
-    #[error(
-        "{what} contains a character that is not allowed in an HTTP header; look for a line break in it"
-    )]
-    Header {
-        /// The name of the text. The text is not shown.
-        what: String,
+    /// The base URL or a header cannot be used, there is no connection, or a limit is reached.
+    ///
+    /// [`ErrorKind::Status`] is [`Status`](Self::Status), and [`ErrorKind::Truncated`] is
+    /// [`Truncated`](Self::Truncated).
+    Http {
+        /// The error. Its [`kind`](HttpError::kind) distinguishes the cases.
+        error: HttpError,
+        /// The reply's parts as JSON, the first 64 KiB. Empty before the reply began.
+        raw: String,
     },
 
     /// The API does not have a setting of the request or the model.
-    #[error(transparent)]
-    Setting(#[from] UnsupportedSetting),
-
-    /// The HTTP client cannot be created.
-    #[error("the HTTP client cannot be created; check the system's certificates")]
-    Client {
-        /// The error of reqwest.
-        source: Box<dyn StdError + Send + Sync>,
-    },
+    Setting(UnsupportedSetting),
 
     /// A contract cannot be lowered to the model's dialect.
-    #[error(transparent)]
-    Lowering(#[from] toolwright_signature::ContractError),
+    Lowering(ContractError),
 
     /// The request cannot be serialized, such as one with a kind of part that the API does not take.
-    #[error("the request cannot be sent: {source}")]
     Request {
         /// The reason.
         source: Box<dyn StdError + Send + Sync>,
     },
 
-    /// There is no connection to a server.
-    #[error("no connection to {server}; check the base URL, the network and that the server runs")]
-    Connect {
-        /// The base URL, or "the server" if it is not known.
-        server: String,
-        /// The error of reqwest.
-        source: Box<dyn StdError + Send + Sync>,
-    },
-
-    /// The connection broke before a reply began.
-    #[error("the connection broke before the server responded; try again")]
-    Transport {
-        /// The error of reqwest.
-        source: Box<dyn StdError + Send + Sync>,
-    },
-
-    /// The server sent no byte for longer than [`with_timeout`](super::Connection::with_timeout)
-    /// allows.
-    #[error("the server sent nothing for {after:?}; allow more time with `with_timeout`")]
-    Timeout {
-        /// The allowed silence.
-        after: Duration,
-    },
-
     /// The server refused the request: its status is not a success.
-    #[error(fmt = refused)]
     Status {
         /// The HTTP status.
         status: u16,
@@ -148,7 +103,6 @@ pub enum ProviderError {
     },
 
     /// The server reported an error within a reply that began with a success.
-    #[error(fmt = reported)]
     Reported {
         /// The server's error code.
         code: Option<String>,
@@ -161,7 +115,6 @@ pub enum ProviderError {
     },
 
     /// The server's response is not a reply of the API.
-    #[error(fmt = not_understood)]
     Decoding {
         /// The error of the deserializer.
         source: serde_json::Error,
@@ -170,7 +123,6 @@ pub enum ProviderError {
     },
 
     /// The reply was cut off.
-    #[error(fmt = cut_off)]
     Truncated {
         /// The received part, the first 64 KiB: the reply's parts as JSON, or the body.
         raw: String,
@@ -179,7 +131,6 @@ pub enum ProviderError {
     },
 
     /// The server did not finish the reply.
-    #[error(fmt = unfinished)]
     Unfinished {
         /// The server's status of the reply, such as `in_progress`.
         status: String,
@@ -190,7 +141,6 @@ pub enum ProviderError {
     },
 
     /// The reply has a call that is contradictory or incomplete.
-    #[error(fmt = unclear)]
     Unclear {
         /// The fault.
         fault: &'static str,
@@ -200,38 +150,7 @@ pub enum ProviderError {
         usage: Usage,
     },
 
-    /// The answer took longer than [`with_max_time`](super::Connection::with_max_time) allows.
-    #[error(fmt = too_slow)]
-    TooSlow {
-        /// The allowed time.
-        after: Duration,
-        /// The reply's parts as JSON, the first 64 KiB.
-        raw: String,
-    },
-
-    /// The response is compressed or is not UTF-8.
-    #[error(
-        "the server's response is {what}, but must be UTF-8 text; change the server or the proxy in front of it"
-    )]
-    Encoding {
-        /// The encoding that was found.
-        what: String,
-    },
-
-    /// The server sent more bytes than allowed.
-    #[error(
-        "the server sent more than {} MiB as {what}; ask for a shorter reply, or check the base URL",
-        most >> 20
-    )]
-    TooLarge {
-        /// The part that is too large, such as "one reply".
-        what: &'static str,
-        /// Maximum size, in bytes.
-        most: usize,
-    },
-
     /// The reply has no content.
-    #[error("the server's reply is empty; try again or use another model")]
     Empty {
         /// The usage, for which the server may charge.
         usage: Usage,
@@ -239,23 +158,80 @@ pub enum ProviderError {
 }
 
 impl ProviderError {
-    /// Returns the conversion for a reply with a call without a name, which used this many tokens.
-    pub fn nameless(usage: Usage) -> impl FnOnce(NamelessCall) -> Self {
-        move |call| Self::Unclear { fault: "a call has no name", raw: call.raw, usage }
+    /// Returns the error for a request that cannot be serialized or that the API would refuse.
+    pub fn unsent(why: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::Request { source: why.into() }
+    }
+
+    /// Converts an error object inside a reply that began with a success.
+    #[must_use]
+    pub fn reported(error: &Value, usage: Usage) -> Self {
+        let ServerError { code, message } = ServerError::of(error);
+        let message = message.unwrap_or_else(|| "no reason given".to_owned());
+        Self::Reported { message, code, raw: error.to_string().into(), usage }
+    }
+
+    /// Converts a body with an error message but without the usual field `error`. Returns `None` if
+    /// it has no message.
+    #[must_use]
+    pub fn bare_error(body: &Value, usage: Usage) -> Option<Self> {
+        let ServerError { code, message } = ServerError::of(body);
+        Some(Self::Reported { message: message?, code, raw: body.to_string().into(), usage })
+    }
+
+    /// Converts an error of the deserializer.
+    pub(crate) fn from_json(source: serde_json::Error, body: &[u8]) -> Self {
+        let raw = String::from_utf8_lossy(body).into_owned();
+        match source.is_eof() {
+            true => Self::Truncated { raw, source: Some(Box::new(source)) },
+            false => Self::Decoding { source, raw },
+        }
+    }
+
+    /// Replaces the error for a whole body that does not fit the API with the server's own
+    /// error, if the body contains one.
+    pub(crate) fn or_error_in(self, body: &[u8]) -> Self {
+        match self {
+            Self::Empty { .. } | Self::Decoding { .. } => {
+                let value = serde_json::from_slice::<Value>(body).ok();
+                value.and_then(|value| Self::bare_error(&value, Usage::unknown())).unwrap_or(self)
+            }
+            error => error,
+        }
+    }
+
+    /// Converts a response whose status is not a success.
+    fn refused(refusal: &Refusal) -> Self {
+        let Refusal { status, reason, request_id, retry_after, location, body, .. } = refusal;
+        let json = serde_json::from_str::<Value>(body).unwrap_or_default();
+        let ServerError { code, message } = ServerError::of(&json);
+        // The body may be a page of a proxy, which has no error message.
+        let mut message = message.unwrap_or_else(|| reason.unwrap_or("no reason given").to_owned());
+        if let Some(address) = location {
+            // If the target is the same API, the error shows its base URL.
+            let paths = ["/chat/completions", "/responses", "/messages"];
+            let base = paths.iter().find_map(|path| address.strip_suffix(path));
+            message += &format!(" to {}", base.unwrap_or(address));
+        }
+        Self::Status {
+            status: *status,
+            request_id: request_id.clone(),
+            code,
+            message,
+            retry_after: retry_after.or_else(|| retry_info(&json)),
+            body: body.clone(),
+        }
     }
 
     /// Returns whether the same request may succeed later.
     ///
     /// This includes errors after which a [`Connection`](super::Connection) does not retry, such as
-    /// [`Timeout`](Self::Timeout).
+    /// [`ErrorKind::Silent`].
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Connect { .. }
-            | Self::Transport { .. }
-            | Self::Timeout { .. }
-            | Self::Truncated { .. }
-            | Self::Empty { .. } => true,
+            Self::Http { error, .. } => error.is_retryable(),
+            Self::Truncated { .. } | Self::Empty { .. } => true,
             Self::Status { status, code, .. } => {
                 is_retryable_status(*status) && !no_credit(code.as_deref())
             }
@@ -271,23 +247,18 @@ impl ProviderError {
     /// Returns whether to retry the request after this error.
     pub(crate) fn retry(&self) -> Retry {
         match self {
-            Self::Connect { .. } | Self::Transport { .. } => Retry::Backoff,
+            Self::Http { error, .. } => error.retry(),
             Self::Truncated { .. } => Retry::AnswerBegan,
-            Self::Unfinished { raw, .. } if self.is_retryable() => match raw.is_empty() {
-                true => Retry::Backoff,
-                false => Retry::AnswerBegan,
-            },
-            Self::Status { retry_after, .. } if self.is_retryable() => {
-                retry_after.map_or(Retry::Backoff, Retry::After)
-            }
+            Self::Empty { .. } => Retry::Never,
+            _ if !self.is_retryable() => Retry::Never,
+            Self::Unfinished { raw, .. } if !raw.is_empty() => Retry::AnswerBegan,
+            Self::Status { retry_after, .. } => retry_after.map_or(Retry::Backoff, Retry::After),
             // `Connection` asks only if nothing of the answer was shown.
-            Self::Reported { raw, .. } if self.is_retryable() => {
-                let asked = serde_json::from_str(raw).ok().and_then(|error: Value| {
-                    retry_info(&error).or_else(|| retry_info(&json!({"error": error})))
-                });
-                asked.map_or(Retry::Backoff, Retry::After)
+            Self::Reported { raw, .. } => {
+                let error: Value = serde_json::from_str(raw).unwrap_or_default();
+                retry_info(&error).map_or(Retry::Backoff, Retry::After)
             }
-            _ => Retry::Never,
+            _ => Retry::Backoff,
         }
     }
 
@@ -297,29 +268,24 @@ impl ProviderError {
             Self::Reported { usage, .. }
             | Self::Empty { usage }
             | Self::Unclear { usage, .. }
-            | Self::Unfinished { usage, .. } => Some(*usage),
+            | Self::Unfinished { usage, .. } => Some(*usage).filter(|usage| !usage.incomplete),
             _ => None,
         }
     }
 
-    /// Returns the place of that usage.
-    pub(crate) fn usage_mut(&mut self) -> Option<&mut Usage> {
-        match self {
-            Self::Reported { usage, .. }
-            | Self::Empty { usage }
-            | Self::Unclear { usage, .. }
-            | Self::Unfinished { usage, .. } => Some(usage),
-            _ => None,
+    /// Replaces that usage with the sum of several attempts.
+    pub(crate) fn with_usage(mut self, sum: Option<Usage>) -> Self {
+        match (&mut self, sum) {
+            (
+                Self::Reported { usage, .. }
+                | Self::Empty { usage }
+                | Self::Unclear { usage, .. }
+                | Self::Unfinished { usage, .. },
+                Some(sum),
+            ) if !usage.incomplete => *usage = sum,
+            _ => {}
         }
-    }
-
-    /// Names the text at fault in an error about a header.
-    #[must_use]
-    pub fn about(self, text: &str) -> Self {
-        match self {
-            Self::Header { .. } => Self::Header { what: text.to_owned() },
-            error => error,
-        }
+        self
     }
 
     /// Returns the received part of the response.
@@ -327,10 +293,10 @@ impl ProviderError {
         let raw: &str = match self {
             Self::Reported { raw, .. } => raw,
             Self::Status { body: raw, .. }
+            | Self::Http { raw, .. }
             | Self::Decoding { raw, .. }
             | Self::Unfinished { raw, .. }
             | Self::Unclear { raw, .. }
-            | Self::TooSlow { raw, .. }
             | Self::Truncated { raw, .. } => raw,
             _ => "",
         };
@@ -339,17 +305,20 @@ impl ProviderError {
 
     fn stage(&self) -> Stage {
         match self {
-            Self::Connect { .. }
-            | Self::Transport { .. }
-            | Self::Timeout { .. }
-            | Self::Truncated { .. } => Stage::Transport,
+            Self::Http { error, .. } => match error.kind() {
+                ErrorKind::Connect { .. } | ErrorKind::Transport | ErrorKind::Silent { .. } => {
+                    Stage::Transport
+                }
+                ErrorKind::Encoding { .. } => Stage::Decoding,
+                ErrorKind::TooLarge { .. } | ErrorKind::TooSlow { .. } => Stage::Limit,
+                _ => Stage::Setup,
+            },
+            Self::Truncated { .. } => Stage::Transport,
             Self::Status { .. } | Self::Reported { .. } => Stage::Provider,
             Self::Decoding { .. }
             | Self::Empty { .. }
-            | Self::Encoding { .. }
             | Self::Unclear { .. }
             | Self::Unfinished { .. } => Stage::Decoding,
-            Self::TooLarge { .. } | Self::TooSlow { .. } => Stage::Limit,
             _ => Stage::Setup,
         }
     }
@@ -357,14 +326,16 @@ impl ProviderError {
     /// Converts into the error for the caller of a model, with stage, usage, pause and the received part.
     ///
     /// For a provider without a [`Connection`](super::Connection). It removes no secrets;
-    /// [`Connection::public`](super::Connection::public) does.
+    /// [`Connection::reply`](super::Connection::reply) does.
     #[must_use]
     pub fn into_error(self) -> toolwright_module::Error {
         let usage = match &self {
-            // If the server does not report usage, the caller estimates it.
             // The request was not sent, so the usage is zero.
-            Self::Connect { .. } => Some(Usage::default()),
-            error => error.usage().filter(|usage| !usage.incomplete),
+            Self::Http { error, .. } if matches!(error.kind(), ErrorKind::Connect { .. }) => {
+                Some(Usage::default())
+            }
+            // If the server does not report usage, the caller estimates it.
+            error => error.usage(),
         };
         let (stage, retryable) = (self.stage(), self.is_retryable());
         let wait = match &self {
@@ -383,36 +354,6 @@ impl ProviderError {
             Some(raw) => error.with_raw(raw),
             None => error,
         }
-    }
-
-    /// Replaces the error for a whole body that does not fit the API with the server's own
-    /// error, if the body contains one.
-    pub(crate) fn or_error_in(self, body: &[u8]) -> Self {
-        let value = || serde_json::from_slice::<Value>(body).ok();
-        match self {
-            Self::Empty { .. } | Self::Decoding { .. } => {
-                value().and_then(|value| Self::bare_error(&value, Usage::unknown())).unwrap_or(self)
-            }
-            error => error,
-        }
-    }
-
-    /// Converts a body with an error message but without the usual field `error`.
-    #[must_use]
-    pub fn bare_error(body: &Value, usage: Usage) -> Option<Self> {
-        let ErrorBody { code, message } = ErrorBody::of(body);
-        let raw = body.to_string();
-        Some(Self::Reported { message: message?, code, raw: raw.into(), usage })
-    }
-
-    /// Converts an error of the deserializer.
-    #[must_use]
-    pub fn from_json(source: serde_json::Error, body: &[u8]) -> Self {
-        let raw = String::from_utf8_lossy(body).into_owned();
-        if source.is_eof() {
-            return Self::Truncated { raw, source: Some(Box::new(source)) };
-        }
-        Self::Decoding { source, raw }
     }
 
     /// Removes the secrets of the endpoint from the error, and cuts its texts.
@@ -439,7 +380,6 @@ impl ProviderError {
                     }
                 }
             }
-            Self::Connect { server, .. } => endpoint.base_url().clone_into(server),
             Self::Reported { code, message, raw, .. } => {
                 clean_word(code);
                 clean(message, MAX_MESSAGE);
@@ -456,183 +396,19 @@ impl ProviderError {
                 clean(status, MAX_MESSAGE);
                 clean(raw, MAX_RAW);
             }
-            Self::TooSlow { raw, .. } | Self::Unclear { raw, .. } => clean(raw, MAX_RAW),
-            Self::Truncated { raw, source } => {
+            // `toolwright-http` redacts its own error.
+            Self::Http { raw, .. } | Self::Unclear { raw, .. } | Self::Truncated { raw, .. } => {
                 clean(raw, MAX_RAW);
-                if let Some(source) = source
-                    && let Some(text) = clean_cause(&**source, redactor)
-                {
-                    *source = text.into();
-                }
             }
-            Self::Request { source } => {
-                if let Some(text) = clean_cause(&**source, redactor) {
-                    *source = text.into();
-                }
-            }
-            // The others come from toolwright-http, which redacts them.
             _ => {}
+        }
+        if let Self::Truncated { source: Some(source), .. } | Self::Request { source } = &mut self
+            && let Some(text) = clean_cause(&**source, redactor)
+        {
+            *source = text.into();
         }
         self
     }
-
-    /// Converts a response whose status is not a success.
-    fn refused(refusal: Refusal) -> Self {
-        let Refusal { status, reason, request_id, retry_after, location, body, .. } = refusal;
-        let json = serde_json::from_str::<Value>(&body).ok();
-        let retry_after = retry_after.or_else(|| retry_info(json.as_ref()?));
-        let error = json.as_ref().map(ErrorBody::of);
-        let (code, message) = error.map_or((None, None), |error| (error.code, error.message));
-        // The body may be a page of a proxy, which has no error message.
-        let mut message = message.unwrap_or_else(|| reason.unwrap_or("no reason given").to_owned());
-        if let Some(address) = location {
-            // If the target is the same API, the error shows its base URL.
-            let paths = ["/chat/completions", "/responses", "/messages"];
-            let base = paths.iter().find_map(|path| address.strip_suffix(path));
-            message += &format!(" to {}", base.unwrap_or(&address));
-        }
-        Self::Status { status, request_id, code, message, retry_after, body }
-    }
-
-    /// Converts an error object inside a reply that began with a success.
-    #[must_use]
-    pub fn reported(error: &Value, usage: Usage) -> Self {
-        let body = ErrorBody::of(error);
-        Self::Reported {
-            message: body.message.unwrap_or_else(|| "no reason given".to_owned()),
-            code: body.code,
-            raw: error.to_string().into(),
-            usage,
-        }
-    }
-}
-
-/// The error code and message of a server, in any of the known forms.
-struct ErrorBody {
-    code: Option<String>,
-    message: Option<String>,
-}
-
-impl ErrorBody {
-    /// Reads OpenAI's `{"error": {"message", "type", "code"}}`, the same without its wrapper, in
-    /// a list or as `errors`, `{"error": "text"}`, and `{"detail": …}` with a text or with
-    /// the list of faults of FastAPI.
-    fn of(body: &Value) -> Self {
-        let mut error = body;
-        // Some servers wrap the error more than once.
-        for _ in 0..4 {
-            let names = ["error", "errors", "detail", "base_resp"];
-            let inner = names.into_iter().find_map(|name| error.get(name));
-            // MiniMax has `base_resp` in every reply, with a zero if there is no error.
-            let inner = inner.filter(|inner| inner["status_code"] != 0);
-            error = match (inner.filter(|inner| is_set(inner)), error) {
-                (Some(inner), _) if inner.is_object() || inner.is_array() => inner,
-                (None, Value::Array(list)) if list.len() == 1 => &list[0],
-                _ => break,
-            };
-        }
-        let field = |name| error.get(name).and_then(text);
-        // A number usually repeats the status, so a word is preferred.
-        let number = || {
-            let named = ["code", "status", "status_code", "error_code"].into_iter();
-            named.filter_map(|name| error.get(name)).find(|code| code.is_number())
-        };
-        // The account's state decides, whatever number is beside it.
-        let no_credit = field("type").filter(|kind| no_credit(Some(kind)));
-        Self {
-            code: no_credit
-                .or_else(|| field("code"))
-                .or_else(|| field("type"))
-                .or_else(|| field("status"))
-                .or_else(|| number().map(Value::to_string)),
-            message: message_of(error),
-        }
-    }
-}
-
-fn text(value: &Value) -> Option<String> {
-    value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
-}
-
-/// Returns the message of an error, from any of its known fields.
-fn message_of(error: &Value) -> Option<String> {
-    if let Value::Array(several) = error {
-        let several: Vec<_> = several.iter().filter_map(message_of).collect();
-        return Some(several.join("; ")).filter(|text| !text.is_empty());
-    }
-    let field = |name| error.get(name).and_then(text);
-    let named = [
-        "message",
-        "msg",
-        "detail",
-        "error",
-        "errors",
-        "error_description",
-        "error_msg",
-        "status_msg",
-        "reason",
-    ];
-    let message = named.into_iter().find_map(field).or_else(|| text(error))?;
-    // FastAPI adds the path of the faulty field.
-    let Some(Value::Array(path)) = error.get("loc") else { return Some(message) };
-    let path = path.iter().map(|step| text(step).unwrap_or_else(|| step.to_string()));
-    Some(format!("{}: {message}", path.collect::<Vec<_>>().join(".")))
-}
-
-/// Returns whether the account has no credit, so that a retry does not help.
-fn no_credit(code: Option<&str>) -> bool {
-    // The last one is Zhipu's.
-    let words = [
-        "insufficient_quota",
-        "exceeded_current_quota_error",
-        "billing_hard_limit_reached",
-        "billing_not_active",
-        "insufficient_balance",
-        "arrearage",
-        "1113",
-    ];
-    code.is_some_and(|code| words.iter().any(|word| code.eq_ignore_ascii_case(word)))
-}
-
-/// Returns whether an error with this code may pass without a change: a status, or a server's word
-/// for one.
-fn passes(code: &str) -> bool {
-    if let Ok(status) = code.parse() {
-        return is_retryable_status(status);
-    }
-    let code = code.to_ascii_lowercase();
-    // Bedrock's and DashScope's words go on after it.
-    if code.starts_with("throttling") {
-        return true;
-    }
-    matches!(
-        &*code,
-        "server_error"
-            | "api_error"
-            | "internal"
-            | "internal_error"
-            | "internal_server_error"
-            | "bad_gateway"
-            | "gateway_timeout"
-            | "overloaded"
-            | "overloaded_error"
-            | "engine_overloaded_error"
-            | "server_overloaded"
-            | "service_unavailable"
-            | "service_unavailable_error"
-            | "unavailable"
-            | "unavailable_error"
-            | "rate_limit"
-            | "rate_limit_error"
-            | "rate_limit_exceeded"
-            | "rate_limit_reached_error"
-            | "resource_exhausted"
-            | "too_many_requests"
-            | "deadline_exceeded"
-            | "request_timeout"
-            | "timeout"
-            | "timeout_error"
-    )
 }
 
 /// Returns whether the server may have refused the request because it had no key.
@@ -654,45 +430,114 @@ fn clean_cause(error: &(dyn StdError + 'static), redactor: &Redactor) -> Option<
     Some(redactor.redact_start(&text, MAX_MESSAGE)).filter(|redacted| *redacted != text)
 }
 
-/// Converts an HTTP error, with texts that name the methods of a model.
-impl From<toolwright_http::HttpError> for ProviderError {
-    fn from(error: toolwright_http::HttpError) -> Self {
-        let text = error.to_string();
-        let (kind, source) = error.into_parts();
-        let known = source.is_some();
-        let source = source.unwrap_or_else(|| text.into());
-        match kind {
-            ErrorKind::Url(fault) => Self::BaseUrl { fault: url_fault(fault) },
-            ErrorKind::Header { name } => Self::Header { what: name },
-            ErrorKind::Client => Self::Client { source },
-            ErrorKind::Connect => Self::Connect { server: "the server".to_owned(), source },
-            ErrorKind::Transport => Self::Transport { source },
-            ErrorKind::Truncated => {
-                Self::Truncated { raw: String::new(), source: known.then_some(source) }
-            }
-            ErrorKind::Silent { after } => Self::Timeout { after },
-            ErrorKind::TooSlow { after } => Self::TooSlow { after, raw: String::new() },
+impl From<HttpError> for ProviderError {
+    fn from(error: HttpError) -> Self {
+        match error.kind() {
             ErrorKind::Status(refusal) => Self::refused(refusal),
-            ErrorKind::Encoding { what } => Self::Encoding { what: what.into_owned() },
-            ErrorKind::TooLarge { what, max } => Self::TooLarge { what, most: max },
-            // This includes kinds that a newer version of toolwright-http adds.
-            _ => Self::Request { source },
+            ErrorKind::Truncated => {
+                Self::Truncated { raw: String::new(), source: Some(error.into()) }
+            }
+            _ => Self::Http { error, raw: String::new() },
         }
     }
 }
 
-fn url_fault(fault: UrlFault) -> &'static str {
-    match fault {
-        UrlFault::NotAUrl => "it is not a URL; use one like http://127.0.0.1:8080/v1",
-        UrlFault::Scheme => "it does not begin with http:// or https://",
-        UrlFault::Credentials => {
-            "it contains a user name or a password; remove them and set the key with `with_key`"
+impl From<UnsupportedSetting> for ProviderError {
+    fn from(setting: UnsupportedSetting) -> Self {
+        Self::Setting(setting)
+    }
+}
+
+impl From<ContractError> for ProviderError {
+    fn from(error: ContractError) -> Self {
+        Self::Lowering(error)
+    }
+}
+
+impl StdError for ProviderError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            // Its text is that of this error.
+            Self::Http { error, .. } => error.source(),
+            Self::Setting(error) => error.source(),
+            Self::Lowering(error) => error.source(),
+            Self::Request { source } | Self::Truncated { source: Some(source), .. } => {
+                Some(&**source)
+            }
+            Self::Decoding { source, .. } => Some(source),
+            _ => None,
         }
-        UrlFault::Query => "it contains `?` or `#`; remove that character and the text after it",
-        UrlFault::Plain => {
-            "it is plain http to another machine, so others on the network could read the API key; use https, or call `with_plain_http` before the key is set if nobody else can read that network"
+    }
+}
+
+impl fmt::Display for ProviderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MissingKey { variable } => write!(
+                f,
+                "there is no API key: set {variable}, or use `at` without `with_key` for a server that needs none"
+            ),
+            Self::Service { name, fault } => {
+                write!(f, "the service `{name}` cannot be used: {fault}")
+            }
+            Self::Http { error, .. } => {
+                // The methods of a model.
+                let method = match error.kind() {
+                    ErrorKind::Url(UrlFault::Credentials) => " with `with_key`",
+                    ErrorKind::Silent { .. } => " with `with_timeout`",
+                    ErrorKind::TooSlow { .. } => " with `with_max_time`",
+                    _ => "",
+                };
+                write!(f, "{error}{method}")
+            }
+            Self::Setting(error) => error.fmt(f),
+            Self::Lowering(error) => error.fmt(f),
+            Self::Request { source } => write!(f, "the request cannot be sent: {source}"),
+            Self::Status { status, code, message, retry_after, .. } => {
+                let (what, advice) = status_texts(*status, code.as_deref(), message);
+                write!(f, "{what} ({status}: {message}); {advice}")?;
+                // A wait of less than a second does not matter to a person.
+                match retry_after.filter(|wait| wait.as_secs() > 0) {
+                    Some(wait) => write!(f, ", after {wait:?} or later"),
+                    None => Ok(()),
+                }
+            }
+            Self::Reported { message, .. } => {
+                write!(f, "the server reported an error in its reply: {message}")
+            }
+            Self::Decoding { .. } => f.write_str(
+                "the server's response is not a reply of the API; check that the base URL is that of the provider's API",
+            ),
+            Self::Truncated { .. } => f.write_str("the server's reply was cut off; try again"),
+            Self::Unfinished { status, .. } => {
+                let advice = match status.as_str() {
+                    "queued" | "in_progress" | "cancelled" | "canceled" => {
+                        "try again, and turn off background replies"
+                    }
+                    _ => "try again",
+                };
+                write!(f, "the server did not finish the reply (status {status:?}); {advice}")
+            }
+            Self::Unclear { fault, .. } => write!(
+                f,
+                "the server's reply is unclear: {fault}; try again, or use another model or server"
+            ),
+            Self::Empty { .. } => {
+                f.write_str("the server's reply is empty; try again or use another model")
+            }
+        }?;
+        match self {
+            Self::Status { request_id, code, body, .. } if f.alternate() => {
+                for (name, value) in [("request", request_id), ("code", code)] {
+                    value.iter().try_for_each(|value| write!(f, "\n{name}: {value}"))?;
+                }
+                write!(f, "\nbody: {body}")
+            }
+            _ => match self.raw().filter(|_| f.alternate()) {
+                Some(raw) => write!(f, "\nreply: {raw}"),
+                None => Ok(()),
+            },
         }
-        _ => "a request would go to a URL outside of it",
     }
 }
 
@@ -710,75 +555,16 @@ impl fmt::Debug for ProviderError {
     }
 }
 
-fn reported(
-    _: &Option<String>,
-    message: &str,
-    raw: &str,
-    _: &Usage,
-    f: &mut fmt::Formatter<'_>,
-) -> fmt::Result {
-    write!(f, "the server reported an error in its reply: {message}")?;
-    evidence(raw, f)
-}
-
-fn not_understood(_: &serde_json::Error, raw: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    f.write_str(
-        "the server's response is not a reply of the API; check that the base URL is that of the provider's API",
-    )?;
-    evidence(raw, f)
-}
-
-fn cut_off(raw: &str, _: &Option<Source>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    f.write_str("the server's reply was cut off; try again")?;
-    evidence(raw, f)
-}
-
-fn unfinished(status: &str, raw: &str, _: &Usage, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let advice = match status {
-        "queued" | "in_progress" | "cancelled" | "canceled" => {
-            "try again, and turn off background replies"
-        }
-        _ => "try again",
-    };
-    write!(f, "the server did not finish the reply (status {status:?}); {advice}")?;
-    evidence(raw, f)
-}
-
-fn unclear(fault: &str, raw: &str, _: &Usage, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(f, "the server's reply is unclear: {fault}; try again, or use another model or server")?;
-    evidence(raw, f)
-}
-
-fn too_slow(after: &Duration, raw: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    write!(f, "the reply was not complete after {after:?}; allow more time with `with_max_time`")?;
-    evidence(raw, f)
-}
-
-fn evidence(raw: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    if f.alternate() && !raw.is_empty() {
-        write!(f, "\nreply: {raw}")?;
-    }
-    Ok(())
-}
-
-fn refused(
-    status: &u16,
-    request_id: &Option<String>,
-    code: &Option<String>,
-    message: &str,
-    retry_after: &Option<Duration>,
-    body: &str,
-    f: &mut fmt::Formatter<'_>,
-) -> fmt::Result {
-    let code = code.as_deref();
-    let (what, advice) = match *status {
+/// Returns what a status means and what to do.
+fn status_texts(status: u16, code: Option<&str>, message: &str) -> (&'static str, &'static str) {
+    let is_too_long = matches!(code, Some("context_length_exceeded" | "exceed_context_size_error"));
+    match status {
         300..=399 => ("the server redirects the request", "use that address as the base URL"),
         401 if message.contains("`with_key`") => {
             ("the server requires an API key", "check which one")
         }
         401 => ("the server refused the API key", "check the key"),
-        402 => ("the account has no credit left", "check its plan and billing"),
-        400 | 403 | 429 if no_credit(code) => {
+        400 | 402 | 403 | 429 if status == 402 || no_credit(code) => {
             ("the account has no credit left", "check its plan and billing")
         }
         403 => ("the server refused access", "check what the API key may do"),
@@ -786,39 +572,21 @@ fn refused(
             "the server does not have the model or the address",
             "check the model's name and the base URL",
         ),
-        413 => too_long(),
         429 => ("the rate limit is reached", "send fewer requests"),
         408 | 409 | 500..=599 => ("the server failed", "try again later"),
         600.. => (
             "the server sent an unknown status",
             "check that the base URL is that of the provider's API",
         ),
-        _ if matches!(code, Some("context_length_exceeded" | "exceed_context_size_error")) => {
-            too_long()
+        _ if status == 413
+            || is_too_long
+            || status == 400 && message.starts_with("prompt is too long") =>
+        {
+            (
+                "the conversation is longer than the model's context",
+                "shorten it, or use a model with a larger context",
+            )
         }
-        400 if message.starts_with("prompt is too long") => too_long(),
         _ => ("the server refused the request", "change the request as the message says"),
-    };
-    write!(f, "{what} ({status}: {message}); {advice}")?;
-    // A wait of less than a second does not matter to a person.
-    if let Some(wait) = retry_after.filter(|wait| wait.as_secs() > 0) {
-        write!(f, ", after {wait:?} or later")?;
     }
-    if f.alternate() {
-        if let Some(id) = request_id {
-            write!(f, "\nrequest: {id}")?;
-        }
-        if let Some(code) = code {
-            write!(f, "\ncode: {code}")?;
-        }
-        write!(f, "\nbody: {body}")?;
-    }
-    Ok(())
-}
-
-fn too_long() -> (&'static str, &'static str) {
-    (
-        "the conversation is longer than the model's context",
-        "shorten it, or use a model with a larger context",
-    )
 }

@@ -32,7 +32,7 @@ use std::marker::PhantomData;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{
-    Deserialize, DeserializeOwned, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+    Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor,
 };
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -73,7 +73,7 @@ impl std::ops::Deref for Text {
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TextVisitor).map(Self)
+        Ok(Self(Str::deserialize(deserializer)?.0.into_owned()))
     }
 }
 
@@ -119,7 +119,7 @@ impl<'de> Visitor<'de> for StrVisitor {
     type Value = Cow<'de, str>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        TextVisitor.expecting(f)
+        f.write_str("a text")
     }
 
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
@@ -130,20 +130,24 @@ impl<'de> Visitor<'de> for StrVisitor {
         Ok(Cow::Owned(text.to_owned()))
     }
 
-    fn visit_bool<E: Error>(self, value: bool) -> Result<Self::Value, E> {
-        TextVisitor.visit_bool(value).map(Cow::Owned)
+    fn visit_string<E>(self, text: String) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(text))
     }
 
-    fn visit_i64<E: Error>(self, value: i64) -> Result<Self::Value, E> {
-        TextVisitor.visit_i64(value).map(Cow::Owned)
+    fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(value.to_string()))
     }
 
-    fn visit_u64<E: Error>(self, value: u64) -> Result<Self::Value, E> {
-        TextVisitor.visit_u64(value).map(Cow::Owned)
+    fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(value.to_string()))
     }
 
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Self::Value, E> {
-        TextVisitor.visit_f64(value).map(Cow::Owned)
+    fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(value.to_string()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(value.to_string()))
     }
 
     fn visit_unit<E>(self) -> Result<Self::Value, E> {
@@ -151,63 +155,17 @@ impl<'de> Visitor<'de> for StrVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        TextVisitor.visit_map(map).map(Cow::Owned)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
-        TextVisitor.visit_seq(list).map(Cow::Owned)
-    }
-}
-
-struct TextVisitor;
-
-impl<'de> Visitor<'de> for TextVisitor {
-    type Value = String;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text")
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<String, E> {
-        Ok(text.to_owned())
-    }
-
-    fn visit_string<E>(self, text: String) -> Result<String, E> {
-        Ok(text)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<String, E> {
-        Ok(value.to_string())
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<String, E> {
-        Ok(value.to_string())
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<String, E> {
-        Ok(value.to_string())
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<String, E> {
-        Ok(value.to_string())
-    }
-
-    fn visit_unit<E>(self) -> Result<String, E> {
-        Ok(String::new())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<String, A::Error> {
         let value = Value::deserialize(MapAccessDeserializer::new(map))?;
-        Ok(value.to_string())
+        Ok(Cow::Owned(value.to_string()))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<String, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
         let mut text = String::new();
         while let Some(piece) = list.next_element::<Value>()? {
             let piece = piece.get("text").unwrap_or(&piece);
             text.push_str(piece.as_str().unwrap_or_default());
         }
-        Ok(text)
+        Ok(Cow::Owned(text))
     }
 }
 
@@ -340,62 +298,20 @@ fn is_text(kind: &str) -> bool {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Count(pub Option<u64>);
 
-impl<'de> Deserialize<'de> for Count {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(CountVisitor).map(Self)
-    }
-}
-
 /// The largest count. Servers that overflow send numbers such as 4294967295.
 const MOST: u64 = 1_000_000_000;
 
-struct CountVisitor;
-
-impl<'de> Visitor<'de> for CountVisitor {
-    type Value = Option<u64>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number")
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
-        Ok(Some(value).filter(|value| *value <= MOST))
-    }
-
-    fn visit_i64<E: Error>(self, value: i64) -> Result<Self::Value, E> {
-        u64::try_from(value).map_or(Ok(None), |value| self.visit_u64(value))
-    }
-
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        reason = "the value is a whole number from 0 to `MOST`"
-    )]
-    fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
-        let is_count = value.fract() == 0.0 && (0.0..=MOST as f64).contains(&value);
-        Ok(is_count.then_some(value as u64))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        text.trim().parse().map_or(Ok(None), |value| self.visit_u64(value))
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        IgnoredAny::deserialize(MapAccessDeserializer::new(map)).map(|_| None)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-        while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(None)
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let count = match Value::deserialize(deserializer)? {
+            // A whole number may have a fraction of zero, as in `7.0`.
+            Value::Number(number) => {
+                number.as_u64().or_else(|| number.to_string().strip_suffix(".0")?.parse().ok())
+            }
+            Value::String(text) => text.trim().parse().ok(),
+            _ => None,
+        };
+        Ok(Self(count.filter(|count| *count <= MOST)))
     }
 }
 
@@ -408,6 +324,15 @@ where
     Ok(if_object(deserializer)?.unwrap_or_default())
 }
 
+/// Deserializes an object, and any other value, such as `"n/a"`, as `None`.
+pub fn if_object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    deserializer.deserialize_any(ObjectVisitor { is_strict: false, of: PhantomData })
+}
+
 /// Deserializes an object, and `null` as the default.
 ///
 /// Other values are errors: for serde, a list is also a struct, whose fields are its items.
@@ -416,139 +341,64 @@ where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,
 {
-    struct FieldsVisitor<T>(PhantomData<T>);
-
-    impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for FieldsVisitor<T> {
-        type Value = T;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
-            T::deserialize(MapAccessDeserializer::new(map))
-        }
-
-        fn visit_unit<E>(self) -> Result<T, E> {
-            Ok(T::default())
-        }
-    }
-
-    deserializer.deserialize_any(FieldsVisitor(PhantomData))
+    let visitor = ObjectVisitor { is_strict: true, of: PhantomData };
+    Ok(deserializer.deserialize_any(visitor)?.unwrap_or_default())
 }
 
-/// Deserializes an object, and any other value, such as `"n/a"`, as `None`.
-pub fn if_object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    struct ObjectVisitor<T>(PhantomData<T>);
-
-    impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
-        type Value = Option<T>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Option<T>, A::Error> {
-            T::deserialize(MapAccessDeserializer::new(map)).map(Some)
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Option<T>, A::Error> {
-            while list.next_element::<IgnoredAny>()?.is_some() {}
-            Ok(None)
-        }
-
-        fn visit_str<E>(self, _: &str) -> Result<Option<T>, E> {
-            Ok(None)
-        }
-
-        fn visit_bool<E>(self, _: bool) -> Result<Option<T>, E> {
-            Ok(None)
-        }
-
-        fn visit_i64<E>(self, _: i64) -> Result<Option<T>, E> {
-            Ok(None)
-        }
-
-        fn visit_u64<E>(self, _: u64) -> Result<Option<T>, E> {
-            Ok(None)
-        }
-
-        fn visit_f64<E>(self, _: f64) -> Result<Option<T>, E> {
-            Ok(None)
-        }
-
-        fn visit_unit<E>(self) -> Result<Option<T>, E> {
-            Ok(None)
-        }
-    }
-
-    deserializer.deserialize_any(ObjectVisitor(PhantomData))
+struct ObjectVisitor<T> {
+    /// Whether a value that is not an object is an error.
+    is_strict: bool,
+    of: PhantomData<T>,
 }
 
-/// Item of a list that a server may replace with a string.
-pub trait ListItem: DeserializeOwned {
-    /// Returns the items for a string that stands instead of the list.
-    fn from_text(text: &str) -> Vec<Self>;
-}
-
-/// Deserializes a list. A single object is a list of one item, a string is
-/// [`ListItem::from_text`], and any other value is an empty list.
-pub fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: ListItem,
-{
-    struct ListVisitor<T>(PhantomData<T>);
-
-    impl<'de, T: ListItem> Visitor<'de> for ListVisitor<T> {
-        type Value = Vec<T>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a list")
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
-            let mut items = Vec::new();
-            while let Some(item) = list.next_element::<Option<T>>()? {
-                items.extend(item);
-            }
-            Ok(items)
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Vec<T>, A::Error> {
-            T::deserialize(MapAccessDeserializer::new(map)).map(|item| vec![item])
-        }
-
-        fn visit_str<E>(self, text: &str) -> Result<Vec<T>, E> {
-            Ok(T::from_text(text))
-        }
-
-        fn visit_bool<E>(self, _: bool) -> Result<Vec<T>, E> {
-            Ok(Vec::new())
-        }
-
-        fn visit_i64<E>(self, _: i64) -> Result<Vec<T>, E> {
-            Ok(Vec::new())
-        }
-
-        fn visit_u64<E>(self, _: u64) -> Result<Vec<T>, E> {
-            Ok(Vec::new())
-        }
-
-        fn visit_f64<E>(self, _: f64) -> Result<Vec<T>, E> {
-            Ok(Vec::new())
-        }
-
-        fn visit_unit<E>(self) -> Result<Vec<T>, E> {
-            Ok(Vec::new())
+impl<T> ObjectVisitor<T> {
+    fn other<E: Error>(self, found: Unexpected<'_>) -> Result<Option<T>, E> {
+        match self.is_strict {
+            true => Err(E::invalid_type(found, &"an object")),
+            false => Ok(None),
         }
     }
+}
 
-    deserializer.deserialize_any(ListVisitor(PhantomData))
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Option<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Option<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Some)
+    }
+
+    fn visit_unit<E>(self) -> Result<Option<T>, E> {
+        Ok(None)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Option<T>, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        self.other(Unexpected::Seq)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Option<T>, E> {
+        self.other(Unexpected::Str(text))
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Option<T>, E> {
+        self.other(Unexpected::Bool(value))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Option<T>, E> {
+        self.other(Unexpected::Signed(value))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Option<T>, E> {
+        self.other(Unexpected::Unsigned(value))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Option<T>, E> {
+        self.other(Unexpected::Float(value))
+    }
 }
 
 /// Returns whether an error field means an error. Some servers send `false`, `0`, `""` or an
@@ -562,92 +412,5 @@ pub fn is_set(value: &Value) -> bool {
         Value::Object(fields) => !fields.is_empty(),
         Value::Number(number) => number.as_f64() != Some(0.0),
         Value::Bool(true) => true,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_text_is_read_from_any_value() {
-        for (wire, text) in [
-            (r#""plain""#, "plain"),
-            ("null", ""),
-            ("7", "7"),
-            ("-7", "-7"),
-            ("1.5", "1.5"),
-            ("true", "true"),
-            (r#"{"key": "color"}"#, r#"{"key":"color"}"#),
-            (r#"[{"type": "text", "text": "one "}, "two", {"image": 1}]"#, "one two"),
-        ] {
-            assert_eq!(serde_json::from_str::<Text>(wire).unwrap().0, text, "{wire}");
-            assert_eq!(serde_json::from_str::<Str<'_>>(wire).unwrap().0, text, "{wire}");
-        }
-    }
-
-    #[test]
-    fn arguments_keep_the_json_of_any_value() {
-        for (wire, text) in [
-            (r#""{\"a\": 1}""#, r#"{"a": 1}"#),
-            ("null", ""),
-            (
-                r#"{"a": 1.0, "b": 12345678901234567890123, "a": 2}"#,
-                r#"{"a": 1.0, "b": 12345678901234567890123, "a": 2}"#,
-            ),
-            (r#"[{"a": 1}]"#, r#"[{"a": 1}]"#),
-            ("7", "7"),
-            ("true", "true"),
-        ] {
-            assert_eq!(serde_json::from_str::<Arguments>(wire).unwrap().0, text, "{wire}");
-        }
-    }
-
-    #[test]
-    fn the_words_of_content_are_found_in_every_form() {
-        for (wire, words) in [
-            (r#""plain""#, Some("plain")),
-            ("null", Some("")),
-            ("7", Some("7")),
-            (r#"{"type": "text", "text": "one"}"#, Some("one")),
-            (r#"{"text": {"value": "one", "annotations": []}}"#, Some("one")),
-            (r#"{"role": "model", "parts": [{"text": "one"}, {"text": " two"}]}"#, Some("one two")),
-            (r#"[{"type": "text", "text": {"value": "one"}}, "two"]"#, Some("onetwo")),
-            (r#"[{"type": "output_text", "text": ["one", {"text": "two"}]}]"#, Some("onetwo")),
-            (r#"[{"type": "text", "content": "one"}]"#, Some("one")),
-            (r#"["one", {"type": "image_url", "image_url": {"url": "x"}}]"#, Some("one")),
-            (r#"{"name": "Ada", "age": 36}"#, None),
-            (r#"{"text": "Ada", "age": 36}"#, None),
-            (r#"[{"type": "text", "text": {"said": "one"}}]"#, None),
-            (r#"[{"said": "one"}]"#, None),
-        ] {
-            let read = serde_json::from_str::<Words>(wire).ok();
-            assert_eq!(read.as_deref(), words, "{wire}");
-        }
-    }
-
-    #[test]
-    fn a_value_that_is_not_a_count_is_not_an_error() {
-        for (wire, count) in [
-            ("7", Some(7)),
-            ("7.0", Some(7)),
-            ("0", Some(0)),
-            ("-1", None),
-            ("-1.5", None),
-            ("1.5", None),
-            ("1e30", None),
-            ("4294967295", None),
-            ("18446744073709551615", None),
-            (r#""-3""#, None),
-            (r#""1000000000000""#, None),
-            ("null", None),
-            ("true", None),
-            (r#""7""#, Some(7)),
-            (r#""n/a""#, None),
-            (r#"{"a": 1}"#, None),
-            ("[1]", None),
-        ] {
-            assert_eq!(serde_json::from_str::<Count>(wire).unwrap().0, count, "{wire}");
-        }
     }
 }

@@ -10,14 +10,14 @@
 //! | write a request's body, with what was written before | [`JsonBody`], [`Kept`], [`KeptTools`] |
 //! | send an id of another provider, or the name of a tool that does not exist | [`portable_id`], [`portable_name`] |
 //! | send messages in an order that every server accepts | [`order`] |
-//! | read a whole reply, or the events of a streamed one | [`read_whole`], [`Decoder`] |
+//! | read a whole reply, or the events of a streamed one | [`read_whole`], [`read_events`], [`Decoder`] |
 //! | read the word that says how a reply ended | [`ending`] |
 //! | report an error | [`ProviderError`] |
 //! | build a reply from streamed pieces, and report them | [`ReplyParts`], [`Deltas`] |
 //! | separate a model's thoughts from its content, and send them back | [`ReplyParts::content`], [`in_content`] |
 //! | make the usage of a server's counts | [`TokenCounts`] |
 //! | stream from a server that does not stream | [`deltas_of`] |
-//! | add ids and arguments that a server leaves out | [`complete_calls`] |
+//! | add ids and arguments that a server leaves out | [`complete_reply`] |
 //! | deserialize what a server should not have sent | [`lenient`] |
 //!
 //! Arguments that are not an object, images of a result and files without a name have a form for
@@ -26,9 +26,8 @@
 //! A stream of pieces becomes deltas and a reply:
 //!
 //! ```
-//! use toolwright_module::Reply;
-//! use toolwright_module::model::{Delta, Finish};
-//! use toolwright_provider::{Deltas, ReplyParts, complete_calls};
+//! use toolwright_module::model::{Delta, Finish, Usage};
+//! use toolwright_provider::{Deltas, ReplyParts, complete_reply};
 //!
 //! let (mut parts, mut deltas) = (ReplyParts::default(), Deltas::default());
 //! parts.text("It ".to_owned(), &mut deltas);
@@ -38,9 +37,7 @@
 //! parts.extend_call(call, id, name, String::new(), &mut deltas);
 //! assert_eq!(deltas.pop(), Some(Delta::Text("It ".to_owned())));
 //!
-//! let finish = Finish::Stop;
-//! let parts = complete_calls(parts.take(), 3, &finish)?;
-//! let reply = Reply::new(parts).with_finish(finish);
+//! let reply = complete_reply(parts.take(), 3, Finish::Stop, Usage::unknown())?;
 //! let calls: Vec<_> = reply.tool_calls().collect();
 //! assert_eq!((calls[0].id.as_str(), calls[0].arguments.as_str()), ("call_3_1", "{}"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -62,20 +59,19 @@ mod kept;
 pub mod lenient;
 pub mod order;
 mod reply_parts;
-mod retry_info;
 mod streaming;
 
 use std::borrow::Cow;
 
 use toolwright_module::driver::stable_hash;
 
-pub use self::connection::{Connection, from_env, mark_lost_halves, read_whole};
+pub use self::connection::{Connection, from_env, mark_lost_halves, read_events, read_whole};
 pub use self::content::in_content;
 pub use self::counts::TokenCounts;
 pub use self::error::ProviderError;
 pub use self::json_body::JsonBody;
 pub use self::kept::{Kept, KeptTools};
-pub use self::reply_parts::{Deltas, NamelessCall, ReplyParts, complete_calls, deltas_of};
+pub use self::reply_parts::{Deltas, ReplyParts, complete_reply, deltas_of};
 pub use self::streaming::{Decoder, Reader};
 
 /// Returns an id in the form that every provider accepts: at most `most` letters, digits, `_` and

@@ -1,13 +1,15 @@
 //! The parts of a reply that streams, and the deltas that its caller gets.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use serde_json::Value;
 
-use crate::content::Beginning;
+use crate::content::Content;
+use crate::error::{ProviderError, Result};
 use crate::is_empty_object;
 use toolwright_module::message::{CallIds, CallKind, Reasoning, ReplyPart, ToolCall};
-use toolwright_module::model::{Delta, Finish, Reply};
+use toolwright_module::model::{Delta, Finish, Reply, Usage};
 
 /// The parts of a reply, in the order in which they began.
 ///
@@ -16,7 +18,7 @@ use toolwright_module::model::{Delta, Finish, Reply};
 #[derive(Debug, Clone, Default)]
 pub struct ReplyParts {
     parts: Vec<ReplyPart>,
-    content: Beginning,
+    content: Content,
 }
 
 impl ReplyParts {
@@ -33,13 +35,11 @@ impl ReplyParts {
         piece: impl AsRef<str> + Into<String>,
         deltas: &mut Deltas,
     ) {
-        if self.content.is_over() && !self.content.holds() {
-            self.content.watch(provider, piece.as_ref());
-            return self.text(piece, deltas);
-        }
-        let text = self.content.add(provider, piece.as_ref(), &mut self.parts, deltas);
-        if let Some(text) = text.filter(|text| !text.is_empty()) {
-            self.text(text, deltas);
+        match self.content.add(provider, piece.as_ref(), &mut self.parts, deltas) {
+            Cow::Owned(text) if text.is_empty() => {}
+            Cow::Owned(text) => self.text(text, deltas),
+            // All of it is text.
+            Cow::Borrowed(_) => self.text(piece, deltas),
         }
     }
 
@@ -125,13 +125,6 @@ impl ReplyParts {
         self.parts.len() - 1
     }
 
-    /// Marks a call as one of a custom tool, whose input is not JSON.
-    pub fn mark_custom(&mut self, index: usize) {
-        if let Some(ReplyPart::Call(call)) = self.parts.get_mut(index) {
-            call.kind = CallKind::Custom;
-        }
-    }
-
     /// Returns the call at an index from [`begin_call`](Self::begin_call).
     #[must_use]
     pub fn call(&self, index: usize) -> Option<&ToolCall> {
@@ -153,9 +146,7 @@ impl ReplyParts {
         arguments: String,
         deltas: &mut Deltas,
     ) {
-        let Some(ReplyPart::Call(call)) = self.parts.get_mut(index) else {
-            return;
-        };
+        let Some(ReplyPart::Call(call)) = self.parts.get_mut(index) else { return };
         if call.id.is_empty() {
             call.id = id;
         }
@@ -177,9 +168,7 @@ impl ReplyParts {
 
     /// Sets a call's arguments to the whole text that a server sends after the pieces.
     pub fn settle_call(&mut self, index: usize, arguments: String, deltas: &mut Deltas) {
-        let Some(ReplyPart::Call(call)) = self.parts.get_mut(index) else {
-            return;
-        };
+        let Some(call) = self.call_mut(index) else { return };
         let holds_more = call.kind == CallKind::Function && !call.arguments.trim().is_empty();
         if arguments.is_empty() || holds_more && is_empty_object(&arguments) {
             return;
@@ -289,42 +278,33 @@ fn delta_of(index: usize, part: &ReplyPart) -> Option<Delta> {
     }
 }
 
-/// A call in a reply has no name, so nobody can answer it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a call has no name")]
-#[non_exhaustive]
-pub struct NamelessCall {
-    /// The reply's parts as JSON.
-    pub raw: String,
-}
-
-/// Adds the ids and arguments that servers leave out of calls.
+/// Returns a reply with the ids and arguments that servers leave out of calls.
 ///
 /// `turn` is the number of messages before the reply; see [`CallIds::complete`]. Missing arguments
 /// become an empty object, unless the reply or the call is incomplete.
 ///
 /// # Errors
 ///
-/// [`NamelessCall`] if a call has no name.
-pub fn complete_calls(
+/// [`ProviderError::Unclear`] if a call has no name, so that nobody can answer it.
+pub fn complete_reply(
     mut parts: Vec<ReplyPart>,
     turn: usize,
-    finish: &Finish,
-) -> Result<Vec<ReplyPart>, NamelessCall> {
+    finish: Finish,
+    usage: Usage,
+) -> Result<Reply> {
     let is_nameless =
         |part: &ReplyPart| matches!(part, ReplyPart::Call(call) if call.name.trim().is_empty());
     if parts.iter().any(is_nameless) {
-        return Err(NamelessCall { raw: serde_json::to_string(&parts).unwrap_or_default() });
+        let (fault, raw) = ("a call has no name", serde_json::to_string(&parts));
+        return Err(ProviderError::Unclear { fault, raw: raw.unwrap_or_default(), usage });
     }
     CallIds::default().complete(&mut parts, turn as u64);
     for part in &mut parts {
-        let ReplyPart::Call(call) = part else {
-            continue;
-        };
+        let ReplyPart::Call(call) = part else { continue };
         let is_empty = call.kind == CallKind::Function && call.arguments.trim().is_empty();
         if is_empty && !call.incomplete && matches!(finish, Finish::Stop | Finish::Refused) {
             "{}".clone_into(&mut call.arguments);
         }
     }
-    Ok(parts)
+    Ok(Reply::new(parts).with_finish(finish).with_usage(usage))
 }

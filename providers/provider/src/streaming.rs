@@ -324,8 +324,7 @@ struct State<D: Decoder> {
 
 /// Returns the deltas of a response. The last one is [`Delta::Done`] or an error.
 ///
-/// `whole` reads the body of a server that does not stream. `silence` is the maximum time without a
-/// byte, which [`Connection::silence`](super::Connection::silence) returns.
+/// `whole` reads the body of a server that does not stream. `silence` is the maximum time without a byte.
 ///
 /// # Errors
 ///
@@ -394,18 +393,11 @@ impl<D: Decoder> State<D> {
     }
 
     /// Adds the parts so far to an error.
-    fn broken(&self, error: ProviderError) -> ProviderError {
-        let raw = || self.reader.so_far();
-        match error {
-            ProviderError::Transport { source } => {
-                ProviderError::Truncated { raw: raw(), source: Some(source) }
-            }
-            ProviderError::Truncated { source, .. } => {
-                ProviderError::Truncated { raw: raw(), source }
-            }
-            ProviderError::TooSlow { after, .. } => ProviderError::TooSlow { after, raw: raw() },
-            error => error,
+    fn broken(&self, mut error: ProviderError) -> ProviderError {
+        if let ProviderError::Http { raw, .. } | ProviderError::Truncated { raw, .. } = &mut error {
+            *raw = self.reader.so_far();
         }
+        error
     }
 }
 

@@ -280,7 +280,7 @@ fn transport(error: toolwright_http::HttpError) -> Failure {
     let fault = match error.kind() {
         ErrorKind::TooLarge { max, .. } => return Failure::TooLarge { max: *max },
         ErrorKind::Silent { .. } | ErrorKind::TooSlow { .. } => "GitHub took too long to respond",
-        ErrorKind::Connect => "GitHub cannot be reached",
+        ErrorKind::Connect { .. } => "GitHub cannot be reached",
         _ => "the connection to GitHub broke",
     };
     Failure::Transport { fault, detail: with_causes(&error), retry: error.retry() }

@@ -1,6 +1,7 @@
 //! Faults of servers and networks. Each ends in the whole answer or in a typed error, in time.
 
 use serde_json::{Value, json};
+use toolwright_http::ErrorKind;
 use toolwright_module::model::Finish;
 use toolwright_module::{Error, Reply};
 use toolwright_provider::ProviderError;
@@ -171,9 +172,12 @@ fn end(result: Result<Reply, Error>) -> Check<String> {
     };
     let word = match own(&error)? {
         ProviderError::Status { status, .. } => return Ok(format!("Status {status}")),
-        ProviderError::Connect { .. } => "Connect",
-        ProviderError::Transport { .. } => "Transport",
-        ProviderError::Timeout { .. } => "Timeout",
+        ProviderError::Http { error, .. } => match error.kind() {
+            ErrorKind::Connect { .. } => "Connect",
+            ErrorKind::Transport => "Transport",
+            ErrorKind::Silent { .. } => "Timeout",
+            _ => return Ok(format!("another error: {error:#}")),
+        },
         ProviderError::Reported { .. } => "Reported",
         ProviderError::Decoding { .. } => "Decoding",
         ProviderError::Truncated { .. } => "Truncated",

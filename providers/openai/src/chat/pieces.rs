@@ -10,10 +10,12 @@ use toolwright_module::message::{CallKind, Opaque, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
 use toolwright_module::{Reply, Request, ToolCall};
 use toolwright_provider::lenient::{Str, is_set};
-use toolwright_provider::{Deltas, ReplyParts, complete_calls, ending, is_empty_object};
+use toolwright_provider::{
+    Deltas, ReplyParts, TokenCounts, complete_reply, ending, is_empty_object,
+};
 
 use super::reasoning::{Details, Field, text_of};
-use super::reply::{BareError, Call, Choice, Completion, Content, Function, Message, Tokens};
+use super::reply::{BareError, Call, Choice, Completion, Content, Function, Message};
 use crate::Result;
 use crate::arguments::{is_complete, is_json, is_same};
 use toolwright_provider::Decoder;
@@ -30,6 +32,7 @@ impl Completion<'_> {
 }
 
 /// A reply under construction.
+#[derive(Default)]
 pub(crate) struct Pieces {
     /// The number of messages in the request.
     turn: usize,
@@ -47,7 +50,7 @@ pub(crate) struct Pieces {
     /// The index of the call in the first form of the API.
     legacy: Option<usize>,
     model: Option<String>,
-    usage: Option<Tokens>,
+    usage: Option<TokenCounts>,
     finish: Option<Finish>,
     /// Whether more of the reply followed its finish reason.
     goes_on: bool,
@@ -94,42 +97,15 @@ struct Slot {
 
 impl Pieces {
     pub(crate) fn new(request: &Request, origin: &Arc<str>) -> Self {
-        Self { turn: request.messages.len(), ..Self::empty(origin) }
-    }
-
-    fn empty(origin: &Arc<str>) -> Self {
-        Self {
-            turn: 0,
-            origin: Arc::clone(origin),
-            parts: ReplyParts::default(),
-            reasoning: None,
-            details: Details::default(),
-            extra: Value::Null,
-            calls: Vec::new(),
-            events: 0,
-            legacy: None,
-            model: None,
-            usage: None,
-            finish: None,
-            goes_on: false,
-            is_for_calls: false,
-            may_cut_calls: false,
-            refusal: None,
-            refused: false,
-            has_events: false,
-            chosen: false,
-            other: None,
-            in_deltas: false,
-            is_whole: false,
-            done: false,
-        }
+        let (turn, origin) = (request.messages.len(), Arc::clone(origin));
+        Self { turn, origin, ..Self::default() }
     }
 
     fn add(&mut self, completion: Completion<'_>, deltas: &mut Deltas) -> Result<()> {
         self.has_events = true;
         let of_choices = completion.choices.iter().find_map(|choice| choice.usage);
         if let Some(tokens) = completion.usage.or(completion.x_groq.usage).or(of_choices) {
-            self.usage.get_or_insert_default().update(tokens);
+            self.usage.get_or_insert_default().update(tokens.into());
         }
         if is_set(&completion.error) {
             return Err(ProviderError::reported(&completion.error, self.reported_usage()));
@@ -155,13 +131,9 @@ impl Pieces {
     /// Reads a choice that is used if there is no other.
     fn put_aside(&mut self, choice: Choice<'_>) {
         let other = self.other.get_or_insert_with(|| {
-            let pieces = Self {
-                turn: self.turn,
-                is_whole: self.is_whole,
-                has_events: true,
-                chosen: true,
-                ..Self::empty(&self.origin)
-            };
+            let (turn, origin, is_whole) = (self.turn, Arc::clone(&self.origin), self.is_whole);
+            let (has_events, chosen) = (true, true);
+            let pieces = Self { turn, origin, is_whole, has_events, chosen, ..Self::default() };
             Box::new(Other { index: choice.index.0, pieces, error: None })
         });
         if other.index == choice.index.0 && other.error.is_none() {
@@ -321,8 +293,8 @@ impl Pieces {
         if is_set(&piece.extra) {
             self.calls[at].extra = piece.extra;
         }
-        if piece.is_custom {
-            self.parts.mark_custom(part);
+        if let Some(call) = self.parts.call_mut(part).filter(|_| piece.is_custom) {
+            call.kind = CallKind::Custom;
         }
         self.parts.extend_call(part, piece.id, piece.name, piece.arguments, deltas);
         Ok(())
@@ -459,7 +431,7 @@ impl Pieces {
     }
 
     fn reported_usage(&self) -> Usage {
-        self.usage.map_or_else(Usage::unknown, Usage::from)
+        self.usage.map_or_else(Usage::unknown, TokenCounts::usage)
     }
 
     /// Returns the parts, with a call once that the server sent in both forms of the API.
@@ -510,19 +482,11 @@ enum Place {
 
 impl Message<'_> {
     fn has_content(&self) -> bool {
-        let Content { text, refusal, thinking, calls } = &self.content;
         let function = &self.function_call;
-        let texts: [&str; 7] = [
-            text,
-            refusal,
-            thinking,
-            &self.refusal,
-            &self.reasoning_content,
-            &self.reasoning,
-            &function.name,
-        ];
+        let texts: [&str; 4] =
+            [&self.refusal, &self.reasoning_content, &self.reasoning, &function.name];
         texts.iter().any(|text| !text.is_empty())
-            || !calls.is_empty()
+            || !self.content.is_empty()
             || !self.reasoning_details.is_empty()
             || is_set(&self.extra_content)
             || !self.tool_calls.is_empty()
@@ -619,10 +583,7 @@ impl Decoder for Pieces {
             let fault = "its finish reason is a tool call, but there is no call";
             return Err(ProviderError::Unclear { fault, raw, usage });
         }
-        let reply = Reply::new(
-            complete_calls(parts, self.turn, &finish).map_err(ProviderError::nameless(usage))?,
-        );
-        let mut reply = reply.with_finish(finish).with_usage(usage);
+        let mut reply = complete_reply(parts, self.turn, finish, usage)?;
         (reply.model, reply.reason) = (self.model, self.refusal);
         Ok(reply)
     }

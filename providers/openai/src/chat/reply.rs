@@ -1,57 +1,47 @@
 //! Replies of Chat Completions, as servers send them.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use toolwright_module::model::Usage;
 use toolwright_provider::TokenCounts;
 use toolwright_provider::lenient::{
     Arguments, Count, Str, Text, Words, fields, if_object, is_set, object, or_default,
 };
 
 /// A whole reply, or one event of a stream. They differ in one field of [`Choice`].
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Completion<'e> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     pub(super) model: Str<'e>,
-    #[serde(borrow, default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub(super) choices: Vec<Choice<'e>>,
-    #[serde(default, deserialize_with = "if_object")]
+    #[serde(deserialize_with = "if_object")]
     pub(super) usage: Option<Tokens>,
     /// The usage in streams of Groq.
-    #[serde(default, deserialize_with = "object")]
+    #[serde(deserialize_with = "object")]
     pub(super) x_groq: Groq,
-    #[serde(default)]
     pub(super) error: Value,
 }
 
 /// The fields of an error without the usual form. They are not part of a [`Completion`], so that it
 /// stays small.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct BareError<'e> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     object: Str<'e>,
-    #[serde(default)]
     detail: Value,
-    #[serde(default)]
     errors: Value,
-    #[serde(default)]
     message: Value,
-    #[serde(default)]
     msg: Value,
-    #[serde(default)]
     status: Value,
-    #[serde(default)]
     success: Value,
-    #[serde(default)]
     error_msg: Value,
     /// MiniMax has it in every reply, with the code zero if there is no error.
-    #[serde(default)]
     base_resp: Value,
 }
 
@@ -71,39 +61,34 @@ impl BareError<'_> {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Groq {
-    #[serde(default, deserialize_with = "if_object")]
+    #[serde(deserialize_with = "if_object")]
     pub(super) usage: Option<Tokens>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Choice<'e> {
-    #[serde(default)]
     pub(super) index: Count,
     /// The message of a whole reply. Some servers also end a stream with it.
-    #[serde(borrow, default, deserialize_with = "message")]
+    #[serde(borrow, deserialize_with = "message")]
     pub(super) message: Option<Box<Message<'e>>>,
     /// A piece of the message, in a stream.
-    #[serde(borrow, default, deserialize_with = "message")]
+    #[serde(deserialize_with = "message")]
     pub(super) delta: Option<Box<Message<'e>>>,
     /// The text in the older Completions API.
-    #[serde(borrow, default)]
     pub(super) text: Str<'e>,
-    #[serde(default)]
     pub(super) error: Value,
-    #[serde(borrow, default)]
     pub(super) finish_reason: Str<'e>,
     /// The word of the model's own server, behind a gateway that has its own words.
-    #[serde(borrow, default)]
     pub(super) native_finish_reason: Str<'e>,
     /// The stop text that ended the reply, as vLLM names it. A number is a token at a normal end.
-    #[serde(default)]
     pub(super) stop_reason: Value,
     /// The same, as SGLang names it.
-    #[serde(default)]
     pub(super) matched_stop: Value,
     /// The usage in streams of Moonshot.
-    #[serde(default, deserialize_with = "if_object")]
+    #[serde(deserialize_with = "if_object")]
     pub(super) usage: Option<Tokens>,
 }
 
@@ -115,26 +100,23 @@ fn message<'de: 'e, 'e, D: Deserializer<'de>>(
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Message<'e> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     pub(super) content: Content<'e>,
-    #[serde(borrow, default)]
     pub(super) refusal: Str<'e>,
-    #[serde(borrow, default)]
     pub(super) reasoning_content: Str<'e>,
     /// The same under another name. Some servers send both.
-    #[serde(borrow, default)]
     pub(super) reasoning: Str<'e>,
     /// The reasoning with signatures, in OpenRouter's form.
-    #[serde(default, deserialize_with = "details")]
+    #[serde(deserialize_with = "details")]
     pub(super) reasoning_details: Vec<Map<String, Value>>,
     /// Google's data of a message, such as a signature.
-    #[serde(default)]
     pub(super) extra_content: Value,
-    #[serde(default, deserialize_with = "calls")]
+    #[serde(deserialize_with = "calls")]
     pub(super) tool_calls: Vec<Call>,
     /// The only call, in the first form of the API (`functions` instead of `tools`).
-    #[serde(default, deserialize_with = "object")]
+    #[serde(deserialize_with = "object")]
     pub(super) function_call: Function,
 }
 
@@ -152,28 +134,22 @@ pub(super) struct Call {
 }
 
 /// The wire forms of a [`Call`].
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct CallForm<'e> {
-    #[serde(default)]
     index: Count,
-    #[serde(default)]
     id: Text,
-    #[serde(borrow, rename = "type", default)]
+    #[serde(borrow, rename = "type")]
     kind: Str<'e>,
-    #[serde(default, deserialize_with = "fields")]
+    #[serde(deserialize_with = "fields")]
     function: Function,
-    #[serde(default, deserialize_with = "fields")]
+    #[serde(deserialize_with = "fields")]
     custom: Custom,
     // Some servers send these fields here and not in `function`.
-    #[serde(default)]
     name: Text,
-    #[serde(default)]
     arguments: Arguments,
-    #[serde(default)]
     parameters: Arguments,
-    #[serde(default)]
     input: Arguments,
-    #[serde(default)]
     extra_content: Value,
 }
 
@@ -196,23 +172,19 @@ impl From<CallForm<'_>> for Call {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Function {
-    #[serde(default)]
     pub(super) name: Text,
-    #[serde(default)]
     pub(super) arguments: Arguments,
     // The arguments under other names.
-    #[serde(default)]
     pub(super) parameters: Arguments,
-    #[serde(default)]
     pub(super) input: Arguments,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct Custom {
-    #[serde(default)]
     name: Text,
-    #[serde(default)]
     input: Text,
 }
 
@@ -228,76 +200,35 @@ pub(super) struct Content<'e> {
 
 impl<'de: 'e, 'e> Deserialize<'de> for Content<'e> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ContentVisitor;
-
-        impl ContentVisitor {
-            fn text<'e, E>(text: impl ToString) -> Result<Content<'e>, E> {
-                Ok(Content { text: Cow::Owned(text.to_string()), ..Content::default() })
-            }
-        }
-
-        impl<'de> Visitor<'de> for ContentVisitor {
-            type Value = Content<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the content of a message")
-            }
-
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Content<'de>, E> {
-                Ok(Content { text: Cow::Borrowed(text), ..Content::default() })
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Content<'de>, E> {
-                Self::text(text)
-            }
-
-            fn visit_unit<E>(self) -> Result<Content<'de>, E> {
-                Ok(Content::default())
-            }
-
-            fn visit_bool<E>(self, value: bool) -> Result<Content<'de>, E> {
-                Self::text(value)
-            }
-
-            fn visit_i64<E>(self, value: i64) -> Result<Content<'de>, E> {
-                Self::text(value)
-            }
-
-            fn visit_u64<E>(self, value: u64) -> Result<Content<'de>, E> {
-                Self::text(value)
-            }
-
-            fn visit_f64<E>(self, value: f64) -> Result<Content<'de>, E> {
-                Self::text(value)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Content<'de>, A::Error> {
-                let object = Value::deserialize(MapAccessDeserializer::new(map))?;
-                let mut content = Content::default();
-                content.add(&object.to_string())?;
-                let Content { text, refusal, thinking, calls } = &content;
-                let is_empty = text.is_empty() && refusal.is_empty() && thinking.is_empty();
-                // The text is not in any known field.
-                match is_empty && calls.is_empty() && is_set(&object) && object["text"].is_null() {
-                    true => Err(A::Error::custom("the content is an object without a text")),
-                    false => Ok(content),
-                }
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Content<'de>, A::Error> {
-                let mut content = Content::default();
-                while let Some(piece) = list.next_element::<&RawValue>()? {
+        let json = <&RawValue>::deserialize(deserializer)?.get();
+        let mut content = Content::default();
+        match json.as_bytes() {
+            [b'[', ..] => {
+                for piece in read::<Vec<&RawValue>, _>(json)? {
                     content.add(piece.get())?;
                 }
-                Ok(content)
             }
+            [b'{', ..] => {
+                content.add(json)?;
+                let fields: Map<String, Value> =
+                    if content.is_empty() { read(json)? } else { Map::new() };
+                // The text is not in any known field.
+                if !fields.is_empty() && fields.get("text").is_none_or(Value::is_null) {
+                    return Err(D::Error::custom("the content is an object without a text"));
+                }
+            }
+            _ => content.text = read::<Str<'de>, _>(json)?.0,
         }
-
-        deserializer.deserialize_any(ContentVisitor)
+        Ok(content)
     }
 }
 
 impl Content<'_> {
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { text, refusal, thinking, calls } = self;
+        text.is_empty() && refusal.is_empty() && thinking.is_empty() && calls.is_empty()
+    }
+
     /// Adds a piece of a list.
     fn add<E: Error>(&mut self, piece: &str) -> Result<(), E> {
         #[derive(Deserialize)]
@@ -356,62 +287,36 @@ fn details<'de, D: Deserializer<'de>>(
 /// string of JSON.
 fn calls<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Call>, D::Error> {
     let mut calls = Vec::new();
-    AddCalls(&mut calls).deserialize(deserializer)?;
+    add_calls(<&RawValue>::deserialize(deserializer)?.get(), &mut calls)?;
     Ok(calls)
 }
 
 /// Adds the calls of a value to a list.
-struct AddCalls<'c>(&'c mut Vec<Call>);
-
-impl<'de> DeserializeSeed<'de> for AddCalls<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for AddCalls<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("calls")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, call: A) -> Result<(), A::Error> {
-        self.0.push(Call::deserialize(MapAccessDeserializer::new(call))?);
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while list.next_element_seed(AddCalls(self.0))?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
-        let text = text.trim();
-        // Some servers send one of these words instead of an empty list.
-        let words = ["", "none", "null", "n/a", "false"];
-        if words.iter().any(|word| text.eq_ignore_ascii_case(word)) {
-            return Ok(());
+fn add_calls<E: Error>(json: &str, calls: &mut Vec<Call>) -> Result<(), E> {
+    match json.as_bytes() {
+        [b'{', ..] => calls.push(read(json)?),
+        [b'[', ..] => {
+            for call in read::<Vec<&RawValue>, _>(json)? {
+                add_calls(call.get(), calls)?;
+            }
         }
-        if !text.starts_with(['[', '{']) {
-            return Err(E::custom("it is not a call"));
+        [b'"', ..] => {
+            let text = read::<Str<'_>, _>(json)?.0;
+            let text = text.trim();
+            // Some servers send one of these words instead of an empty list.
+            let words = ["", "none", "null", "n/a", "false"];
+            if words.iter().any(|word| text.eq_ignore_ascii_case(word)) {
+                return Ok(());
+            }
+            if !text.starts_with(['[', '{']) {
+                return Err(E::custom("it is not a call"));
+            }
+            add_calls(read::<&RawValue, _>(text)?.get(), calls)?;
         }
-        let mut json = serde_json::Deserializer::from_str(text);
-        self.deserialize(&mut json).and_then(|()| json.end()).map_err(E::custom)
+        b"null" | b"false" => {}
+        _ => return Err(E::custom("it is not a call")),
     }
-
-    fn visit_bool<E: Error>(self, is_call: bool) -> Result<(), E> {
-        match is_call {
-            true => Err(E::custom("it is not a call")),
-            false => Ok(()),
-        }
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
+    Ok(())
 }
 
 impl Function {
@@ -423,80 +328,41 @@ impl Function {
 
 /// The counts of tokens. Each event of a stream that has some has those so far.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Tokens {
-    #[serde(default)]
-    pub(super) prompt_tokens: Option<Count>,
-    #[serde(default)]
-    pub(super) completion_tokens: Option<Count>,
+    prompt_tokens: Option<Count>,
+    completion_tokens: Option<Count>,
     /// The names of Responses, which some servers use here too.
-    #[serde(default)]
-    pub(super) input_tokens: Option<Count>,
-    #[serde(default)]
-    pub(super) output_tokens: Option<Count>,
-    #[serde(default)]
-    pub(super) total_tokens: Option<Count>,
-    #[serde(default, deserialize_with = "object")]
-    pub(super) prompt_tokens_details: PromptDetails,
-    #[serde(default, deserialize_with = "object")]
-    pub(super) completion_tokens_details: CompletionDetails,
+    input_tokens: Option<Count>,
+    output_tokens: Option<Count>,
+    total_tokens: Option<Count>,
+    #[serde(deserialize_with = "object")]
+    prompt_tokens_details: PromptDetails,
+    #[serde(deserialize_with = "object")]
+    completion_tokens_details: CompletionDetails,
     // The same counts in the places where other servers send them.
-    #[serde(default)]
-    pub(super) prompt_cache_hit_tokens: Option<Count>,
-    #[serde(default)]
-    pub(super) num_cached_tokens: Option<Count>,
-    #[serde(default)]
-    pub(super) cached_tokens: Option<Count>,
-    #[serde(default)]
-    pub(super) cache_read_input_tokens: Option<Count>,
-    #[serde(default)]
-    pub(super) cache_creation_input_tokens: Option<Count>,
-    #[serde(default)]
-    pub(super) reasoning_tokens: Option<Count>,
+    prompt_cache_hit_tokens: Option<Count>,
+    num_cached_tokens: Option<Count>,
+    cached_tokens: Option<Count>,
+    cache_read_input_tokens: Option<Count>,
+    cache_creation_input_tokens: Option<Count>,
+    reasoning_tokens: Option<Count>,
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
-pub(super) struct PromptDetails {
-    #[serde(default)]
-    pub(super) cached_tokens: Option<Count>,
-    #[serde(default)]
-    pub(super) cache_write_tokens: Option<Count>,
+#[serde(default)]
+struct PromptDetails {
+    cached_tokens: Option<Count>,
+    cache_write_tokens: Option<Count>,
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
-pub(super) struct CompletionDetails {
-    #[serde(default)]
-    pub(super) reasoning_tokens: Option<Count>,
+#[serde(default)]
+struct CompletionDetails {
+    reasoning_tokens: Option<Count>,
 }
 
-impl Tokens {
-    /// Takes the counts of a later event. One that it leaves out or has as zero stays.
-    pub(super) fn update(&mut self, later: Self) {
-        let newer = |count: &mut Option<Count>, later: Option<Count>| {
-            // A value that is not a count does not replace one.
-            let later = later.filter(|later| later.0.is_some() || count.is_none());
-            *count = TokenCounts::first([later, *count]);
-        };
-        newer(&mut self.prompt_tokens, later.prompt_tokens);
-        newer(&mut self.completion_tokens, later.completion_tokens);
-        newer(&mut self.input_tokens, later.input_tokens);
-        newer(&mut self.output_tokens, later.output_tokens);
-        newer(&mut self.total_tokens, later.total_tokens);
-        newer(&mut self.prompt_cache_hit_tokens, later.prompt_cache_hit_tokens);
-        newer(&mut self.num_cached_tokens, later.num_cached_tokens);
-        newer(&mut self.cached_tokens, later.cached_tokens);
-        newer(&mut self.cache_read_input_tokens, later.cache_read_input_tokens);
-        newer(&mut self.cache_creation_input_tokens, later.cache_creation_input_tokens);
-        newer(&mut self.reasoning_tokens, later.reasoning_tokens);
-        let (prompt, more) = (&mut self.prompt_tokens_details, later.prompt_tokens_details);
-        newer(&mut prompt.cached_tokens, more.cached_tokens);
-        newer(&mut prompt.cache_write_tokens, more.cache_write_tokens);
-        let (written, more) =
-            (&mut self.completion_tokens_details, later.completion_tokens_details);
-        newer(&mut written.reasoning_tokens, more.reasoning_tokens);
-    }
-}
-
-impl From<Tokens> for Usage {
+impl From<Tokens> for TokenCounts {
     fn from(tokens: Tokens) -> Self {
         let cached = [
             tokens.prompt_tokens_details.cached_tokens,
@@ -509,14 +375,13 @@ impl From<Tokens> for Usage {
             [tokens.prompt_tokens_details.cache_write_tokens, tokens.cache_creation_input_tokens];
         let reasoning =
             [tokens.completion_tokens_details.reasoning_tokens, tokens.reasoning_tokens];
-        let counts = TokenCounts {
-            read: TokenCounts::first([tokens.prompt_tokens, tokens.input_tokens]),
-            written: TokenCounts::first([tokens.completion_tokens, tokens.output_tokens]),
-            cached: TokenCounts::first(cached),
-            cache_written: TokenCounts::first(cache_written),
-            reasoning: TokenCounts::first(reasoning),
+        Self {
+            read: Self::first([tokens.prompt_tokens, tokens.input_tokens]),
+            written: Self::first([tokens.completion_tokens, tokens.output_tokens]),
+            cached: Self::first(cached),
+            cache_written: Self::first(cache_written),
+            reasoning: Self::first(reasoning),
             total: tokens.total_tokens,
-        };
-        counts.usage()
+        }
     }
 }

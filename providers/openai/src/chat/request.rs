@@ -13,13 +13,13 @@ use toolwright_module::message::{
 use toolwright_module::message::{file_name, parts_of};
 use toolwright_module::{Message, Request, ToolCall};
 use toolwright_provider::order::{Content, Role, Turn, turns};
-use toolwright_provider::{JsonBody, in_content};
+use toolwright_provider::{JsonBody, ProviderError, in_content};
 
 use super::reasoning::{Field, details_of};
 use crate::Result;
 use crate::request::{
     Choice, Function, Options, Schema, Texts, WrittenTools, arguments, effort, extra, file_id,
-    name, settings, some, tools, unknown, unsent,
+    name, settings, some, tools, unknown,
 };
 use crate::rules::Rules;
 
@@ -95,7 +95,7 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<RequestBo
         }
         Ok(())
     };
-    write().and_then(|()| body.into_request()).map_err(unsent)
+    write().and_then(|()| body.into_request()).map_err(ProviderError::unsent)
 }
 
 /// Returns the messages as JSON, in an order that the server accepts.
@@ -115,9 +115,9 @@ fn messages(request: &Request, options: &Options<'_>) -> Result<Vec<Arc<[u8]>>> 
     let turns = turns(&request.messages, is_sent, rules.has_strict_order).into_iter();
     let json = turns.map(|turn| match turn.of[..] {
         [Content::Message(at)] => Ok(Arc::clone(&written[at])),
-        _ => {
-            Ok(serde_json::to_vec(&Several { turn: &turn, request, rules }).map_err(unsent)?.into())
-        }
+        _ => Ok(serde_json::to_vec(&Several { turn: &turn, request, rules })
+            .map_err(ProviderError::unsent)?
+            .into()),
     });
     json.collect()
 }

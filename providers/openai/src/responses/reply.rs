@@ -4,13 +4,11 @@
 //! reply; [`Pieces`] adds the content that it lacks.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use toolwright_module::message::{CallKind, Opaque, Reasoning, ReplyPart};
@@ -18,143 +16,108 @@ use toolwright_module::model::{Finish, Usage};
 use toolwright_module::{Contract, Reply, Request, ToolCall};
 use toolwright_provider::ending::{self, is_same, is_unfinished};
 use toolwright_provider::lenient::{
-    Arguments, Count, ListItem, Str, Text, Words, if_object, is_set, list, object, or_default,
+    Arguments, Count, Str, Text, Words, if_object, is_set, object, or_default,
 };
-use toolwright_provider::{Deltas, ReplyParts, TokenCounts, complete_calls, is_empty_object};
+use toolwright_provider::{Deltas, ReplyParts, TokenCounts, complete_reply, is_empty_object};
 
 use super::request::{ITEM_ID, items_of};
 use super::state::History;
 use crate::Result;
 use crate::arguments::is_complete;
-use crate::request::unsent;
 use crate::rules::Rules;
 use toolwright_provider::Decoder;
 use toolwright_provider::ProviderError;
 
 /// A whole reply.
 #[derive(Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Response {
-    #[serde(default)]
     id: Text,
-    #[serde(default)]
     model: Text,
-    #[serde(default)]
     status: Text,
     // Raw, because later requests contain the reasoning items unchanged.
-    #[serde(default, deserialize_with = "output")]
+    #[serde(deserialize_with = "output")]
     output: Vec<Box<RawValue>>,
     /// `None` if the server does not have the field, so that it cannot report a reply that it cut
     /// off. A reply that is complete has `null`.
-    #[serde(default, deserialize_with = "details")]
+    #[serde(deserialize_with = "details")]
     incomplete_details: Option<Details>,
-    #[serde(default, deserialize_with = "if_object")]
+    #[serde(deserialize_with = "if_object")]
     usage: Option<Tokens>,
-    #[serde(default)]
     error: Value,
     /// Whether the server keeps the reply.
-    #[serde(default)]
     store: Value,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Details {
+    reason: Text,
 }
 
 /// Deserializes the details of an incomplete reply. `null` means that there are none.
 fn details<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Details>, D::Error> {
-    Ok(Some(match Value::deserialize(deserializer)? {
+    let details = match Value::deserialize(deserializer)? {
         // Some servers send a text such as `none` where an object belongs.
-        Value::String(reason) => Details {
-            reason: Text(match incomplete(reason.clone()) {
-                Finish::Other(_) => String::new(),
-                _ => reason,
-            }),
-        },
+        Value::String(reason) if matches!(incomplete(&reason), Finish::Other(_)) => {
+            Details::default()
+        }
+        Value::String(reason) => Details { reason: Text(reason) },
         details => Details::deserialize(details).unwrap_or_default(),
-    }))
+    };
+    Ok(Some(details))
 }
 
 /// Deserializes the items of an output: a list, a nested list, one item, or a string.
 fn output<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Box<RawValue>>, D::Error> {
     let mut items = Vec::new();
-    deserializer.deserialize_any(AddItems(&mut items))?;
+    add_items(<&RawValue>::deserialize(deserializer)?, &mut items).map_err(D::Error::custom)?;
     Ok(items)
 }
 
 /// Adds the items of a value to a list.
-struct AddItems<'i>(&'i mut Vec<Box<RawValue>>);
-
-impl AddItems<'_> {
-    fn add<E: Error>(self, item: &impl Serialize) -> Result<(), E> {
-        self.0.push(to_raw_value(item).map_err(E::custom)?);
-        Ok(())
-    }
-}
-
-impl<'de> Visitor<'de> for AddItems<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("items")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while let Some(item) = list.next_element::<Box<RawValue>>()? {
-            match item.get().starts_with('{') {
-                true => self.0.push(item),
-                // A nested list, or a string.
-                false => item.deserialize_any(AddItems(self.0)).map_err(A::Error::custom)?,
+fn add_items(value: &RawValue, items: &mut Vec<Box<RawValue>>) -> serde_json::Result<()> {
+    match value.get().as_bytes() {
+        [b'{', ..] => items.push(value.to_owned()),
+        [b'[', ..] => {
+            for item in serde_json::from_str::<Vec<&RawValue>>(value.get())? {
+                add_items(item, items)?;
             }
         }
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, item: A) -> Result<(), A::Error> {
-        // The values stay raw, because a number may have more digits than a `Value` keeps.
-        let fields =
-            <BTreeMap<String, Box<RawValue>>>::deserialize(MapAccessDeserializer::new(item));
-        self.add(&fields?)
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
-        match text {
-            "" => Ok(()),
-            text => self.add(&json!({"type": "message", "content": text})),
+        [b'"', ..] => {
+            let content: String = serde_json::from_str(value.get())?;
+            if !content.is_empty() {
+                items.push(to_raw_value(&json!({"type": "message", "content": content}))?);
+            }
         }
+        b"null" => {}
+        _ => return Err(serde_json::Error::custom("expected items")),
     }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
+    Ok(())
 }
 
 #[derive(Default, Deserialize)]
-struct Details {
-    #[serde(default)]
-    reason: Text,
-}
-
-#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Tokens {
-    #[serde(default)]
     input_tokens: Option<Count>,
-    #[serde(default)]
     output_tokens: Option<Count>,
-    #[serde(default)]
     total_tokens: Option<Count>,
-    #[serde(default, deserialize_with = "object")]
+    #[serde(deserialize_with = "object")]
     input_tokens_details: InputDetails,
-    #[serde(default, deserialize_with = "object")]
+    #[serde(deserialize_with = "object")]
     output_tokens_details: OutputDetails,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct InputDetails {
-    #[serde(default)]
     cached_tokens: Option<Count>,
-    #[serde(default)]
     cache_write_tokens: Option<Count>,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct OutputDetails {
-    #[serde(default)]
     reasoning_tokens: Option<Count>,
 }
 
@@ -173,49 +136,38 @@ impl From<Tokens> for Usage {
 }
 
 /// One item of the output, of any kind.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Item<'e> {
-    #[serde(borrow, rename = "type", default)]
+    #[serde(borrow, rename = "type")]
     kind: Str<'e>,
-    #[serde(borrow, default)]
     id: Str<'e>,
-    #[serde(default, deserialize_with = "list")]
+    #[serde(deserialize_with = "pieces")]
     content: Vec<Piece>,
-    #[serde(default, deserialize_with = "list")]
+    #[serde(deserialize_with = "pieces")]
     summary: Vec<Piece>,
-    #[serde(default)]
     call_id: Text,
-    #[serde(default)]
     name: Text,
-    #[serde(default)]
     arguments: Arguments,
-    #[serde(default)]
     parameters: Arguments,
     /// The input of a custom tool.
-    #[serde(default)]
     input: Arguments,
     /// Name and arguments as in Chat Completions.
-    #[serde(default, deserialize_with = "object")]
+    #[serde(deserialize_with = "object")]
     function: Function,
     /// Where a call's tool is from, if the model searched for it.
-    #[serde(default)]
     namespace: Value,
     /// Whether a message is the answer or a comment before calls.
-    #[serde(default)]
     phase: Value,
-    #[serde(borrow, default)]
     status: Str<'e>,
-    #[serde(default)]
     encrypted_content: Value,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct Function {
-    #[serde(default)]
     name: Text,
-    #[serde(default)]
     arguments: Arguments,
-    #[serde(default)]
     parameters: Arguments,
 }
 
@@ -260,24 +212,27 @@ struct Piece {
     refusal: String,
 }
 
-impl<'de> Deserialize<'de> for Piece {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let piece = Value::deserialize(deserializer)?;
-        let said = |piece: &Value| Words::deserialize(piece).map_err(D::Error::custom);
-        let refusal = piece.get("refusal").filter(|refusal| is_set(refusal)).map(said);
-        let refusal = refusal.transpose()?.unwrap_or_default().0;
+/// Deserializes the pieces of a message or of reasoning: a list, one piece, or a text.
+fn pieces<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Piece>, D::Error> {
+    let pieces = match Value::deserialize(deserializer)? {
+        Value::Array(pieces) => pieces,
+        piece @ (Value::Object(_) | Value::String(_)) => vec![piece],
+        _ => Vec::new(),
+    };
+    let pieces = pieces.into_iter().filter(|piece| !piece.is_null());
+    pieces.map(|piece| Piece::of(piece).map_err(D::Error::custom)).collect()
+}
+
+impl Piece {
+    fn of(piece: Value) -> serde_json::Result<Self> {
+        let refusal = piece.get("refusal").filter(|refusal| is_set(refusal));
+        let refusal = refusal.map(Words::deserialize).transpose()?.unwrap_or_default().0;
         if !refusal.is_empty() && piece.get("text").is_none() {
             return Ok(Self { text: String::new(), refusal });
         }
         // A piece of another kind has no text.
-        let text = said(&Value::Array(vec![piece]))?.0;
+        let text = Words::deserialize(Value::Array(vec![piece]))?.0;
         Ok(Self { text, refusal })
-    }
-}
-
-impl ListItem for Piece {
-    fn from_text(text: &str) -> Vec<Self> {
-        vec![Self { text: text.to_owned(), refusal: String::new() }]
     }
 }
 
@@ -300,25 +255,17 @@ impl Response {
         }
         let can_report_a_cut = self.incomplete_details.is_some();
         let why = self.incomplete_details.unwrap_or_default().reason.0;
-        let mut reason = None;
         let mut finish = match &*self.status {
             status if is_same(status, "failed") => {
                 let (status, raw) = (self.status.0, String::new());
                 return Err(ProviderError::Unfinished { status, raw, usage });
             }
-            status if is_same(status, "incomplete") => {
-                let finish = incomplete(why.clone());
-                reason = Some(why).filter(|_| finish == Finish::Refused);
-                finish
+            status if is_same(status, "incomplete") => incomplete(&why),
+            status if is_unfinished(status) || !is_whole(status) => {
+                Finish::Other(status.to_owned())
             }
-            status if is_unfinished(status) => Finish::Other(status.to_owned()),
-            status if !is_whole(status) => Finish::Other(status.to_owned()),
             // Some servers say only there that the reply was cut off.
-            _ if !why.is_empty() => {
-                let finish = incomplete(why.clone());
-                reason = Some(why).filter(|_| finish == Finish::Refused);
-                finish
-            }
+            _ if !why.is_empty() => incomplete(&why),
             // llama.cpp reports `completed` for a reply that it cut off, and ends it exactly at the
             // maximum. A server that counts beyond the maximum counts other tokens, too.
             _ if !can_report_a_cut
@@ -329,6 +276,7 @@ impl Response {
             }
             _ => Finish::Stop,
         };
+        let reason = Some(why).filter(|_| finish == Finish::Refused);
         if self.output.is_empty() && streamed.parts.is_empty() && finish == Finish::Stop {
             return Err(ProviderError::Empty { usage });
         }
@@ -368,15 +316,13 @@ impl Response {
             let raw = serde_json::to_string(&parts).unwrap_or_default();
             return Err(ProviderError::Unfinished { status: status.clone(), raw, usage });
         }
-        let mut parts =
-            complete_calls(parts, request.turn, &finish).map_err(ProviderError::nameless(usage))?;
+        let mut reply = complete_reply(parts, request.turn, finish, usage)?;
         if let Some(history) = request.history.clone().filter(|_| items.is_stored)
             && let Some(id) = self.id.filled()
         {
-            let items = items_of(&parts, &request.origin).map_err(unsent)?;
-            parts.push(history.mark(&id, &items, &request.origin));
+            let items = items_of(&reply.parts, &request.origin).map_err(ProviderError::unsent)?;
+            reply.parts.push(history.mark(&id, &items, &request.origin));
         }
-        let mut reply = Reply::new(parts).with_finish(finish).with_usage(usage);
         (reply.model, reply.reason) = (self.model.filled(), reason);
         Ok(reply)
     }
@@ -462,12 +408,12 @@ impl Streamed {
     }
 }
 
-fn incomplete(reason: String) -> Finish {
-    match ending::finish(&reason) {
+fn incomplete(reason: &str) -> Finish {
+    match ending::finish(reason) {
         // The server does not say why.
         Finish::Other(reason) if reason.is_empty() => Finish::Other("incomplete".to_owned()),
         // The word of a whole reply does not make this one whole.
-        Finish::Stop => Finish::Other(reason),
+        Finish::Stop => Finish::Other(reason.to_owned()),
         finish => finish,
     }
 }
@@ -597,7 +543,7 @@ pub(crate) fn unfinished(body: &[u8]) -> Option<String> {
 }
 
 /// The facts of a request that the reading of its reply needs.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct RequestInfo {
     /// The number of messages in the request.
     turn: usize,
@@ -647,51 +593,36 @@ impl RequestInfo {
 }
 
 /// One event of a stream, of any kind.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Event<'e> {
-    #[serde(borrow, rename = "type", default)]
+    #[serde(borrow, rename = "type")]
     kind: Str<'e>,
-    #[serde(borrow, default)]
     delta: Str<'e>,
-    #[serde(borrow, default)]
     item: Option<&'e RawValue>,
-    #[serde(borrow, default)]
     item_id: Str<'e>,
-    #[serde(default)]
     output_index: Count,
-    #[serde(default)]
     content_index: Count,
     // The whole content, in the `done` event after the deltas.
-    #[serde(default)]
     arguments: Arguments,
-    #[serde(default)]
     parameters: Arguments,
-    #[serde(default)]
     input: Arguments,
-    #[serde(borrow, default)]
     text: Str<'e>,
-    #[serde(borrow, default)]
     refusal: Str<'e>,
-    #[serde(borrow, default)]
     name: Str<'e>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     response: Option<Response>,
-    #[serde(default)]
     error: Value,
-    #[serde(borrow, default)]
     code: Str<'e>,
-    #[serde(borrow, default)]
     message: Str<'e>,
     // Fields of an error without the usual form.
-    #[serde(borrow, default)]
     object: Str<'e>,
-    #[serde(default)]
     detail: Value,
-    #[serde(default)]
     errors: Value,
 }
 
 /// A reply under construction.
+#[derive(Default)]
 pub(crate) struct Pieces {
     request: RequestInfo,
     parts: ReplyParts,
@@ -721,18 +652,7 @@ struct Slot {
 
 impl Pieces {
     pub(crate) fn new(request: RequestInfo) -> Self {
-        Self {
-            request,
-            parts: ReplyParts::default(),
-            calls: Vec::new(),
-            items: Vec::new(),
-            kept: HashMap::new(),
-            texts: HashSet::new(),
-            refused: false,
-            in_reasoning: false,
-            last: None,
-            done: false,
-        }
+        Self { request, ..Self::default() }
     }
 
     /// Adds the item of a call, at the call's beginning or end.
@@ -755,8 +675,8 @@ impl Pieces {
         if is_end {
             self.end(part);
         }
-        if call.kind == CallKind::Custom {
-            self.parts.mark_custom(part);
+        if let Some(known) = self.parts.call_mut(part).filter(|_| call.kind == CallKind::Custom) {
+            known.kind = CallKind::Custom;
         }
         // The name of a known call was in an earlier delta.
         let discarded = &mut Deltas::discarded();

@@ -10,13 +10,13 @@ use toolwright_http::RequestBody;
 use toolwright_module::message::file_name;
 use toolwright_module::message::{CallKind, Document, Image, Part, ReplyPart, Source, ToolResult};
 use toolwright_module::{Message, Request};
-use toolwright_provider::{JsonBody, in_content, portable_id};
+use toolwright_provider::{JsonBody, ProviderError, in_content, portable_id};
 
 use super::state;
 use crate::Result;
 use crate::request::{
     Choice, Function, Options, Schema, WrittenTools, arguments, effort, extra, file_id, name,
-    settings, some, tools, unknown, unsent,
+    settings, some, tools, unknown,
 };
 
 /// The name of the field with an item's id.
@@ -111,7 +111,7 @@ pub(crate) fn body(
         }
         Ok(())
     };
-    write().and_then(|()| body.into_request()).map_err(unsent)
+    write().and_then(|()| body.into_request()).map_err(ProviderError::unsent)
 }
 
 /// Returns the items of each message of a request.

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use toolwright_module::model::Delta;
 use toolwright_module::{Error, LanguageModel, Message, Reply, Request, Result};
-use toolwright_openai::{Api, OpenAi};
+use toolwright_openai::{Api, ErrorKind, OpenAi, ProviderError};
 
 pub(crate) const APIS: [Api; 2] = [Api::Chat, Api::Responses];
 
@@ -250,8 +250,16 @@ pub(crate) async fn streamed(
 }
 
 /// Returns this crate's error inside an error of the module layer.
-pub(crate) fn own(error: &Error) -> &toolwright_openai::ProviderError {
+pub(crate) fn own(error: &Error) -> &ProviderError {
     error.downcast_ref().expect("an error of this crate")
+}
+
+/// Returns the kind of an HTTP error inside an error of the module layer.
+pub(crate) fn http(error: &Error) -> &ErrorKind {
+    match own(error) {
+        ProviderError::Http { error, .. } => error.kind(),
+        other => panic!("not an HTTP error: {other:?}"),
+    }
 }
 
 /// The long form of an error, without the port of the server.

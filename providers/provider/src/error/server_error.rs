@@ -1,0 +1,179 @@
+//! The error in a server's body: its code and message in any of the known forms, and the pause that
+//! a server of Google asks for.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use toolwright_http::is_retryable_status;
+
+use crate::lenient::is_set;
+
+/// The fields with the message of an error, the first first.
+const MESSAGES: [&str; 9] = [
+    "message",
+    "msg",
+    "detail",
+    "error",
+    "errors",
+    "error_description",
+    "error_msg",
+    "status_msg",
+    "reason",
+];
+
+/// Codes of an account without credit. The last one is Zhipu's.
+const NO_CREDIT: [&str; 7] = [
+    "insufficient_quota",
+    "exceeded_current_quota_error",
+    "billing_hard_limit_reached",
+    "billing_not_active",
+    "insufficient_balance",
+    "arrearage",
+    "1113",
+];
+
+/// Codes of errors that may pass without a change.
+const PASSING: [&str; 25] = [
+    "server_error",
+    "api_error",
+    "internal",
+    "internal_error",
+    "internal_server_error",
+    "bad_gateway",
+    "gateway_timeout",
+    "overloaded",
+    "overloaded_error",
+    "engine_overloaded_error",
+    "server_overloaded",
+    "service_unavailable",
+    "service_unavailable_error",
+    "unavailable",
+    "unavailable_error",
+    "rate_limit",
+    "rate_limit_error",
+    "rate_limit_exceeded",
+    "rate_limit_reached_error",
+    "resource_exhausted",
+    "too_many_requests",
+    "deadline_exceeded",
+    "request_timeout",
+    "timeout",
+    "timeout_error",
+];
+
+/// The error code and message of a server.
+pub(super) struct ServerError {
+    pub(super) code: Option<String>,
+    pub(super) message: Option<String>,
+}
+
+impl ServerError {
+    /// Reads OpenAI's `{"error": {"message", "type", "code"}}`, the same without its wrapper, in
+    /// a list or as `errors`, `{"error": "text"}`, and `{"detail": …}` with a text or with
+    /// the list of faults of FastAPI.
+    pub(super) fn of(body: &Value) -> Self {
+        let mut error = body;
+        // Some servers wrap the error more than once.
+        for _ in 0..4 {
+            let names = ["error", "errors", "detail", "base_resp"];
+            let inner = names.into_iter().find_map(|name| error.get(name));
+            // MiniMax has `base_resp` in every reply, with a zero if there is no error.
+            let inner = inner.filter(|inner| inner["status_code"] != 0);
+            error = match (inner.filter(|inner| is_set(inner)), error) {
+                (Some(inner), _) if inner.is_object() || inner.is_array() => inner,
+                (None, Value::Array(list)) if list.len() == 1 => &list[0],
+                _ => break,
+            };
+        }
+        let field = |name| error.get(name).and_then(text);
+        // A number usually repeats the status, so a word is preferred.
+        let number = || {
+            let named = ["code", "status", "status_code", "error_code"].into_iter();
+            named.filter_map(|name| error.get(name)).find(|code| code.is_number())
+        };
+        // The account's state decides, whatever number is beside it.
+        let no_credit = field("type").filter(|kind| no_credit(Some(kind)));
+        let word = || ["code", "type", "status"].into_iter().find_map(field);
+        let code = no_credit.or_else(word).or_else(|| number().map(Value::to_string));
+        Self { code, message: message_of(error) }
+    }
+}
+
+fn text(value: &Value) -> Option<String> {
+    value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// Returns the message of an error, from any of its known fields.
+fn message_of(error: &Value) -> Option<String> {
+    if let Value::Array(several) = error {
+        let several: Vec<_> = several.iter().filter_map(message_of).collect();
+        return Some(several.join("; ")).filter(|text| !text.is_empty());
+    }
+    let field = |name| error.get(name).and_then(text);
+    let message = MESSAGES.into_iter().find_map(field).or_else(|| text(error))?;
+    // FastAPI adds the path of the faulty field.
+    let Some(Value::Array(path)) = error.get("loc") else { return Some(message) };
+    let path = path.iter().map(|step| text(step).unwrap_or_else(|| step.to_string()));
+    Some(format!("{}: {message}", path.collect::<Vec<_>>().join(".")))
+}
+
+/// Returns whether the account has no credit, so that a retry does not help.
+pub(super) fn no_credit(code: Option<&str>) -> bool {
+    code.is_some_and(|code| NO_CREDIT.iter().any(|word| code.eq_ignore_ascii_case(word)))
+}
+
+/// Returns whether an error with this code may pass without a change: a status, or a server's word
+/// for one.
+pub(super) fn passes(code: &str) -> bool {
+    if let Ok(status) = code.parse() {
+        return is_retryable_status(status);
+    }
+    let code = code.to_ascii_lowercase();
+    // Bedrock's and DashScope's words go on after it.
+    code.starts_with("throttling") || PASSING.contains(&&*code)
+}
+
+/// Returns the pause of the `google.rpc.RetryInfo` in an error's details, with or without the field
+/// `error` around it:
+///
+/// ```text
+/// {"error": {"details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "1.5s"}]}}
+/// ```
+pub(super) fn retry_info(body: &Value) -> Option<Duration> {
+    // A stream without events is a list.
+    let body = body.get(0).unwrap_or(body);
+    let details = body.get("error").unwrap_or(body).get("details")?.as_array()?;
+    let is_retry_info = |detail: &&Value| {
+        detail["@type"].as_str().is_some_and(|kind| kind.ends_with("google.rpc.RetryInfo"))
+    };
+    let delay = details.iter().find(is_retry_info)?.get("retryDelay")?.as_str()?;
+    Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_pause_is_read_from_the_details() {
+        let kind = "type.googleapis.com/google.rpc.RetryInfo";
+        for (delay, pause) in [
+            (json!("39s"), Some(Duration::from_secs(39))),
+            (json!("0.25s"), Some(Duration::from_millis(250))),
+            (json!("-1s"), None),
+            (json!("soon"), None),
+            (json!(7), None),
+        ] {
+            let help = json!({"@type": "type.googleapis.com/google.rpc.Help", "links": []});
+            let details = json!([help, {"@type": kind, "retryDelay": delay}]);
+            let error = json!({"code": 429, "details": details});
+            let body = json!({"error": error});
+            for body in [json!([body]), body, error] {
+                assert_eq!(retry_info(&body), pause, "{delay}");
+            }
+        }
+        assert_eq!(retry_info(&json!({"error": {"code": 429}})), None);
+    }
+}

@@ -1,0 +1,88 @@
+//! [`TokenCounts`]: what the counts of a server stand for.
+
+use toolwright_provider::TokenCounts;
+use toolwright_provider::lenient::Count;
+
+fn count(tokens: u64) -> Option<Count> {
+    Some(Count(Some(tokens)))
+}
+
+const BAD: Option<Count> = Some(Count(None));
+
+#[test]
+fn a_part_is_in_its_whole_or_beside_it() {
+    let plain = TokenCounts { read: count(100), written: count(20), ..TokenCounts::default() };
+    for (name, counts, expected) in [
+        ("plain", plain, (100, 20, false)),
+        ("total of both", TokenCounts { total: count(120), ..plain }, (100, 20, false)),
+        (
+            "cached within",
+            TokenCounts { cached: count(80), total: count(120), ..plain },
+            (100, 20, false),
+        ),
+        (
+            "cached beside",
+            TokenCounts { cached: count(80), total: count(200), ..plain },
+            (180, 20, false),
+        ),
+        (
+            "both caches beside",
+            TokenCounts { cached: count(80), cache_written: count(7), total: count(207), ..plain },
+            (187, 20, false),
+        ),
+        ("cached without total", TokenCounts { cached: count(80), ..plain }, (100, 20, false)),
+        (
+            "more cached than read, and a total of the wholes",
+            TokenCounts { cached: count(800), total: count(120), ..plain },
+            (100, 20, false),
+        ),
+        ("more cached than read", TokenCounts { cached: count(800), ..plain }, (900, 20, false)),
+        (
+            "reasoning within",
+            TokenCounts { reasoning: count(5), total: count(120), ..plain },
+            (100, 20, false),
+        ),
+        (
+            "reasoning beside",
+            TokenCounts { reasoning: count(5), total: count(125), ..plain },
+            (100, 25, false),
+        ),
+        (
+            "more reasoning than written",
+            TokenCounts { reasoning: count(50), ..plain },
+            (100, 70, false),
+        ),
+        (
+            "all beside",
+            TokenCounts { cached: count(80), reasoning: count(5), total: count(205), ..plain },
+            (180, 25, false),
+        ),
+        ("a total of more", TokenCounts { total: count(900), ..plain }, (100, 20, true)),
+        ("a total of less", TokenCounts { total: count(9), ..plain }, (100, 20, false)),
+        ("a total that is none", TokenCounts { total: BAD, ..plain }, (100, 20, false)),
+        (
+            "written is no count",
+            TokenCounts { written: BAD, total: count(120), ..plain },
+            (100, 0, true),
+        ),
+        (
+            "written is missing",
+            TokenCounts { written: None, total: count(120), ..plain },
+            (100, 0, true),
+        ),
+        ("read is missing", TokenCounts { read: None, ..plain }, (0, 20, true)),
+        ("cached is no count", TokenCounts { cached: BAD, ..plain }, (100, 20, true)),
+    ] {
+        let usage = counts.usage();
+        let found = (usage.input_tokens, usage.output_tokens, usage.incomplete);
+        assert_eq!(found, expected, "{name}");
+    }
+}
+
+#[test]
+fn the_first_count_that_is_not_zero_is_used() {
+    assert_eq!(TokenCounts::first([None, count(0), count(7), count(8)]), count(7));
+    assert_eq!(TokenCounts::first([None, count(0)]), count(0));
+    assert_eq!(TokenCounts::first([None, BAD, count(7)]), BAD);
+    assert_eq!(TokenCounts::first([None, None]), None);
+}

@@ -1,0 +1,85 @@
+//! Values that servers send instead of the documented ones.
+
+use toolwright_provider::lenient::{Arguments, Count, Str, Text, Words};
+
+#[test]
+fn a_text_is_read_from_any_value() {
+    for (wire, text) in [
+        (r#""plain""#, "plain"),
+        ("null", ""),
+        ("7", "7"),
+        ("-7", "-7"),
+        ("1.5", "1.5"),
+        ("true", "true"),
+        (r#"{"key": "color"}"#, r#"{"key":"color"}"#),
+        (r#"[{"type": "text", "text": "one "}, "two", {"image": 1}]"#, "one two"),
+    ] {
+        assert_eq!(serde_json::from_str::<Text>(wire).unwrap().0, text, "{wire}");
+        assert_eq!(serde_json::from_str::<Str<'_>>(wire).unwrap().0, text, "{wire}");
+    }
+}
+
+#[test]
+fn arguments_keep_the_json_of_any_value() {
+    for (wire, text) in [
+        (r#""{\"a\": 1}""#, r#"{"a": 1}"#),
+        ("null", ""),
+        (
+            r#"{"a": 1.0, "b": 12345678901234567890123, "a": 2}"#,
+            r#"{"a": 1.0, "b": 12345678901234567890123, "a": 2}"#,
+        ),
+        (r#"[{"a": 1}]"#, r#"[{"a": 1}]"#),
+        ("7", "7"),
+        ("true", "true"),
+    ] {
+        assert_eq!(serde_json::from_str::<Arguments>(wire).unwrap().0, text, "{wire}");
+    }
+}
+
+#[test]
+fn the_words_of_content_are_found_in_every_form() {
+    for (wire, words) in [
+        (r#""plain""#, Some("plain")),
+        ("null", Some("")),
+        ("7", Some("7")),
+        (r#"{"type": "text", "text": "one"}"#, Some("one")),
+        (r#"{"text": {"value": "one", "annotations": []}}"#, Some("one")),
+        (r#"{"role": "model", "parts": [{"text": "one"}, {"text": " two"}]}"#, Some("one two")),
+        (r#"[{"type": "text", "text": {"value": "one"}}, "two"]"#, Some("onetwo")),
+        (r#"[{"type": "output_text", "text": ["one", {"text": "two"}]}]"#, Some("onetwo")),
+        (r#"[{"type": "text", "content": "one"}]"#, Some("one")),
+        (r#"["one", {"type": "image_url", "image_url": {"url": "x"}}]"#, Some("one")),
+        (r#"{"name": "Ada", "age": 36}"#, None),
+        (r#"{"text": "Ada", "age": 36}"#, None),
+        (r#"[{"type": "text", "text": {"said": "one"}}]"#, None),
+        (r#"[{"said": "one"}]"#, None),
+    ] {
+        let read = serde_json::from_str::<Words>(wire).ok();
+        assert_eq!(read.as_deref(), words, "{wire}");
+    }
+}
+
+#[test]
+fn a_value_that_is_not_a_count_is_not_an_error() {
+    for (wire, count) in [
+        ("7", Some(7)),
+        ("7.0", Some(7)),
+        ("0", Some(0)),
+        ("-1", None),
+        ("-1.5", None),
+        ("1.5", None),
+        ("1e30", None),
+        ("4294967295", None),
+        ("18446744073709551615", None),
+        (r#""-3""#, None),
+        (r#""1000000000000""#, None),
+        ("null", None),
+        ("true", None),
+        (r#""7""#, Some(7)),
+        (r#""n/a""#, None),
+        (r#"{"a": 1}"#, None),
+        ("[1]", None),
+    ] {
+        assert_eq!(serde_json::from_str::<Count>(wire).unwrap().0, count, "{wire}");
+    }
+}
