@@ -191,7 +191,7 @@ fn has_wide_letters() -> bool {
 
 /// Returns whether a character steers the terminal, changes the order of the visible text, or hides
 /// something in it.
-pub(crate) fn is_steering(char: char) -> bool {
+fn is_steering(char: char) -> bool {
     (char.is_control() && !matches!(char, '\n' | '\t'))
         || matches!(char,
             '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'

@@ -8,11 +8,12 @@ use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::Value;
+use toolwright_module::__text;
 use toolwright_module::budget::{Money, Spent};
 use toolwright_module::event::{Event, EventKind};
 
 use crate::keys::without_keys;
-use crate::lines::{Lines, escaped, is_steering};
+use crate::lines::{Lines, escaped};
 use crate::texts::in_words_of_run;
 
 /// Maximum number of characters of a tool's result that are shown.
@@ -345,20 +346,15 @@ pub(crate) fn quoted(word: &str) -> String {
     quoted + "'"
 }
 
-/// Returns whether a character is invisible: control and format characters, unusual spaces,
-/// fillers, variation selectors, tags.
+/// Returns whether a character is hidden, is a space of another width, or is a visible one that
+/// changes its neighbours.
 fn is_hidden(char: char) -> bool {
-    char.is_control()
-        || is_steering(char)
+    __text::is_hidden(char)
         || (char.is_whitespace() && char != ' ')
         || matches!(char,
-            '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}'
-            | '\u{890}'..='\u{891}' | '\u{8e2}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
-            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
-            | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}'
-            | '\u{13430}'..='\u{1345f}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
-            | '\u{e0000}'..='\u{e0fff}')
+            '\u{600}'..='\u{605}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}' | '\u{8e2}'
+            | '\u{2800}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1345f}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}')
 }
 
 /// Returns the first lines of an error, which may show a whole request.

@@ -39,6 +39,8 @@
 pub mod __files;
 #[doc(hidden)]
 pub mod __private;
+#[doc(hidden)]
+pub mod __text;
 pub mod approval;
 mod arguments;
 pub mod budget;

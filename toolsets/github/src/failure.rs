@@ -130,16 +130,6 @@ impl Pause {
 }
 
 impl Failure {
-    /// Converts into the error of a tool.
-    pub(crate) fn into_error(self, prefixes: &Prefixes) -> Error {
-        let kind = self.kind();
-        let error = self.sentence(prefixes);
-        match kind {
-            Some(kind) => error.with_source(kind),
-            None => error,
-        }
-    }
-
     /// Returns whether to retry the request.
     pub(crate) fn retry(&self) -> Retry {
         match self {
@@ -150,79 +140,68 @@ impl Failure {
         }
     }
 
-    fn kind(&self) -> Option<CallError> {
-        Some(match self {
-            Self::Argument(_) | Self::Refused(_) => return None,
-            Self::Status { status, .. } => CallError::Status { status: *status },
-            Self::Limited { pause, .. } => CallError::RateLimited {
-                until: match pause {
-                    Pause::For(wait) => Timestamp::now().checked_add(*wait).ok(),
-                    Pause::Until(end) => Some(*end),
-                    Pause::Unknown => None,
-                },
-            },
-            Self::Redirected { .. } | Self::RedirectLoop => CallError::Redirected,
-            Self::Page { status, .. } => CallError::Page { status: *status },
-            Self::Transport { fault, .. } => CallError::Transport { fault },
-            Self::TooLarge { max } => CallError::TooLarge { most: *max },
-            Self::Parse { fault, .. } => CallError::Undecodable { fault: fault.clone() },
-        })
-    }
-
-    fn sentence(self, prefixes: &Prefixes) -> Error {
+    /// Converts into the error of a tool.
+    pub(crate) fn into_error(self, prefixes: &Prefixes) -> Error {
         let Prefixes { failed, doing, parsing } = prefixes;
-        match self {
-            Self::Argument(fault) => Error::retry(format!("{doing}: {fault}")).at(Stage::Arguments),
-            Self::Refused(text) => Error::refuse(text).at(Stage::Arguments),
+        let (error, kind) = match self {
+            Self::Argument(fault) => {
+                return Error::retry(format!("{doing}: {fault}")).at(Stage::Arguments);
+            }
+            Self::Refused(text) => return Error::refuse(text).at(Stage::Arguments),
             Self::Status { status, message, body } => {
                 let quote = message.map(|text| format!(" GitHub says: {text}")).unwrap_or_default();
-                status_error(failed, status, &quote).at(Stage::Provider).with_raw(body)
+                let error = status_error(failed, status, &quote).at(Stage::Provider);
+                (error.with_raw(body), CallError::Status { status })
             }
             Self::Limited { pause, body } => {
-                let when = match pause {
-                    Pause::For(wait) => format!("try again in {} seconds", wait.as_secs()),
-                    Pause::Until(end) => format!("try again after {end}"),
-                    Pause::Unknown => "try again in a few minutes".to_owned(),
+                let (when, until) = match pause {
+                    Pause::For(wait) => (
+                        format!("try again in {} seconds", wait.as_secs()),
+                        Timestamp::now().checked_add(wait).ok(),
+                    ),
+                    Pause::Until(end) => (format!("try again after {end}"), Some(end)),
+                    Pause::Unknown => ("try again in a few minutes".to_owned(), None),
                 };
                 let text = format!("{failed}: GitHub's rate limit is reached; {when}");
-                Error::refuse(text).at(Stage::Limit).retryable(true).with_raw(body)
+                let error = Error::refuse(text).at(Stage::Limit).retryable(true).with_raw(body);
+                (error, CallError::RateLimited { until })
             }
             Self::Redirected { host } => {
                 let host = host.map(|host| format!(" ({host})")).unwrap_or_default();
                 let text = format!(
                     "{failed}: GitHub redirects this request to another address{host}, which the tools may not request"
                 );
-                Error::refuse(text).at(Stage::Provider)
+                (Error::refuse(text).at(Stage::Provider), CallError::Redirected)
             }
             Self::RedirectLoop => {
                 let text = format!("{failed}: GitHub redirects this request too many times");
-                Error::refuse(text).at(Stage::Provider)
+                (Error::refuse(text).at(Stage::Provider), CallError::Redirected)
             }
             Self::Page { status, body } => {
                 let text = format!(
                     "{failed}: the response is a web page instead of data (status {status}); the user should check the base URL and the proxy"
                 );
-                let again = status >= 500;
-                Error::refuse(text).at(Stage::Provider).retryable(again).with_raw(body)
+                let error = Error::refuse(text).at(Stage::Provider).retryable(status >= 500);
+                (error.with_raw(body), CallError::Page { status })
             }
             Self::Transport { fault, detail, retry: _ } => {
-                Error::refuse(format!("{doing}: {fault}; try again later"))
-                    .at(Stage::Transport)
-                    .retryable(true)
-                    .with_raw(detail)
+                let error = Error::refuse(format!("{doing}: {fault}; try again later"));
+                let error = error.at(Stage::Transport).retryable(true).with_raw(detail);
+                (error, CallError::Transport { fault })
             }
             Self::TooLarge { max } => {
-                let max = max >> 20;
                 let text = format!(
-                    "{doing}: the response is larger than {max} MiB; request less, such as with a smaller `limit` or `per_page`"
+                    "{doing}: the response is larger than {} MiB; request less, such as with a smaller `limit` or `per_page`",
+                    max >> 20
                 );
-                Error::retry(text).at(Stage::Limit)
+                (Error::retry(text).at(Stage::Limit), CallError::TooLarge { most: max })
             }
             Self::Parse { fault, body } => {
-                let text = format!("{parsing}: {fault}");
-                Error::refuse(text).at(Stage::Decoding).with_raw(body)
+                let error = Error::refuse(format!("{parsing}: {fault}")).at(Stage::Decoding);
+                (error.with_raw(body), CallError::Undecodable { fault })
             }
-        }
+        };
+        error.with_source(kind)
     }
 }
 

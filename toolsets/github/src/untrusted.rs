@@ -5,6 +5,7 @@ use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use toolwright_module::__text::is_hidden;
 
 /// Maximum length of untrusted text in one result, in bytes.
 const MAX_SHOWN: usize = 64 << 10;
@@ -160,7 +161,7 @@ fn clean(text: &str) -> String {
         match first {
             '\n' | '\t' => clean.push(first),
             '\r' => clean.push('\n'),
-            _ if first.is_control() || is_hidden(first) => {
+            _ if is_hidden(first) && !is_joining(first) => {
                 clean.push_str(&first.escape_unicode().to_string());
             }
             _ => clean.push(first),
@@ -175,7 +176,7 @@ fn after_word(text: &str) -> Option<&str> {
     let mut rest = text.chars();
     for wanted in WORD.chars() {
         let mut next = rest.next()?;
-        while wanted != 'u' && (is_hidden(next) || is_joining(next)) {
+        while wanted != 'u' && is_hidden(next) && !next.is_whitespace() {
             next = rest.next()?;
         }
         if plain(next) != wanted {
@@ -191,17 +192,10 @@ fn plain(char: char) -> char {
     wide.and_then(char::from_u32).unwrap_or(char).to_ascii_lowercase()
 }
 
-/// Returns whether a character is invisible but readable for a model, or changes the order of
-/// visible text.
-fn is_hidden(char: char) -> bool {
-    matches!(char,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}'
-        | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-        | '\u{e0000}'..='\u{e0fff}')
-}
-
 /// Returns whether an invisible character is part of normal text: it joins letters or selects
-/// the form of an emoji.
+/// their form.
 fn is_joining(char: char) -> bool {
-    matches!(char, '\u{34f}' | '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}')
+    matches!(char,
+        '\u{34f}' | '\u{180b}'..='\u{180d}' | '\u{180f}' | '\u{200c}' | '\u{200d}'
+        | '\u{fe00}'..='\u{fe0f}')
 }

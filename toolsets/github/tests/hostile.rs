@@ -287,11 +287,11 @@ fn inside(text: &str) -> String {
 
 #[test]
 fn ordinary_text_is_not_changed_and_invisible_characters_are_escaped() {
-    let text = "Grüße 👩\u{200d}👧 `</div>`\n\tمی\u{200c}خواهم\n";
+    let text = "Grüße 10\u{202f}000 👩\u{200d}👧 `</div>`\n\tمی\u{200c}خواهم\n";
     assert_eq!(inside(text), text);
     assert_eq!(
-        inside("a\u{1b}[2J\u{e0041}\u{202e}b\u{200b}\rc"),
-        "a\\u{1b}[2J\\u{e0041}\\u{202e}b\\u{200b}\nc"
+        inside("a\u{1b}[2J\u{e0041}\u{202e}b\u{200b}\u{3164}\rc"),
+        "a\\u{1b}[2J\\u{e0041}\\u{202e}b\\u{200b}\\u{3164}\nc"
     );
 }
 

@@ -10,6 +10,8 @@ mod postgres;
 mod sqlite;
 mod suite;
 
+use std::time::Duration;
+
 use self::custom::List;
 use tokio::runtime::Runtime;
 use toolwright_memory::Memory;
@@ -39,4 +41,34 @@ fn a_custom_store_passes_the_suite() {
     let runtime = runtime();
     suite::pass(&runtime, || Memory::with_store(List::default()));
     model::agrees(&runtime, &Memory::with_store(List::default()), 64);
+}
+
+#[tokio::test]
+async fn each_time_changes_with_its_own_event() {
+    let memory = Memory::default();
+    let times = async || {
+        let known = memory.get_metadata("key").await.unwrap().unwrap();
+        (known.created_at, known.updated_at, known.last_accessed_at)
+    };
+    let later = || std::thread::sleep(Duration::from_millis(2));
+    memory.store("key", "one", None).await.unwrap();
+    let (created, updated, accessed) = times().await;
+    assert_eq!((updated, accessed), (created, None));
+    later();
+    memory.retrieve("key").await.unwrap();
+    let (_, _, accessed) = times().await;
+    assert_eq!(times().await, (created, created, accessed));
+    assert!(accessed > Some(created));
+    later();
+    memory.update("key", "two").await.unwrap();
+    let (_, updated, _) = times().await;
+    assert_eq!(times().await, (created, updated, accessed));
+    assert!(Some(updated) > accessed);
+    later();
+    memory.search("", true, true).await.unwrap();
+    assert_eq!(times().await, (created, updated, accessed));
+    memory.store("key", "three", None).await.unwrap();
+    let (again, _, _) = times().await;
+    assert_eq!(times().await, (again, again, None));
+    assert!(again > updated);
 }

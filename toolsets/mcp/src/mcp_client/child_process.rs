@@ -18,13 +18,13 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
+use toolwright_module::__text::is_hidden;
 
 use crate::error::Source;
 use crate::lines::{Line, Lines};
 use crate::mcp_client::MAX_PENDING_RESPONSES;
 use crate::mcp_client::discovery::{Discovery, same_id};
 use crate::mcp_client::incoming::{Incoming, malformed, responds_to};
-use crate::mcp_client::lock::is_hidden;
 
 /// Time for the process to end after its input was closed, and again after the termination
 /// signal.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use similar::TextDiff;
+use toolwright_module::__text::is_hidden;
 
 use crate::error::{McpError, Result};
 use crate::mcp_client::listing::{Listing, ToolOptions};
@@ -95,27 +96,4 @@ impl Lock {
 
 fn name(tool: &Map<String, Value>) -> &str {
     tool.get("name").and_then(Value::as_str).unwrap_or_default()
-}
-
-/// Returns whether a character is invisible: control characters, direction marks, joiners, tags.
-pub(crate) fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            '\u{ad}'
-                | '\u{34f}'
-                | '\u{61c}'
-                | '\u{115f}'..='\u{1160}'
-                | '\u{17b4}'..='\u{17b5}'
-                | '\u{180b}'..='\u{180f}'
-                | '\u{200b}'..='\u{200f}'
-                | '\u{2028}'..='\u{202f}'
-                | '\u{205f}'..='\u{206f}'
-                | '\u{3164}'
-                | '\u{fe00}'..='\u{fe0f}'
-                | '\u{feff}'
-                | '\u{ffa0}'
-                | '\u{fff0}'..='\u{fffb}'
-                | '\u{e0000}'..='\u{e0fff}'
-        )
 }
