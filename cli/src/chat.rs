@@ -59,12 +59,12 @@ impl ChatArgs {
             let history = match named {
                 _ if self.no_history => None,
                 Some(file) => Some(file),
-                None => folders::history(),
+                None => folders::data("history"),
             };
             if let Some(folder) = history.as_deref().and_then(|file| file.parent()) {
                 create_private(folder)?;
             }
-            Input::conversation(history.as_deref(), agent.model.keys()?)?
+            Input::terminal(history.as_deref(), agent.model.keys()?)?
         } else {
             Input::pipe()
         };

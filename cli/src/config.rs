@@ -80,7 +80,7 @@ impl ConfigArgs {
         let path = match &self.config {
             _ if self.no_config => None,
             Some(path) => Some(path.clone()),
-            None => folders::config(),
+            None => folders::settings("config.toml"),
         };
         let Some(path) = path else { return Ok(Config::default()) };
         let named = |error: &dyn std::fmt::Display| {

@@ -6,31 +6,16 @@ use std::path::PathBuf;
 /// The folder of this program inside the folders of the user.
 const PROGRAM: &str = "toolwright";
 
-/// Returns the folder of the default journal: `$XDG_DATA_HOME/toolwright/runs`, or
-/// `~/.local/share/toolwright/runs`. `None` means that the user has no home folder.
-#[must_use]
-pub(crate) fn runs() -> Option<PathBuf> {
-    Some(data()?.join("runs"))
+/// Returns the path of a file or folder with data of this user, such as the runs of the default
+/// journal: `$XDG_DATA_HOME/toolwright/runs`, or `~/.local/share/toolwright/runs`. `None` means that
+/// the user has no home folder.
+pub(crate) fn data(name: &str) -> Option<PathBuf> {
+    Some(below("XDG_DATA_HOME", ".local/share")?.join(name))
 }
 
-/// Returns the file with the lines of conversations.
-pub(crate) fn history() -> Option<PathBuf> {
-    Some(data()?.join("history"))
-}
-
-/// Returns the file with the secret that the runs of this user have in them.
-pub(crate) fn secret() -> Option<PathBuf> {
-    Some(data()?.join("secret"))
-}
-
-/// Returns the default configuration file.
-pub(crate) fn config() -> Option<PathBuf> {
-    Some(settings()?.join("config.toml"))
-}
-
-/// Returns the default key file.
-pub(crate) fn keys() -> Option<PathBuf> {
-    Some(settings()?.join("keys.toml"))
+/// Returns the path of a file with settings of this user.
+pub(crate) fn settings(name: &str) -> Option<PathBuf> {
+    Some(below("XDG_CONFIG_HOME", ".config")?.join(name))
 }
 
 /// Returns the path with `~` at its start replaced by the home folder, as a shell does.
@@ -39,14 +24,6 @@ pub(crate) fn expanded(path: PathBuf) -> PathBuf {
         (Ok(below), Some(home)) => home.join(below),
         _ => path,
     }
-}
-
-fn data() -> Option<PathBuf> {
-    below("XDG_DATA_HOME", ".local/share")
-}
-
-fn settings() -> Option<PathBuf> {
-    below("XDG_CONFIG_HOME", ".config")
 }
 
 /// Returns this program's folder below the folder that a variable names. By the specification of

@@ -51,18 +51,13 @@ enum AskKind {
 }
 
 impl Input {
-    /// Reads from the terminal. If `history` names a file, it keeps the history. Lines with a key in
-    /// them are not kept.
+    /// Reads from the terminal. If `history` names a file, it keeps the history. Lines with one of
+    /// these keys in them are not kept.
     ///
     /// # Errors
     ///
     /// If there is no terminal, or the file cannot be read or written.
-    pub(crate) fn terminal(history: Option<&Path>) -> io::Result<Self> {
-        Self::conversation(history, Keys::default())
-    }
-
-    /// Reads from the terminal, and knows these keys.
-    pub(crate) fn conversation(history: Option<&Path>, keys: Keys) -> io::Result<Self> {
+    pub(crate) fn terminal(history: Option<&Path>, keys: Keys) -> io::Result<Self> {
         // It keeps what it has read of the lines after a task, so that pasted lines are not lost.
         let mut tasks = editor()?;
         let history = history.map(Path::to_path_buf);

@@ -50,7 +50,7 @@ impl JournalArgs {
             check_folder(&folder)?;
             return Ok(Some(folder));
         }
-        let Some(folder) = folders::runs() else {
+        let Some(folder) = folders::data("runs") else {
             return Err(
                 "there is no home folder for the journal; use --journal or --no-journal".into()
             );
@@ -100,7 +100,7 @@ const SECRET_BYTES: usize = 32;
 /// Returns the secret of this user, which is made at the first call. Without a place to keep it, the
 /// secret is that of this process only.
 pub(crate) fn own_secret() -> Vec<u8> {
-    let Some(file) = folders::secret() else {
+    let Some(file) = folders::data("secret") else {
         note("(there is no home folder, so no run with these tools can go on later)");
         return random();
     };

@@ -32,7 +32,7 @@ impl Keys {
     ///
     /// If the file cannot be read, other users can read it, or it has other content.
     pub(crate) fn load(path: Option<&Path>) -> Result<Self> {
-        let default = folders::keys();
+        let default = folders::settings("keys.toml");
         let Some(path) = path.map(|path| folders::expanded(path.to_owned())).or(default.clone())
         else {
             return Ok(Self::default());

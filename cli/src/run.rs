@@ -12,6 +12,7 @@ use toolwright_module::__files::{self, Link};
 use crate::agent::AgentArgs;
 use crate::input::Input;
 use crate::journal::JournalArgs;
+use crate::keys::Keys;
 use crate::record::Recorded;
 use crate::texts::read_text;
 
@@ -162,7 +163,7 @@ async fn carry_out(
     // A run in a journal may have calls whose end is not known: the user decides on them.
     let asks = agent.asks_from().is_some() || journal.is_some();
     let approves = asks && io::stdin().is_terminal() && !agent.json;
-    let input = approves.then(|| Input::terminal(None)).transpose()?;
+    let input = approves.then(|| Input::terminal(None, Keys::default())).transpose()?;
     let assistant = agent.assistant(Some(&task), approves, journal.as_deref()).await?;
     let Some(assistant) = assistant else { return Ok(ExitCode::from(130)) };
     let end = assistant.once(task, anew, input.as_ref()).await;

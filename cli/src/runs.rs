@@ -27,6 +27,7 @@ use crate::agent::AgentArgs;
 use crate::config::ConfigArgs;
 use crate::folders;
 use crate::input::Input;
+use crate::keys::Keys;
 use crate::show::{note, put, quoted, say};
 
 /// The name of the metadata with the first words of a run's task.
@@ -236,7 +237,7 @@ async fn resume(
 ) -> Result<ExitCode, Box<dyn Error>> {
     let agent = agent.of_run(&journal.run(id)?)?;
     let asks = io::stdin().is_terminal() && !agent.json;
-    let input = asks.then(|| Input::terminal(None)).transpose()?;
+    let input = asks.then(|| Input::terminal(None, Keys::default())).transpose()?;
     let prompt = text(&journal.task(id)?);
     let assistant = agent.assistant(Some(&prompt), asks, Some(folder)).await?;
     let Some(assistant) = assistant else { return Ok(ExitCode::from(130)) };
@@ -247,7 +248,7 @@ async fn resume(
 
 /// Returns the folder of the runs if none is named: that of the configuration, or the default one.
 fn default_folder() -> Result<PathBuf, Box<dyn Error>> {
-    match (ConfigArgs::default().load()?.journal, folders::runs()) {
+    match (ConfigArgs::default().load()?.journal, folders::data("runs")) {
         (Some(folder), _) => Ok(folders::expanded(folder)),
         (None, Some(folder)) => Ok(folder),
         (None, None) => Err("there is no home folder for the journal; use --journal".into()),

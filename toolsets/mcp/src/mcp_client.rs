@@ -457,7 +457,7 @@ impl RemoteTool {
             let text = format!("`{name}` was not called, because no time was left.");
             return module::Error::retry(text).at(Stage::Limit).retryable(true);
         };
-        let what = format!("`{name}` did not end in time.");
+        let what = format!("`{name}` did not end in time. ");
         let error = self.without_result(&what, "Ask for less, or call again later.");
         let error = match &*session.stderr().text() {
             "" => error,
@@ -518,14 +518,14 @@ impl RemoteTool {
             CallFailure::ServerError(text) => return call_result::tool_error(text),
             CallFailure::Unreadable(fault) => {
                 let what = match fault {
-                    Some(fault) => format!("The result of `{name}` cannot be read ({fault})."),
-                    None => format!("The result of `{name}` is too large or cannot be read."),
+                    Some(fault) => format!("The result of `{name}` cannot be read ({fault}). "),
+                    None => format!("The result of `{name}` is too large or cannot be read. "),
                 };
                 let advice = "Ask for less, or for something else.";
                 return self.without_result(&what, advice).at(Stage::Decoding);
             }
             CallFailure::Lost(source) => {
-                let what = format!("The connection was lost during `{name}`.");
+                let what = format!("The connection was lost during `{name}`. ");
                 let error = self.without_result(&what, "Call it again later.");
                 (error, McpError::Lost { tool, source })
             }
@@ -539,13 +539,13 @@ impl RemoteTool {
         error.with_source(source).at(Stage::Transport).retryable(self.may_repeat())
     }
 
-    /// Returns the error of a call that was sent. Only if the tool may run twice, the model gets the
-    /// `advice`.
+    /// Returns the error of a call that was sent. `what` ends with a space or a new line. Only if the
+    /// tool may run twice, the model gets the `advice`.
     fn without_result(&self, what: &str, advice: &str) -> module::Error {
         match self.may_repeat() {
-            true => module::Error::retry(format!("{what} {advice}")),
+            true => module::Error::retry(format!("{what}{advice}")),
             false => module::Error::refuse(format!(
-                "{what} The call may have taken effect. Check that before you call it again."
+                "{what}The call may have taken effect. Check that before you call it again."
             )),
         }
     }

@@ -116,7 +116,7 @@ impl HttpClient {
                 let error = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
                 return Ok(StreamableHttpPostResponse::Json(error, None));
             }
-            return Err(StreamableHttpError::UnexpectedServerResponse(text.into()));
+            return Err(no_result(text));
         }
         if status == StatusCode::NOT_FOUND && session.is_some() {
             return Err(StreamableHttpError::SessionExpired);
@@ -152,8 +152,10 @@ impl HttpClient {
                     malformed(request.clone(), None)
                 }
                 None if is_json => {
-                    let text = format!("the response is not JSON-RPC: {}", shown(&body));
-                    return Err(StreamableHttpError::UnexpectedServerResponse(text.into()));
+                    return Err(no_result(format!(
+                        "the response is not JSON-RPC: {}",
+                        shown(&body)
+                    )));
                 }
                 None => {
                     let kind = if kind.is_empty() { "none" } else { &*kind };
@@ -161,7 +163,7 @@ impl HttpClient {
                         "the response has the type {kind}, and not {JSON} or {EVENT_STREAM}{}",
                         said(&body)
                     );
-                    return Err(StreamableHttpError::UnexpectedServerResponse(text.into()));
+                    return Err(no_result(text));
                 }
             },
             Err(StreamableHttpError::ResponseBodyTooLarge { .. }) => {
@@ -236,8 +238,7 @@ impl HttpClient {
             true => ", a redirect to an address that is not followed",
             false => "",
         };
-        let text = format!("HTTP {status}{redirected}{}", said(&body));
-        Err(StreamableHttpError::UnexpectedServerResponse(Cow::Owned(text)))
+        Err(no_result(format!("HTTP {status}{redirected}{}", said(&body))))
     }
 
     /// Waits before a stream is opened after empty ones.
@@ -316,7 +317,7 @@ impl StreamableHttpClient for HttpClient {
                         error.id = Some(request.id.clone());
                         Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), session))
                     }
-                    _ => Err(StreamableHttpError::UnexpectedServerResponse(error.error.message)),
+                    _ => Err(no_result(error.error.message)),
                 }
             }
             posted => Ok(posted),
@@ -415,6 +416,11 @@ fn authorized(response: Response) -> Result<Response, Error> {
         )),
         _ => Ok(response),
     }
+}
+
+/// Returns the error of a response without a result.
+fn no_result(text: impl Into<Cow<'static, str>>) -> Error {
+    StreamableHttpError::UnexpectedServerResponse(text.into())
 }
 
 fn client_error(error: reqwest::Error) -> Error {
