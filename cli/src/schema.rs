@@ -254,29 +254,6 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_names_its_place() {
-        for (text, fault) in [
-            ("", "there is no field"),
-            (
-                "name, age itn",
-                "expected a type: text, int, number, bool, list of …, one|another or {fields} at `itn`",
-            ),
-            ("name age int", "expected a type"),
-            ("name int bool", "expected a comma at `bool`"),
-            ("tags list text", "expected `of` after `list`"),
-            ("a {b", "expected `}` at the end"),
-            ("a {}", "there is no field"),
-            ("a, a", "the field `a` is there twice"),
-            ("size small|", "expected a word on both sides of `|`"),
-            ("a}", "expected a comma at `}`"),
-            (&format!("a {}", "list of ".repeat(30)), "more than 20 levels"),
-        ] {
-            let told = short(text).unwrap_err();
-            assert!(told.contains(fault), "{text}: {told}");
-        }
-    }
-
-    #[test]
     fn a_schema_can_be_given_whole() {
         let whole = r#"{"type": "object", "properties": {"age": {"type": "integer"}}}"#;
         let schema: AnswerSchema = whole.parse().unwrap();

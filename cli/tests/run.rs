@@ -640,3 +640,27 @@ fn half_a_character_in_a_reply_is_replaced_and_two_halves_are_joined() {
     let expected = "Whole \u{1f600}, cut \u{fffd}\n";
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), expected), "{}", ran.stderr);
 }
+
+#[test]
+fn a_fault_of_a_schema_names_its_place() {
+    for (text, fault) in [
+        ("", "there is no field"),
+        (
+            "name, age itn",
+            "expected a type: text, int, number, bool, list of …, one|another or {fields} at `itn`",
+        ),
+        ("name age int", "expected a type"),
+        ("name int bool", "expected a comma at `bool`"),
+        ("tags list text", "expected `of` after `list`"),
+        ("a {b", "expected `}` at the end"),
+        ("a {}", "there is no field"),
+        ("a, a", "the field `a` is there twice"),
+        ("size small|", "expected a word on both sides of `|`"),
+        ("a}", "expected a comma at `}`"),
+        (&format!("a {}", "list of ".repeat(30)), "more than 20 levels"),
+    ] {
+        let ran = run(program("run").args(["--schema", text, "Hi."]));
+        assert_eq!(ran.code, Some(2), "{text}");
+        assert!(ran.stderr.contains(fault), "{text}: {}", ran.stderr);
+    }
+}

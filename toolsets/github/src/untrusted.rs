@@ -43,12 +43,6 @@ impl Untrusted {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-
-    /// Converts into the text, unchanged and without marks.
-    #[must_use]
-    pub fn into_string(self) -> String {
-        self.0
-    }
 }
 
 impl From<String> for Untrusted {

@@ -183,16 +183,4 @@ mod tests {
         drop(guard);
         assert!(search.show("key", "value").is_break());
     }
-
-    /// A store that ignores `Break` does not change the result.
-    #[test]
-    fn entries_after_the_limit_are_not_kept() {
-        let mut search =
-            Search::new("", true, true, &MemoryLimits::default().with_found_bytes(3)).unwrap();
-        for value in ["ab", "cd", "", "ef"] {
-            let _ = search.show("", value);
-        }
-        assert_eq!(search.found.len(), 1);
-        assert!(search.finish().is_err());
-    }
 }

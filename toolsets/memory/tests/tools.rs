@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use toolwright_memory::{
     Cleared, Deleted, Found, Memory, MemoryClear, MemoryCount, MemoryDelete, MemoryGetMetadata,
-    MemoryList, MemoryRetrieve, MemorySearch, MemoryStore, MemoryUpdate, Metadata, Stored, Updated,
+    MemoryLimits, MemoryList, MemoryRetrieve, MemorySearch, MemoryStore, MemoryUpdate, Metadata,
+    Search, Stored, Updated,
 };
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::{Context, Module};
@@ -405,4 +406,16 @@ async fn debug_output_hides_the_entries() {
     store(&memory, "secret", "hunter2", &[]).await;
     let shown = format!("{memory:?}");
     assert!(!shown.contains("hunter2") && !shown.contains("secret"), "{shown}");
+}
+
+/// A store that ignores `Break` does not change the result.
+#[test]
+fn entries_after_the_limit_are_not_kept() {
+    let limits = MemoryLimits::default().with_found_bytes(3);
+    let mut search = Search::new("", true, true, &limits).unwrap();
+    for value in ["ab", "cd", "", "ef"] {
+        let _ = search.show("", value);
+    }
+    assert_eq!(format!("{search:?}"), "Search { found: 1, .. }");
+    assert!(search.finish().is_err());
 }
