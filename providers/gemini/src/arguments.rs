@@ -8,8 +8,6 @@
 //! {"jsonPath": "$.days[0]", "numberValue": 3}
 //! ```
 
-use std::fmt::Write;
-
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -72,6 +70,8 @@ impl Piece {
 /// A value under construction.
 #[derive(Debug)]
 enum Node {
+    /// Its first piece has not been added.
+    New,
     Object(Vec<(String, Self)>),
     List(Vec<Self>),
     /// A string, which may grow.
@@ -173,16 +173,18 @@ impl PartialArguments {
 }
 
 impl Node {
+    /// Puts a value at the end of a path, which is made if it is new.
     fn put(&mut self, steps: &[Step], value: Self, told: &mut Told) -> Result<(), Fault> {
-        let Some((step, rest)) = steps.split_first() else {
-            return self.set(value, told);
-        };
-        let is_first = match self {
-            Self::Object(fields) => fields.is_empty(),
-            Self::List(items) => items.is_empty(),
-            _ => return Err(NO_PLACE),
-        };
-        let (found, count) = match (&*self, step) {
+        let Some((step, rest)) = steps.split_first() else { return self.set(value, told) };
+        if let Self::New = self {
+            let (begin, begun) = match step {
+                Step::Key(_) => ('{', Self::Object(Vec::new())),
+                Step::Index(_) => ('[', Self::List(Vec::new())),
+            };
+            told.text.push(begin);
+            *self = begun;
+        }
+        let (known, count) = match (&*self, step) {
             (Self::Object(fields), Step::Key(key)) => {
                 (fields.iter().position(|(name, _)| name == key), fields.len())
             }
@@ -192,34 +194,38 @@ impl Node {
             }
             _ => return Err(NO_PLACE),
         };
-        if let Some(at) = found {
+        if let Some(at) = known {
             told.is_in_order &= at + 1 == count;
-            let child = match self {
-                Self::Object(fields) => fields.get_mut(at).map(|(_, child)| child),
-                Self::List(items) => items.get_mut(at),
-                _ => None,
-            };
-            return child.ok_or(NO_PLACE)?.put(rest, value, told);
-        }
-        if !is_first {
-            self.last().into_iter().for_each(|last| last.close(&mut told.text));
+        } else if let Some(last) = self.last() {
+            last.close(&mut told.text);
             told.text.push(',');
         }
-        match (self, step) {
+        let at = known.unwrap_or(count);
+        let child = match (self, step) {
             (Self::Object(fields), Step::Key(key)) => {
-                write_text(key, true, &mut told.text);
-                told.text.push(':');
-                fields.push((key.clone(), Self::new(rest, value, told)?));
+                if known.is_none() {
+                    write_text(key, true, &mut told.text);
+                    told.text.push(':');
+                    fields.push((key.clone(), Self::New));
+                }
+                fields.get_mut(at).map(|(_, child)| child)
             }
-            (Self::List(items), _) => items.push(Self::new(rest, value, told)?),
-            _ => return Err(NO_PLACE),
-        }
-        Ok(())
+            (Self::List(items), _) => {
+                items.extend(known.is_none().then_some(Self::New));
+                items.get_mut(at)
+            }
+            _ => None,
+        };
+        child.ok_or(NO_PLACE)?.put(rest, value, told)
     }
 
     /// Sets the value at the end of a path. A string is continued.
     fn set(&mut self, value: Self, told: &mut Told) -> Result<(), Fault> {
-        match (self, value) {
+        match (&mut *self, value) {
+            (Self::New, value) => {
+                value.write(true, &mut told.text);
+                *self = value;
+            }
             (Self::Text(text), Self::Text(piece)) => {
                 write_inside(&piece, &mut told.text);
                 text.push_str(&piece);
@@ -228,34 +234,6 @@ impl Node {
             _ => return Err(NO_PLACE),
         }
         Ok(())
-    }
-
-    /// Returns a new value that has `value` at the end of the path.
-    fn new(steps: &[Step], value: Self, told: &mut Told) -> Result<Self, Fault> {
-        let Some((step, rest)) = steps.split_first() else {
-            match &value {
-                Self::Text(text) => {
-                    told.text.push('"');
-                    write_inside(text, &mut told.text);
-                }
-                Self::Json(json) => told.text.push_str(json),
-                Self::Object(_) | Self::List(_) => {}
-            }
-            return Ok(value);
-        };
-        Ok(match step {
-            Step::Key(key) => {
-                told.text.push('{');
-                write_text(key, true, &mut told.text);
-                told.text.push(':');
-                Self::Object(vec![(key.clone(), Self::new(rest, value, told)?)])
-            }
-            Step::Index(0) => {
-                told.text.push('[');
-                Self::List(vec![Self::new(rest, value, told)?])
-            }
-            Step::Index(_) => return Err(GAP),
-        })
     }
 
     fn get(&self, steps: &[Step]) -> Option<&Self> {
@@ -283,19 +261,18 @@ impl Node {
             Self::Object(_) => out.push('}'),
             Self::List(_) => out.push(']'),
             Self::Text(_) => out.push('"'),
-            Self::Json(_) => {}
+            Self::Json(_) | Self::New => {}
         }
     }
 
     /// Writes the value as JSON. An open value lacks what closes it and its last child.
     fn write(&self, is_open: bool, out: &mut String) {
+        let comma = |at: usize| if at > 0 { "," } else { "" };
         match self {
             Self::Object(fields) => {
                 out.push('{');
                 for (at, (name, child)) in fields.iter().enumerate() {
-                    if at > 0 {
-                        out.push(',');
-                    }
+                    out.push_str(comma(at));
                     write_text(name, true, out);
                     out.push(':');
                     child.write(is_open && at + 1 == fields.len(), out);
@@ -305,15 +282,14 @@ impl Node {
             Self::List(items) => {
                 out.push('[');
                 for (at, child) in items.iter().enumerate() {
-                    if at > 0 {
-                        out.push(',');
-                    }
+                    out.push_str(comma(at));
                     child.write(is_open && at + 1 == items.len(), out);
                 }
                 out.push_str(if is_open { "" } else { "]" });
             }
             Self::Text(text) => write_text(text, !is_open, out),
             Self::Json(json) => out.push_str(json),
+            Self::New => {}
         }
     }
 }
@@ -328,20 +304,8 @@ fn write_text(text: &str, closes: bool, out: &mut String) {
 
 /// Writes a text as it stands between the quotes of a JSON string.
 fn write_inside(text: &str, out: &mut String) {
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\0'..='\u{1f}' => {
-                // Writing to a string does not fail.
-                let _ = write!(out, "\\u{:04x}", u32::from(character));
-            }
-            other => out.push(other),
-        }
-    }
+    let quoted = Value::from(text).to_string();
+    out.push_str(&quoted[1..quoted.len() - 1]);
 }
 
 /// Returns the steps of a path such as `$.recipe.steps[2]` or `$['a b'][0]` (RFC 9535).

@@ -8,9 +8,8 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use serde_json::Value;
-use toolwright_http::RequestBody;
 use toolwright_http::reqwest::Url;
-use toolwright_module::model::{Capabilities, Delta, Setting, SettingSet, Settings};
+use toolwright_module::model::{Capabilities, Delta, Settings};
 use toolwright_module::{LanguageModel, Reply, Request};
 use toolwright_provider::{Connection, ProviderError, from_env, read_events};
 use toolwright_signature::Dialect;
@@ -49,16 +48,7 @@ struct Parts {
     /// The URLs of a whole reply and of a stream.
     urls: [Url; 2],
     model: String,
-    family: Family,
-    is_vertex: bool,
-    structured_output: bool,
-    thoughts: Option<bool>,
-    streamed_arguments: bool,
-    cached_content: Option<String>,
-    server_tools: Vec<Value>,
-    safety: Vec<(String, String)>,
-    settings: Option<Settings>,
-    written: Written,
+    options: Options,
 }
 
 impl Gemini {
@@ -196,11 +186,8 @@ impl Gemini {
             connection.endpoint().url(format!("{path}:{method}").split('/'), query)
         };
         let urls = [url("generateContent", &[])?, url("streamGenerateContent", &[("alt", "sse")])?];
-        Ok(Self(Arc::new(Parts {
-            connection,
-            urls,
+        let options = Options {
             family: Family::of(&model),
-            model,
             is_vertex,
             structured_output: true,
             thoughts: None,
@@ -210,14 +197,15 @@ impl Gemini {
             safety: Vec::new(),
             settings: None,
             written: Written::default(),
-        })))
+        };
+        Ok(Self(Arc::new(Parts { connection, urls, model, options })))
     }
 
     fn with(mut self, change: impl FnOnce(&mut Parts)) -> Self {
         let parts = Arc::make_mut(&mut self.0);
         change(parts);
         // A changed model may write messages in another form.
-        parts.written = Written::default();
+        parts.options.written = Written::default();
         self
     }
 
@@ -307,7 +295,7 @@ impl Gemini {
     /// ```
     #[must_use]
     pub fn with_structured_output(self, structured_output: bool) -> Self {
-        self.with(|parts| parts.structured_output = structured_output)
+        self.with(|parts| parts.options.structured_output = structured_output)
     }
 
     /// Sets the settings for requests that have none of their own, such as the temperature.
@@ -335,7 +323,7 @@ impl Gemini {
     /// ```
     #[must_use]
     pub fn with_settings(self, settings: Settings) -> Self {
-        self.with(|parts| parts.settings = Some(settings))
+        self.with(|parts| parts.options.settings = Some(settings))
     }
 
     /// Sets whether replies contain summaries of the model's thoughts. Default: not sent, and the
@@ -354,7 +342,7 @@ impl Gemini {
     /// ```
     #[must_use]
     pub fn with_thoughts(self, thoughts: bool) -> Self {
-        self.with(|parts| parts.thoughts = Some(thoughts))
+        self.with(|parts| parts.options.thoughts = Some(thoughts))
     }
 
     /// Sets from which probability on harmful content of a category is blocked. Default: the
@@ -376,8 +364,8 @@ impl Gemini {
     pub fn with_safety(self, category: impl Into<String>, threshold: impl Into<String>) -> Self {
         let (category, threshold) = (category.into(), threshold.into());
         self.with(|parts| {
-            parts.safety.retain(|(other, _)| *other != category);
-            parts.safety.push((category, threshold));
+            parts.options.safety.retain(|(other, _)| *other != category);
+            parts.options.safety.push((category, threshold));
         })
     }
 
@@ -399,7 +387,7 @@ impl Gemini {
     /// ```
     #[must_use]
     pub fn with_server_tool(self, tool: impl Into<Value>) -> Self {
-        self.with(|parts| parts.server_tools.push(tool.into()))
+        self.with(|parts| parts.options.server_tools.push(tool.into()))
     }
 
     /// Sets the cached content that each prompt begins with, such as `cachedContents/abc`.
@@ -418,7 +406,7 @@ impl Gemini {
     /// ```
     #[must_use]
     pub fn with_cached_content(self, name: impl Into<String>) -> Self {
-        self.with(|parts| parts.cached_content = Some(name.into()))
+        self.with(|parts| parts.options.cached_content = Some(name.into()))
     }
 
     /// Sets whether the arguments of calls arrive in pieces when a reply is streamed. Default:
@@ -437,7 +425,7 @@ impl Gemini {
     /// ```
     #[must_use]
     pub fn with_streamed_arguments(self, streamed: bool) -> Self {
-        self.with(|parts| parts.streamed_arguments = streamed)
+        self.with(|parts| parts.options.streamed_arguments = streamed)
     }
 
     /// Returns the base URL, without a slash at its end.
@@ -449,7 +437,7 @@ impl Gemini {
     async fn ask(&self, request: &Request) -> Result<Reply> {
         let parts = &*self.0;
         let [url, _] = &parts.urls;
-        let body = parts.body(request, false)?;
+        let body = body(request, &parts.options, false)?;
         let read = |body: Bytes| ready(read(&body, request));
         parts.connection.whole(url, body, read).await
     }
@@ -457,7 +445,7 @@ impl Gemini {
     async fn open(&self, request: &Request) -> Result<BoxStream<'static, Result<Delta>>> {
         let parts = &*self.0;
         let [_, url] = &parts.urls;
-        let body = parts.body(request, true)?;
+        let body = body(request, &parts.options, true)?;
         let (chunks, read) = (|| Chunks::new(request), |body: &[u8]| read(body, request));
         parts.connection.stream(url, body, chunks, read).await
     }
@@ -473,41 +461,6 @@ fn read(body: &[u8], request: &Request) -> Result<Reply> {
     read_events(body, |chunks: Vec<Chunk<'_>>| Chunks::whole(request, chunks))
 }
 
-impl Parts {
-    fn body(&self, request: &Request, stream: bool) -> Result<RequestBody> {
-        let options = Options {
-            family: self.family,
-            is_vertex: self.is_vertex,
-            structured_output: self.structured_output,
-            thoughts: self.thoughts,
-            streamed_arguments: self.streamed_arguments,
-            cached_content: self.cached_content.as_deref(),
-            server_tools: &self.server_tools,
-            safety: &self.safety,
-            settings: self.settings.as_ref(),
-            supported: self.supported(),
-            written: &self.written,
-            stream,
-        };
-        body(request, &options)
-    }
-
-    /// Returns the settings that the API and the model have.
-    fn supported(&self) -> SettingSet {
-        let mut supported = SettingSet::ALL
-            .without(Setting::Cache)
-            .without(Setting::User)
-            .without(Setting::ParallelCalls);
-        if !self.is_vertex {
-            supported = supported.without(Setting::Metadata);
-        }
-        if !self.family.thinks() {
-            supported = supported.without(Setting::Effort);
-        }
-        supported
-    }
-}
-
 impl LanguageModel for Gemini {
     fn name(&self) -> &str {
         &self.0.model
@@ -519,16 +472,16 @@ impl LanguageModel for Gemini {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities::new(Dialect::Gemini)
-            .with_structured_output(self.0.structured_output)
+            .with_structured_output(self.0.options.structured_output)
             .with_tools(true)
             .with_images(true)
             .with_documents(true)
             .with_audio(true)
-            .with_settings(self.0.supported())
+            .with_settings(self.0.options.supported())
     }
 
     fn settings(&self) -> Option<&Settings> {
-        self.0.settings.as_ref()
+        self.0.options.settings.as_ref()
     }
 
     fn generate<'a>(

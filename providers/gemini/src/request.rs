@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use toolwright_http::RequestBody;
 use toolwright_module::message::{CallIds, Opaque, Part, ReplyPart, Source, ToolResult};
 use toolwright_module::message::{object_of, parts_of};
-use toolwright_module::model::{SettingSet, Settings, ToolChoice};
+use toolwright_module::model::{Setting, SettingSet, Settings, ToolChoice};
 use toolwright_module::{Message, Request, ToolCall};
 use toolwright_provider::order::OPENING;
 use toolwright_provider::{JsonBody, Kept, KeptTools, ProviderError, in_content, portable_id};
@@ -33,21 +33,36 @@ const FILES: &str = "https://generativelanguage.googleapis.com/v1beta/";
 const MOST_ID: usize = 64;
 const MOST_NAME: usize = 128;
 
-/// The settings of a model that its requests need.
-#[derive(Clone, Copy)]
-pub(crate) struct Options<'a> {
+/// The settings of a model.
+#[derive(Clone)]
+pub(crate) struct Options {
     pub(crate) family: Family,
     pub(crate) is_vertex: bool,
     pub(crate) structured_output: bool,
     pub(crate) thoughts: Option<bool>,
     pub(crate) streamed_arguments: bool,
-    pub(crate) cached_content: Option<&'a str>,
-    pub(crate) server_tools: &'a [Value],
-    pub(crate) safety: &'a [(String, String)],
-    pub(crate) settings: Option<&'a Settings>,
-    pub(crate) supported: SettingSet,
-    pub(crate) written: &'a Written,
-    pub(crate) stream: bool,
+    pub(crate) cached_content: Option<String>,
+    pub(crate) server_tools: Vec<Value>,
+    pub(crate) safety: Vec<(String, String)>,
+    pub(crate) settings: Option<Settings>,
+    pub(crate) written: Written,
+}
+
+impl Options {
+    /// Returns the settings that the API and the model have.
+    pub(crate) fn supported(&self) -> SettingSet {
+        let mut supported = SettingSet::ALL
+            .without(Setting::Cache)
+            .without(Setting::User)
+            .without(Setting::ParallelCalls);
+        if !self.is_vertex {
+            supported = supported.without(Setting::Metadata);
+        }
+        if !self.family.thinks() {
+            supported = supported.without(Setting::Effort);
+        }
+        supported
+    }
 }
 
 /// What was written for earlier requests.
@@ -83,9 +98,9 @@ struct WrittenTools {
 }
 
 /// Returns the body of a request.
-pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<RequestBody> {
-    let settings = request.settings_over(options.settings).unwrap_or_default();
-    settings.check(options.supported)?;
+pub(crate) fn body(request: &Request, options: &Options, stream: bool) -> Result<RequestBody> {
+    let settings = request.settings_over(options.settings.as_ref()).unwrap_or_default();
+    settings.check(options.supported())?;
     let tools = options.written.tools.get_or_make(request, |request| tools(request, options))?;
     let extra = Extra::of(&settings);
     let write = || {
@@ -93,14 +108,14 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<RequestBo
         let system = system(request, &messages);
         let mut body = JsonBody::new(extra.fields.as_deref());
         body.reserve(messages.iter().map(|message| message.size()).sum());
-        match options.cached_content {
+        match &options.cached_content {
             // The cached content has the instructions and the tools; the API refuses them beside.
             Some(name) => body.field("cachedContent", name)?,
             None => {
                 if !system.is_empty() {
                     body.raw("systemInstruction", &of_parts(&[], &system));
                 }
-                write_tools(&mut body, request, &tools, options, extra.tools)?;
+                write_tools(&mut body, request, &tools, options, stream, extra.tools)?;
             }
         }
         body.raw_with("contents", |json| write_contents(json, request, &messages));
@@ -146,7 +161,7 @@ impl<'a> Extra<'a> {
 }
 
 /// Lowers the contracts of a request and writes them.
-fn tools(request: &Request, options: &Options<'_>) -> Result<Arc<WrittenTools>> {
+fn tools(request: &Request, options: &Options) -> Result<Arc<WrittenTools>> {
     let output = request.output.as_deref().filter(|_| options.structured_output);
     let lowered = LoweredRequest::new(Dialect::Gemini, &*request.tools, output)?;
     let write = || {
@@ -166,7 +181,7 @@ fn tools(request: &Request, options: &Options<'_>) -> Result<Arc<WrittenTools>> 
             tool.list("functionDeclarations", [functions]);
             tools = tool.end()?;
         }
-        for tool in options.server_tools {
+        for tool in &options.server_tools {
             add(&mut tools, &serde_json::to_vec(tool)?);
         }
         if !tools.is_empty() {
@@ -185,7 +200,8 @@ fn write_tools(
     body: &mut JsonBody<'_>,
     request: &Request,
     tools: &WrittenTools,
-    options: &Options<'_>,
+    options: &Options,
+    stream: bool,
     extra: Option<&Map<String, Value>>,
 ) -> serde_json::Result<()> {
     if !tools.tools.is_empty() {
@@ -201,7 +217,7 @@ fn write_tools(
         };
         calling.extend(mode.map(|mode| ("mode".to_owned(), mode.into())));
         calling.extend(name.map(|name| ("allowedFunctionNames".to_owned(), json!([name]))));
-        if options.streamed_arguments && options.stream {
+        if options.streamed_arguments && stream {
             calling.insert("streamFunctionCallArguments".to_owned(), true.into());
         }
     }
@@ -226,7 +242,7 @@ fn write_tools(
 fn generation(
     settings: &Settings,
     tools: &WrittenTools,
-    options: &Options<'_>,
+    options: &Options,
     extra: Option<&Map<String, Value>>,
 ) -> serde_json::Result<Vec<u8>> {
     let mut config = JsonBody::new(extra);
@@ -270,10 +286,7 @@ impl Turn {
 }
 
 /// Returns the messages of a request, each written once.
-fn messages(
-    request: &Request,
-    options: &Options<'_>,
-) -> serde_json::Result<Vec<Arc<WrittenMessage>>> {
+fn messages(request: &Request, options: &Options) -> serde_json::Result<Vec<Arc<WrittenMessage>>> {
     let write = |message: &Message| written(message, options).map(Arc::new);
     let mut messages = Vec::with_capacity(request.messages.len());
     for message in &request.messages {
@@ -387,7 +400,7 @@ fn of_parts(head: &[u8], parts: &[u8]) -> Vec<u8> {
 }
 
 /// Writes a message. The result depends on it and on the model alone.
-fn written(message: &Message, options: &Options<'_>) -> serde_json::Result<WrittenMessage> {
+fn written(message: &Message, options: &Options) -> serde_json::Result<WrittenMessage> {
     let mut written = WrittenMessage::default();
     match message {
         Message::System { text } if text.is_empty() => {}
@@ -479,7 +492,7 @@ fn fields(opaque: Option<&Opaque>) -> Option<&Map<String, Value>> {
 }
 
 /// Returns the parts of a reply.
-fn reply(parts: &[ReplyPart], options: &Options<'_>) -> serde_json::Result<Vec<u8>> {
+fn reply(parts: &[ReplyPart], options: &Options) -> serde_json::Result<Vec<u8>> {
     let mut out = Vec::new();
     let needs_signature = options.family.is_new() && !parts.iter().any(is_signed);
     let first_call = parts.iter().position(|part| matches!(part, ReplyPart::Call(_)));
@@ -573,7 +586,7 @@ fn sent_name(name: &str) -> Cow<'_, str> {
 /// follow in a content of the user.
 fn write_result(
     result: &ToolResult,
-    options: &Options<'_>,
+    options: &Options,
     written: &mut WrittenMessage,
 ) -> serde_json::Result<()> {
     let mut response = JsonBody::new(None);

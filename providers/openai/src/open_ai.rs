@@ -14,7 +14,7 @@ use toolwright_http::reqwest::Url;
 use toolwright_http::{ErrorKind, RequestBody};
 #[cfg(feature = "async-openai")]
 use toolwright_http::{HttpError, UrlFault};
-use toolwright_module::model::{Capabilities, Delta, Setting, SettingSet, Settings};
+use toolwright_module::model::{Capabilities, Delta, Settings};
 use toolwright_module::{LanguageModel, Reply, Request};
 use toolwright_provider::{Connection, ProviderError, deltas_of, from_env, read_whole};
 use toolwright_signature::Dialect;
@@ -71,19 +71,7 @@ struct Parts {
     connection: Connection,
     /// The URLs of [`Api::Chat`] and of [`Api::Responses`].
     urls: [Url; 2],
-    model: String,
-    api: Api,
-    dialect: Dialect,
-    structured_output: bool,
-    settings: Option<Settings>,
-    encrypted_reasoning: bool,
-    reasoning_summaries: bool,
-    server_tools: Vec<Value>,
-    cache_key: Option<String>,
-    background: bool,
-    server_state: bool,
-    rules: Rules,
-    written: Written,
+    options: Options,
 }
 
 /// The body of a request.
@@ -145,9 +133,7 @@ impl OpenAi {
         let urls = [endpoint.url(["chat", "completions"], &[])?, endpoint.url(["responses"], &[])?];
         let service = urls[0].host_str().and_then(Service::at_host);
         let rules = service.map_or_else(|| Rules::of_model(&model), Rules::of_service);
-        Ok(Self(Arc::new(Parts {
-            connection,
-            urls,
+        let options = Options {
             model,
             api: Api::default(),
             dialect: service.map_or(Dialect::OpenAiLoose, |service| service.dialect),
@@ -161,7 +147,8 @@ impl OpenAi {
             server_state: false,
             rules,
             written: Written::default(),
-        })))
+        };
+        Ok(Self(Arc::new(Parts { connection, urls, options })))
     }
 
     /// Creates a model of a service in the list [`Service::ALL`], with the key in the service's
@@ -236,9 +223,9 @@ impl OpenAi {
             _ => Self::at(&base_url, model)?,
         };
         openai = openai.with(|parts| {
-            parts.rules = Rules::of_service(service);
-            (parts.api, parts.dialect) = (service.api, service.dialect);
-            parts.structured_output = parts.rules.has_structured_output;
+            parts.options.rules = Rules::of_service(service);
+            (parts.options.api, parts.options.dialect) = (service.api, service.dialect);
+            parts.options.structured_output = parts.options.rules.has_structured_output;
         });
         Ok((openai, service))
     }
@@ -277,7 +264,7 @@ impl OpenAi {
         let query: Vec<_> = version.map(|version| ("api-version", version)).into_iter().collect();
         let is_dated = version.is_some_and(|version| version.starts_with(char::is_numeric));
         let urls = if is_dated {
-            let chat = ["deployments", &openai.0.model, "chat", "completions"];
+            let chat = ["deployments", &openai.0.options.model, "chat", "completions"];
             [endpoint.url(chat, &query)?, endpoint.url(["responses"], &query)?]
         } else {
             let chat = endpoint.url(["v1", "chat", "completions"], &query)?;
@@ -286,7 +273,8 @@ impl OpenAi {
         let service = Service::ALL.iter().find(|service| service.name == "azure");
         Ok(openai.with(|parts| {
             parts.urls = urls;
-            parts.rules = service.map_or_else(|| parts.rules.clone(), Rules::of_service);
+            parts.options.rules =
+                service.map_or_else(|| parts.options.rules.clone(), Rules::of_service);
         }))
     }
 
@@ -304,7 +292,7 @@ impl OpenAi {
         let parts = Arc::make_mut(&mut self.0);
         change(parts);
         // A changed model may write messages in another form.
-        parts.written = Written::default();
+        parts.options.written = Written::default();
         self
     }
 
@@ -339,7 +327,7 @@ impl OpenAi {
     /// character that is not allowed in a header. [`ProviderError::Http`] if the base URL is
     /// plain http and not on this machine, because others on the network could read the key.
     pub fn with_key(self, key: impl Into<String>) -> Result<Self> {
-        let header = self.0.rules.key_header;
+        let header = self.0.options.rules.key_header;
         self.with_connection(|connection| connection.with_key(header, &key.into(), KEY))
     }
 
@@ -387,7 +375,7 @@ impl OpenAi {
     /// Sets the API to use. Default: [`Api::Chat`].
     #[must_use]
     pub fn with_api(self, api: Api) -> Self {
-        self.with(|parts| parts.api = api)
+        self.with(|parts| parts.options.api = api)
     }
 
     /// Sets the dialect of JSON Schema for tools and answers. Default:
@@ -396,7 +384,7 @@ impl OpenAi {
     /// With [`Dialect::OpenAiStrict`], OpenAI guarantees that arguments fit the schema.
     #[must_use]
     pub fn with_dialect(self, dialect: Dialect) -> Self {
-        self.with(|parts| parts.dialect = dialect)
+        self.with(|parts| parts.options.dialect = dialect)
     }
 
     /// Sets whether the request contains the schema of the answer. Default: `true`, except for
@@ -407,7 +395,7 @@ impl OpenAi {
     /// [`OutputMode::Prompted`](toolwright_module::predict::OutputMode::Prompted).
     #[must_use]
     pub fn with_structured_output(self, structured_output: bool) -> Self {
-        self.with(|parts| parts.structured_output = structured_output)
+        self.with(|parts| parts.options.structured_output = structured_output)
     }
 
     /// Sets the settings for requests that have none of their own, such as the temperature.
@@ -418,7 +406,7 @@ impl OpenAi {
     /// [`Settings::extra`] of `openai` go into the body as they are.
     #[must_use]
     pub fn with_settings(self, settings: Settings) -> Self {
-        self.with(|parts| parts.settings = Some(settings.clone()))
+        self.with(|parts| parts.options.settings = Some(settings.clone()))
     }
 
     /// Requests encrypted reasoning, so that the server does not have to store responses.
@@ -429,7 +417,7 @@ impl OpenAi {
     /// stored reasoning by id.
     #[must_use]
     pub fn with_encrypted_reasoning(self) -> Self {
-        self.with(|parts| parts.encrypted_reasoning = true)
+        self.with(|parts| parts.options.encrypted_reasoning = true)
     }
 
     /// Requests summaries of the reasoning, which are the text of the reasoning parts of a reply.
@@ -437,7 +425,7 @@ impl OpenAi {
     /// It is for [`Api::Responses`] only. Some models need a verified organization for it.
     #[must_use]
     pub fn with_reasoning_summaries(self) -> Self {
-        self.with(|parts| parts.reasoning_summaries = true)
+        self.with(|parts| parts.options.reasoning_summaries = true)
     }
 
     /// Adds a tool that the server runs itself, in the form of its API.
@@ -456,7 +444,7 @@ impl OpenAi {
     /// ```
     #[must_use]
     pub fn with_server_tool(self, tool: Value) -> Self {
-        self.with(|parts| parts.server_tools.push(tool))
+        self.with(|parts| parts.options.server_tools.push(tool))
     }
 
     /// Sets the key of the prompt cache. Requests with the same key and the same beginning are
@@ -464,7 +452,7 @@ impl OpenAi {
     #[must_use]
     pub fn with_prompt_cache_key(self, key: impl Into<String>) -> Self {
         let key = key.into();
-        self.with(|parts| parts.cache_key = Some(key))
+        self.with(|parts| parts.options.cache_key = Some(key))
     }
 
     /// Lets the server keep the conversation, so that a request contains only what is new since the
@@ -476,7 +464,7 @@ impl OpenAi {
     /// nothing then. Each reply has an opaque part with its id.
     #[must_use]
     pub fn with_server_state(self) -> Self {
-        self.with(|parts| parts.server_state = true)
+        self.with(|parts| parts.options.server_state = true)
     }
 
     /// Lets the server work in the background, for answers that take longer than a connection
@@ -488,7 +476,7 @@ impl OpenAi {
     /// [`with_encrypted_reasoning`](Self::with_encrypted_reasoning).
     #[must_use]
     pub fn with_background(self) -> Self {
-        self.with(|parts| parts.background = true)
+        self.with(|parts| parts.options.background = true)
     }
 
     /// Returns the base URL, without a slash at its end.
@@ -499,7 +487,9 @@ impl OpenAi {
 
     async fn ask(&self, request: &Request) -> Result<Reply> {
         let parts = &*self.0;
-        if parts.api == Api::Responses && (parts.server_state || parts.background) {
+        if parts.options.api == Api::Responses
+            && (parts.options.server_state || parts.options.background)
+        {
             // The box keeps these rare cases from making the future of every call larger.
             return Box::pin(self.ask_with_state(request)).await;
         }
@@ -514,12 +504,16 @@ impl OpenAi {
         let send = |sent: Prepared| async move {
             let read = |body| async {
                 let began = Instant::now();
-                let body = if parts.background { parts.finished(body, began).await? } else { body };
+                let body = if parts.options.background {
+                    parts.finished(body, began).await?
+                } else {
+                    body
+                };
                 parts.read(&body, request, sent.history.clone())
             };
             parts.connection.whole(parts.url(), sent.body, read).await
         };
-        let sent = parts.prepare(request, false, parts.server_state)?;
+        let sent = parts.prepare(request, false, parts.options.server_state)?;
         let is_rest = sent.is_rest;
         match send(sent).await {
             Err(error) if is_rest && is_forgotten(&error) => {
@@ -531,11 +525,11 @@ impl OpenAi {
 
     async fn open(&self, request: &Request) -> Result<BoxStream<'static, Result<Delta>>> {
         let parts = &*self.0;
-        if parts.api == Api::Responses && parts.background {
+        if parts.options.api == Api::Responses && parts.options.background {
             let deltas = deltas_of(self.ask(request).await?);
             return Ok(stream::iter(deltas.into_iter().map(Ok)).boxed());
         }
-        let sent = parts.prepare(request, true, parts.server_state)?;
+        let sent = parts.prepare(request, true, parts.options.server_state)?;
         let is_rest = sent.is_rest;
         match parts.stream(request, sent).await {
             Err(error) if is_rest && is_forgotten(&error) => {
@@ -549,7 +543,7 @@ impl OpenAi {
 impl Parts {
     fn url(&self) -> &Url {
         let [chat, responses] = &self.urls;
-        match self.api {
+        match self.options.api {
             Api::Chat => chat,
             Api::Responses => responses,
         }
@@ -558,18 +552,18 @@ impl Parts {
     /// Writes a request. With `is_rest`, it has only what the server does not have, if that is
     /// known.
     fn prepare(&self, request: &Request, stream: bool, is_rest: bool) -> Result<Prepared> {
-        let options = self.options(stream);
-        if self.api == Api::Chat {
-            let body = chat::body(request, &options)?;
+        let options = &self.options;
+        if self.options.api == Api::Chat {
+            let body = chat::body(request, options, stream)?;
             return Ok(Prepared { body, history: None, is_rest: false });
         }
-        let input = responses::input(request, &options)?;
-        let origin = &self.rules.origins[1];
-        let keeps = self.server_state && !self.encrypted_reasoning;
+        let input = responses::input(request, options)?;
+        let origin = &self.options.rules.origins[1];
+        let keeps = self.options.server_state && !self.options.encrypted_reasoning;
         let previous =
             if keeps && is_rest { responses::previous(request, &input, origin) } else { None };
         let (id, known) = previous.map_or((None, 0), |(id, known)| (Some(id), known));
-        let body = responses::body(request, &options, &input[known..], id)?;
+        let body = responses::body(request, options, &input[known..], id, stream)?;
         let history = keeps.then(|| History::of(&input));
         Ok(Prepared { body, history, is_rest: id.is_some() })
     }
@@ -581,13 +575,14 @@ impl Parts {
     ) -> Result<BoxStream<'static, Result<Delta>>> {
         let (connection, url) = (&self.connection, self.url());
         let read = |body: &[u8]| self.read(body, request, history.clone());
-        match self.api {
+        match self.options.api {
             Api::Chat => {
-                let pieces = || chat::Pieces::new(request, &self.rules.origins[0]);
+                let pieces = || chat::Pieces::new(request, &self.options.rules.origins[0]);
                 connection.stream(url, body, pieces, read).await
             }
             Api::Responses => {
-                let info = RequestInfo::of(request, &self.rules).with_history(history.clone());
+                let info =
+                    RequestInfo::of(request, &self.options.rules).with_history(history.clone());
                 let pieces = || responses::Pieces::new(info.clone());
                 connection.stream(url, body, pieces, read).await
             }
@@ -621,42 +616,15 @@ impl Parts {
 
     /// Reads a whole reply.
     fn read(&self, body: &[u8], request: &Request, history: Option<History>) -> Result<Reply> {
-        let chat = &self.rules.origins[0];
-        match self.api {
+        let chat = &self.options.rules.origins[0];
+        match self.options.api {
             Api::Chat => {
                 read_whole(body, |reply: chat::Completion<'_>| reply.into_reply(request, chat))
             }
             Api::Responses => {
-                let info = RequestInfo::of(request, &self.rules).with_history(history);
+                let info = RequestInfo::of(request, &self.options.rules).with_history(history);
                 read_whole(body, |reply: responses::Response| reply.into_reply(&info))
             }
-        }
-    }
-
-    /// Returns the settings that the API has.
-    fn supported(&self) -> SettingSet {
-        let both = self.rules.settings.without(Setting::Cache);
-        match self.api {
-            Api::Chat => both,
-            Api::Responses => both.without(Setting::Seed).without(Setting::Stop),
-        }
-    }
-
-    fn options(&self, stream: bool) -> Options<'_> {
-        Options {
-            model: &self.model,
-            dialect: self.dialect,
-            structured_output: self.structured_output,
-            settings: self.settings.as_ref(),
-            supported: self.supported(),
-            encrypted_reasoning: self.encrypted_reasoning,
-            reasoning_summaries: self.reasoning_summaries,
-            server_tools: &self.server_tools,
-            cache_key: self.cache_key.as_deref(),
-            background: self.background,
-            rules: &self.rules,
-            written: &self.written,
-            stream,
         }
     }
 }
@@ -668,7 +636,7 @@ fn is_forgotten(error: &ProviderError) -> bool {
 
 impl LanguageModel for OpenAi {
     fn name(&self) -> &str {
-        &self.0.model
+        &self.0.options.model
     }
 
     fn provider(&self) -> &str {
@@ -677,17 +645,17 @@ impl LanguageModel for OpenAi {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(self.0.dialect)
-            .with_structured_output(self.0.structured_output)
+        Capabilities::new(self.0.options.dialect)
+            .with_structured_output(self.0.options.structured_output)
             .with_tools(true)
             .with_images(true)
             .with_documents(true)
-            .with_audio(self.0.api == Api::Chat)
-            .with_settings(self.0.supported())
+            .with_audio(self.0.options.api == Api::Chat)
+            .with_settings(self.0.options.supported())
     }
 
     fn settings(&self) -> Option<&Settings> {
-        self.0.settings.as_ref()
+        self.0.options.settings.as_ref()
     }
 
     fn generate<'a>(
@@ -706,10 +674,10 @@ impl LanguageModel for OpenAi {
 impl fmt::Debug for OpenAi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpenAi")
-            .field("model", &self.0.model)
+            .field("model", &self.0.options.model)
             .field("base_url", &self.base_url())
-            .field("api", &self.0.api)
-            .field("dialect", &self.0.dialect)
+            .field("api", &self.0.options.api)
+            .field("dialect", &self.0.options.dialect)
             .finish_non_exhaustive()
     }
 }

@@ -12,31 +12,43 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use toolwright_module::message::object_of;
 use toolwright_module::message::{ReplyPart, Source};
-use toolwright_module::model::{Effort, SettingSet, Settings, ToolChoice};
+use toolwright_module::model::{Effort, Setting, SettingSet, Settings, ToolChoice};
 use toolwright_module::{Message, Request, ToolCall};
 use toolwright_provider::{Kept, KeptTools, ProviderError, in_content, portable_name};
 use toolwright_signature::{Dialect, LoweredRequest};
 
 use crate::Result;
+use crate::api::Api;
 use crate::rules::Rules;
 
-/// The settings of a model that its requests need.
-#[derive(Clone, Copy)]
-pub(crate) struct Options<'a> {
-    pub(crate) model: &'a str,
+/// The settings of a model.
+#[derive(Clone)]
+pub(crate) struct Options {
+    pub(crate) model: String,
+    pub(crate) api: Api,
     pub(crate) dialect: Dialect,
     pub(crate) structured_output: bool,
-    pub(crate) settings: Option<&'a Settings>,
-    pub(crate) supported: SettingSet,
+    pub(crate) settings: Option<Settings>,
     pub(crate) encrypted_reasoning: bool,
     pub(crate) reasoning_summaries: bool,
     /// Tools that the server runs itself.
-    pub(crate) server_tools: &'a [Value],
-    pub(crate) cache_key: Option<&'a str>,
+    pub(crate) server_tools: Vec<Value>,
+    pub(crate) cache_key: Option<String>,
     pub(crate) background: bool,
-    pub(crate) rules: &'a Rules,
-    pub(crate) written: &'a Written,
-    pub(crate) stream: bool,
+    pub(crate) server_state: bool,
+    pub(crate) rules: Rules,
+    pub(crate) written: Written,
+}
+
+impl Options {
+    /// Returns the settings that the API has.
+    pub(crate) fn supported(&self) -> SettingSet {
+        let both = self.rules.settings.without(Setting::Cache);
+        match self.api {
+            Api::Chat => both,
+            Api::Responses => both.without(Setting::Seed).without(Setting::Stop),
+        }
+    }
 }
 
 /// What was written for earlier requests.
@@ -77,7 +89,7 @@ impl Written {
     pub(crate) fn tools(
         &self,
         request: &Request,
-        options: &Options<'_>,
+        options: &Options,
         write: impl Fn(&Schemas<'_>) -> serde_json::Result<WrittenTools>,
     ) -> Result<Arc<WrittenTools>> {
         self.tools.get_or_make(request, |request| {
@@ -105,7 +117,7 @@ pub(crate) struct Schemas<'a> {
 
 /// Lowers the contracts of a request. They are lowered together, because the limits of strict
 /// schemas hold for the sum of them.
-pub(crate) fn schemas<'a>(request: &'a Request, options: &Options<'a>) -> Result<Schemas<'a>> {
+pub(crate) fn schemas<'a>(request: &'a Request, options: &Options) -> Result<Schemas<'a>> {
     let output = request.output.as_deref().filter(|_| options.structured_output);
     let lowered = LoweredRequest::new(options.dialect, &*request.tools, output)?;
     let tools = request.tools.iter().zip(lowered.tools);
@@ -155,10 +167,10 @@ impl<T> Choice<T> {
 /// Returns the settings to send: the request's, and the model's where the request has none.
 pub(crate) fn settings<'a>(
     request: &'a Request,
-    options: &Options<'a>,
+    options: &'a Options,
 ) -> Result<Cow<'a, Settings>> {
-    let settings = request.settings_over(options.settings).unwrap_or_default();
-    settings.check(options.supported)?;
+    let settings = request.settings_over(options.settings.as_ref()).unwrap_or_default();
+    settings.check(options.supported())?;
     Ok(settings)
 }
 

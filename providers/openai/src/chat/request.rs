@@ -52,10 +52,10 @@ struct StreamOptions {
 }
 
 /// Returns the body of a request.
-pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<RequestBody> {
+pub(crate) fn body(request: &Request, options: &Options, stream: bool) -> Result<RequestBody> {
     let tools = options.written.tools(request, options, |schemas| {
         let own: Vec<_> = schemas.functions.iter().map(|function| Tool { function }).collect();
-        let tools = tools(&own, options.server_tools)?;
+        let tools = tools(&own, &options.server_tools)?;
         let format = schemas.format.as_ref().map(|json_schema| Format { json_schema });
         Ok(WrittenTools { tools: tools.into(), format: some(format)? })
     })?;
@@ -64,7 +64,7 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<RequestBo
     let mut body = JsonBody::new(extra(&settings));
     body.reserve(messages.iter().map(|message| message.len() + 1).sum());
     let mut write = || {
-        body.field("model", options.model)?;
+        body.field("model", &options.model)?;
         body.list("messages", &messages);
         if !tools.tools.is_empty() {
             body.shared("tools", [tools.tools.clone()]);
@@ -87,7 +87,7 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<RequestBo
         body.optional("user", &settings.user)?;
         body.optional("metadata", &settings.metadata)?;
         body.optional("prompt_cache_key", &options.cache_key)?;
-        if options.stream {
+        if stream {
             body.field("stream", &true)?;
             if options.rules.has_stream_options {
                 body.field("stream_options", &StreamOptions { include_usage: true })?;
@@ -99,8 +99,8 @@ pub(crate) fn body(request: &Request, options: &Options<'_>) -> Result<RequestBo
 }
 
 /// Returns the messages as JSON, in an order that the server accepts.
-fn messages(request: &Request, options: &Options<'_>) -> Result<Vec<Arc<[u8]>>> {
-    let rules = options.rules;
+fn messages(request: &Request, options: &Options) -> Result<Vec<Arc<[u8]>>> {
+    let rules = &options.rules;
     let written = options.written.messages(request, |message, _| match message {
         // Nothing is left of it for this server.
         Message::Assistant { parts }

@@ -62,13 +62,14 @@ struct Format<'a> {
 /// id.
 pub(crate) fn body(
     request: &Request,
-    options: &Options<'_>,
+    options: &Options,
     input: &[Arc<[u8]>],
     previous: Option<&str>,
+    stream: bool,
 ) -> Result<RequestBody> {
     let tools = options.written.tools(request, options, |schemas| {
         let own: Vec<_> = schemas.functions.iter().map(|function| Tool { function }).collect();
-        let tools = tools(&own, options.server_tools)?;
+        let tools = tools(&own, &options.server_tools)?;
         let text = schemas.format.as_ref().map(|schema| Text { format: Format { schema } });
         Ok(WrittenTools { tools: tools.into(), format: some(text)? })
     })?;
@@ -76,7 +77,7 @@ pub(crate) fn body(
     let mut body = JsonBody::new(extra(&settings));
     body.reserve(input.iter().map(|items| items.len() + 1).sum());
     let mut write = || {
-        body.field("model", options.model)?;
+        body.field("model", &options.model)?;
         body.optional("previous_response_id", &previous)?;
         body.list("input", input);
         if !tools.tools.is_empty() {
@@ -106,7 +107,7 @@ pub(crate) fn body(
             body.field("store", &false)?;
             body.field("include", &["reasoning.encrypted_content"])?;
         }
-        if options.stream {
+        if stream {
             body.field("stream", &true)?;
         }
         Ok(())
@@ -115,7 +116,7 @@ pub(crate) fn body(
 }
 
 /// Returns the items of each message of a request.
-pub(crate) fn input(request: &Request, options: &Options<'_>) -> Result<Vec<Arc<[u8]>>> {
+pub(crate) fn input(request: &Request, options: &Options) -> Result<Vec<Arc<[u8]>>> {
     let origin = &*options.rules.origins[1];
     options.written.messages(request, |message, before| items(message, before, origin))
 }
