@@ -306,25 +306,6 @@ impl Definition {
         arguments.read().map(|(value, _)| value)
     }
 
-    /// Returns the definition in a readable form: the type's name around its JSON.
-    ///
-    /// ```
-    /// # use schemars::JsonSchema;
-    /// # use serde::Deserialize;
-    /// # use toolwright_group::Definition;
-    /// /// Answer pong.
-    /// #[derive(Deserialize, JsonSchema)]
-    /// struct Ping {}
-    ///
-    /// let pretty = Definition::output::<Ping>()?.pretty();
-    /// assert!(pretty.starts_with("Ping({\n    \"type\": \"function\",\n    \"name\": \"ping\","));
-    /// # Ok::<(), toolwright_signature::ContractError>(())
-    /// ```
-    #[must_use]
-    pub fn pretty(&self) -> String {
-        self.to_string()
-    }
-
     fn shown(&self) -> Value {
         match &self.kind {
             Kind::Function { strict, .. } => json!({
@@ -348,7 +329,20 @@ impl Definition {
     }
 }
 
-/// The same text as [`pretty`](Definition::pretty).
+/// A readable form: the type's name around its JSON.
+///
+/// ```
+/// # use schemars::JsonSchema;
+/// # use serde::Deserialize;
+/// # use toolwright_group::Definition;
+/// /// Answer pong.
+/// #[derive(Deserialize, JsonSchema)]
+/// struct Ping {}
+///
+/// let shown = Definition::output::<Ping>()?.to_string();
+/// assert!(shown.starts_with("Ping({\n    \"type\": \"function\",\n    \"name\": \"ping\","));
+/// # Ok::<(), toolwright_signature::ContractError>(())
+/// ```
 impl fmt::Display for Definition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}({})", self.type_name, pretty::indented(&self.shown()))

@@ -184,12 +184,6 @@ impl<In, Out> ToolGroup<In, Out> {
         }
         Ok(form)
     }
-
-    /// Returns the definitions in a readable form.
-    #[must_use]
-    pub fn pretty(&self) -> String {
-        self.to_string()
-    }
 }
 
 impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
@@ -383,10 +377,10 @@ impl<In, Out> fmt::Debug for ToolGroup<In, Out> {
     }
 }
 
-/// The same text as [`pretty`](ToolGroup::pretty).
+/// The definitions in a readable form.
 impl<In, Out> fmt::Display for ToolGroup<In, Out> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let members = self.definitions.iter().map(|member| pretty::deeper(&member.pretty()));
+        let members = self.definitions.iter().map(|member| pretty::deeper(&member.to_string()));
         write!(f, "ToolGroup([\n{}\n])", members.collect::<Vec<_>>().join(",\n"))
     }
 }

@@ -2,15 +2,15 @@
 use std::sync::Arc;
 
 use async_openai::types::chat::{
-    ChatCompletionTool, ChatCompletionTools, CustomGrammarFormatParam, CustomToolChatCompletions,
-    CustomToolProperties, CustomToolPropertiesFormat, FunctionObject, GrammarSyntax,
-    ResponseFormat, ResponseFormatJsonSchema,
+    ChatCompletionTools, CustomGrammarFormatParam, CustomToolChatCompletions, CustomToolProperties,
+    CustomToolPropertiesFormat, GrammarSyntax, ResponseFormat,
 };
 use async_openai::types::responses::{
-    CustomToolParam, CustomToolParamFormat, FunctionTool, TextResponseFormatConfiguration, Tool,
+    CustomToolParam, CustomToolParamFormat, TextResponseFormatConfiguration, Tool,
 };
-use serde::Serialize;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 use toolwright_module::message::CallKind;
 use toolwright_signature::{ContractError, Dialect};
@@ -89,61 +89,42 @@ impl DefinitionExt for Definition {
     }
 
     fn chat_tool(&self) -> Result<ChatCompletionTools, ContractError> {
-        Ok(match self.kind() {
-            CallKind::Custom => ChatCompletionTools::Custom(CustomToolChatCompletions {
-                custom: CustomToolProperties {
-                    name: self.name().to_owned(),
-                    description: Some(self.description().to_owned()),
-                    format: match self.format().and_then(grammar) {
-                        Some(grammar) => CustomToolPropertiesFormat::Grammar { grammar },
-                        None => CustomToolPropertiesFormat::Text,
-                    },
-                },
-            }),
-            _ => {
-                let (parameters, strict) = parameters(self)?;
-                ChatCompletionTools::Function(ChatCompletionTool {
-                    function: FunctionObject {
-                        name: self.name().to_owned(),
-                        description: Some(self.description().to_owned()),
-                        parameters: Some(parameters),
-                        strict: Some(strict),
-                    },
-                })
-            }
-        })
-    }
-
-    fn responses_tool(&self) -> Result<Tool, ContractError> {
-        Ok(match self.kind() {
-            CallKind::Custom => Tool::Custom(CustomToolParam {
+        if self.kind() != CallKind::Custom {
+            return typed(self, self.tool(Api::Chat)?);
+        }
+        Ok(ChatCompletionTools::Custom(CustomToolChatCompletions {
+            custom: CustomToolProperties {
                 name: self.name().to_owned(),
                 description: Some(self.description().to_owned()),
                 format: match self.format().and_then(grammar) {
-                    Some(grammar) => CustomToolParamFormat::Grammar(grammar),
-                    None => CustomToolParamFormat::Text,
+                    Some(grammar) => CustomToolPropertiesFormat::Grammar { grammar },
+                    None => CustomToolPropertiesFormat::Text,
                 },
-                ..CustomToolParam::default()
-            }),
-            _ => {
-                let (parameters, strict) = parameters(self)?;
-                Tool::Function(FunctionTool {
-                    name: self.name().to_owned(),
-                    description: Some(self.description().to_owned()),
-                    parameters: Some(parameters),
-                    strict: Some(strict),
-                    ..FunctionTool::default()
-                })
-            }
-        })
+            },
+        }))
+    }
+
+    fn responses_tool(&self) -> Result<Tool, ContractError> {
+        if self.kind() != CallKind::Custom {
+            return typed(self, self.tool(Api::Responses)?);
+        }
+        Ok(Tool::Custom(CustomToolParam {
+            name: self.name().to_owned(),
+            description: Some(self.description().to_owned()),
+            format: match self.format().and_then(grammar) {
+                Some(grammar) => CustomToolParamFormat::Grammar(grammar),
+                None => CustomToolParamFormat::Text,
+            },
+            ..CustomToolParam::default()
+        }))
     }
 
     fn response_format(&self) -> Result<ResponseFormat, ContractError> {
-        Ok(ResponseFormat::JsonSchema { json_schema: json_schema(self)? })
+        typed(self, self.format_json(Api::Chat)?)
     }
 
     fn text_format(&self) -> Result<TextResponseFormatConfiguration, ContractError> {
-        Ok(TextResponseFormatConfiguration::JsonSchema(json_schema(self)?))
+        typed(self, self.format_json(Api::Responses)?)
     }
 }
 
@@ -173,27 +154,19 @@ pub trait GroupExt {
     fn responses_tools(&self) -> Result<Vec<Tool>, ContractError>;
 }
 
-macro_rules! group_ext {
-    ($group:ty) => {
-        impl<In, Out> GroupExt for $group {
-            fn tools(&self, api: Api) -> Result<Arc<RawValue>, ContractError> {
-                self.wire_form(key(api), |definitions| tools(definitions, api))
-            }
+impl<In, Out> GroupExt for ToolGroup<In, Out> {
+    fn tools(&self, api: Api) -> Result<Arc<RawValue>, ContractError> {
+        self.wire_form(key(api), |definitions| tools(definitions, api))
+    }
 
-            fn chat_tools(&self) -> Result<Vec<ChatCompletionTools>, ContractError> {
-                checked(self.definitions())?.iter().map(Definition::chat_tool).collect()
-            }
+    fn chat_tools(&self) -> Result<Vec<ChatCompletionTools>, ContractError> {
+        checked(self.definitions())?.iter().map(Definition::chat_tool).collect()
+    }
 
-            fn responses_tools(&self) -> Result<Vec<Tool>, ContractError> {
-                checked(self.definitions())?.iter().map(Definition::responses_tool).collect()
-            }
-        }
-    };
+    fn responses_tools(&self) -> Result<Vec<Tool>, ContractError> {
+        checked(self.definitions())?.iter().map(Definition::responses_tool).collect()
+    }
 }
-
-group_ext!(ToolGroup<In, Out>);
-#[cfg(feature = "blocking")]
-group_ext!(crate::blocking::ToolGroup<In, Out>);
 
 fn key(api: Api) -> &'static str {
     match api {
@@ -226,23 +199,10 @@ fn dialect(definition: &Definition) -> Dialect {
     if definition.strict() { Dialect::OpenAiStrict } else { Dialect::OpenAiLoose }
 }
 
-/// Returns the parameters, and whether they are strict.
-fn parameters(definition: &Definition) -> Result<(Value, bool), ContractError> {
-    let parameters = definition.parameters(dialect(definition))?;
-    let schema = serde_json::from_str(parameters.schema.get()).map_err(|source| {
-        ContractError::Write { contract: definition.name().to_owned(), source }
-    })?;
-    Ok((schema, parameters.strict))
-}
-
-fn json_schema(definition: &Definition) -> Result<ResponseFormatJsonSchema, ContractError> {
-    let (schema, strict) = parameters(definition)?;
-    Ok(ResponseFormatJsonSchema {
-        description: Some(definition.description().to_owned()),
-        name: definition.name().to_owned(),
-        schema,
-        strict: Some(strict),
-    })
+/// Reads JSON into one of `async-openai`'s types.
+fn typed<T: DeserializeOwned>(of: &Definition, json: Box<RawValue>) -> Result<T, ContractError> {
+    serde_json::from_str(json.get())
+        .map_err(|source| ContractError::Write { contract: of.name().to_owned(), source })
 }
 
 fn grammar(format: &Format) -> Option<CustomGrammarFormatParam> {
@@ -255,64 +215,24 @@ fn grammar(format: &Format) -> Option<CustomGrammarFormatParam> {
 }
 
 /// The JSON that is sent, with its fields in the order of OpenAI's documentation. Chat Completions
-/// nests the fields in one more object.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Wire<'a> {
-    ChatFunction {
-        r#type: &'static str,
-        function: Function<'a>,
-    },
-    Function {
-        r#type: &'static str,
-        name: &'a str,
-        description: &'a str,
-        parameters: &'a RawValue,
-        strict: bool,
-    },
-    ChatCustom {
-        r#type: &'static str,
-        custom: Custom<'a>,
-    },
-    Custom {
-        r#type: &'static str,
-        #[serde(flatten)]
-        custom: Custom<'a>,
-    },
-    ChatFormat {
-        r#type: &'static str,
-        json_schema: Schema<'a>,
-    },
-    Format {
-        r#type: &'static str,
-        name: &'a str,
-        description: &'a str,
-        schema: &'a RawValue,
-        strict: bool,
-    },
+/// nests the fields in one more object, which has the name of the type.
+struct Wire<'a> {
+    api: Api,
+    kind: &'static str,
+    fields: Fields<'a>,
 }
 
-#[derive(Serialize)]
-struct Function<'a> {
+#[derive(Serialize, Default)]
+struct Fields<'a> {
     name: &'a str,
-    description: &'a str,
-    parameters: &'a RawValue,
-    strict: bool,
-}
-
-#[derive(Serialize)]
-struct Schema<'a> {
-    name: &'a str,
-    description: &'a str,
-    schema: &'a RawValue,
-    strict: bool,
-}
-
-#[derive(Serialize)]
-struct Custom<'a> {
-    name: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    description: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schema: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strict: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     format: Option<CustomFormat<'a>>,
 }
@@ -331,39 +251,57 @@ struct Grammar<'a> {
     definition: &'a str,
 }
 
+impl Serialize for Wire<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Flat<'a> {
+            r#type: &'static str,
+            #[serde(flatten)]
+            fields: &'a Fields<'a>,
+        }
+
+        let Self { api, kind, fields } = self;
+        match api {
+            Api::Chat => {
+                let mut nested = serializer.serialize_map(None)?;
+                nested.serialize_entry("type", kind)?;
+                nested.serialize_entry(kind, fields)?;
+                nested.end()
+            }
+            Api::Responses => Flat { r#type: kind, fields }.serialize(serializer),
+        }
+    }
+}
+
 impl<'a> Wire<'a> {
     fn tool(of: &'a Definition, api: Api) -> Result<Self, ContractError> {
-        let (name, description) = (of.name(), of.description());
+        let fields = Fields { name: of.name(), ..Fields::default() };
         if of.kind() == CallKind::Custom {
+            let description = Some(of.description()).filter(|text| !text.is_empty());
             let format = of.format().map(|format| CustomFormat::of(format, api));
-            let (r#type, custom) = ("custom", Custom { name, description, format });
-            return Ok(match api {
-                Api::Chat => Self::ChatCustom { r#type, custom },
-                Api::Responses => Self::Custom { r#type, custom },
+            return Ok(Self {
+                api,
+                kind: "custom",
+                fields: Fields { description, format, ..fields },
             });
         }
-        let Parameters { schema: parameters, strict, .. } = of.parameters(dialect(of))?;
-        let r#type = "function";
-        Ok(match api {
-            Api::Chat => {
-                let function = Function { name, description, parameters, strict };
-                Self::ChatFunction { r#type, function }
-            }
-            Api::Responses => Self::Function { r#type, name, description, parameters, strict },
-        })
+        let Parameters { schema, strict, .. } = of.parameters(dialect(of))?;
+        let (description, parameters, strict) =
+            (Some(of.description()), Some(schema), Some(strict));
+        let fields = Fields { description, parameters, strict, ..fields };
+        Ok(Self { api, kind: "function", fields })
     }
 
     fn format(of: &'a Definition, api: Api) -> Result<Self, ContractError> {
-        let (name, description) = (of.name(), of.description());
         let Parameters { schema, strict, .. } = of.parameters(dialect(of))?;
-        let r#type = "json_schema";
-        Ok(match api {
-            Api::Chat => {
-                let json_schema = Schema { name, description, schema, strict };
-                Self::ChatFormat { r#type, json_schema }
-            }
-            Api::Responses => Self::Format { r#type, name, description, schema, strict },
-        })
+        let fields = Fields {
+            name: of.name(),
+            description: Some(of.description()),
+            schema: Some(schema),
+            strict: Some(strict),
+            ..Fields::default()
+        };
+        Ok(Self { api, kind: "json_schema", fields })
     }
 }
 

@@ -1,18 +1,16 @@
 use std::fmt;
-use std::sync::Arc;
+use std::ops::Deref;
 
-use serde_json::value::RawValue;
 use toolwright_module::{Context, Module, Result, Tool, ToolCall};
 use toolwright_signature::Policy;
 
 use crate::blocking::handle::{Blocking, Custom, Handle};
 use crate::blocking::runner::Runner;
-use crate::definition::Definition;
 use crate::outcome::Outcome;
 use crate::tool_group;
 
 /// A collection of tools by name for programs without `async`: a [`ToolGroup`](crate::ToolGroup)
-/// with its own runtime.
+/// with its own runtime. [`run`](Self::run) and [`dispatch`](Self::dispatch) wait for the calls.
 ///
 /// ```
 /// # use schemars::JsonSchema;
@@ -55,56 +53,19 @@ impl<In, Out> ToolGroup<In, Out> {
         Self::default()
     }
 
-    /// Returns the definitions; see [`ToolGroup::definitions`](crate::ToolGroup::definitions).
-    #[must_use]
-    pub fn definitions(&self) -> &[Definition] {
-        self.group.definitions()
-    }
-
-    /// Returns the definition of one tool.
-    #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Definition> {
-        self.group.get(name)
-    }
-
-    /// Returns the definitions in the form of one provider; see
-    /// [`ToolGroup::wire_form`](crate::ToolGroup::wire_form).
-    ///
-    /// # Errors
-    ///
-    /// The error of `make`.
-    pub fn wire_form<E>(
-        &self,
-        key: &'static str,
-        make: impl FnOnce(&[Definition]) -> Result<Box<RawValue>, E>,
-    ) -> Result<Arc<RawValue>, E> {
-        self.group.wire_form(key, make)
-    }
-
     /// Sets how far arguments may be repaired; see
     /// [`ToolGroup::with_policy`](crate::ToolGroup::with_policy).
     #[must_use]
     pub fn with_policy(self, policy: Policy) -> Self {
         Self { group: self.group.with_policy(policy), ..self }
     }
-
-    /// Returns the definitions in a readable form.
-    #[must_use]
-    pub fn pretty(&self) -> String {
-        self.group.pretty()
-    }
 }
 
 impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
-    fn with(
+    fn with<E>(
         self,
-        change: impl FnOnce(
-            tool_group::ToolGroup<In, Out>,
-        ) -> Result<
-            tool_group::ToolGroup<In, Out>,
-            toolwright_signature::ContractError,
-        >,
-    ) -> Result<Self, toolwright_signature::ContractError> {
+        change: impl FnOnce(crate::ToolGroup<In, Out>) -> Result<crate::ToolGroup<In, Out>, E>,
+    ) -> Result<Self, E> {
         Ok(Self { group: change(self.group)?, runner: self.runner })
     }
 
@@ -170,11 +131,13 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     }
 }
 
-impl<In: Send + Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
-    /// Converts the group to plain tools; see [`ToolGroup::bind`](crate::ToolGroup::bind). Their
-    /// handlers block the task that calls them.
-    pub fn bind(&self, cx_in: In, on_out: impl Fn(&str, Out) + Send + Sync + 'static) -> Vec<Tool> {
-        self.group.bind(cx_in, on_out)
+/// The methods of the async group that need no runtime, such as
+/// [`definitions`](crate::ToolGroup::definitions) and [`bind`](crate::ToolGroup::bind).
+impl<In, Out> Deref for ToolGroup<In, Out> {
+    type Target = tool_group::ToolGroup<In, Out>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.group
     }
 }
 
@@ -184,7 +147,6 @@ impl<In, Out> fmt::Debug for ToolGroup<In, Out> {
     }
 }
 
-/// The same text as [`pretty`](ToolGroup::pretty).
 impl<In, Out> fmt::Display for ToolGroup<In, Out> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.group, f)

@@ -131,5 +131,5 @@ fn the_pretty_form_of_a_custom_tool_omits_empty_fields() {
     assert_eq!(group.get("bio").unwrap().format(), None);
     assert!(!group.get("bio").unwrap().strict());
     assert_eq!(group.get("bio").unwrap().kind(), CallKind::Custom);
-    insta::assert_snapshot!(group.pretty());
+    insta::assert_snapshot!(group.to_string());
 }

@@ -187,9 +187,9 @@ fn settings_of_a_handler_are_not_parameters() {
 
 #[test]
 fn the_pretty_form_is_the_type_name_around_the_definition() {
-    insta::assert_snapshot!(group().get("get_weather").unwrap().pretty());
+    insta::assert_snapshot!(group().get("get_weather").unwrap().to_string());
     let small = ToolGroup::<i64, f64>::new().handler::<SayHello>().unwrap().module(add()).unwrap();
-    insta::assert_snapshot!("a_group", small.pretty());
+    insta::assert_snapshot!("a_group", small.to_string());
 }
 
 #[test]
