@@ -25,9 +25,6 @@ impl Arguments<'_> {
     /// An error for which [`is_of_arguments`](crate::driver::is_of_arguments) is true if the
     /// arguments do not fit.
     pub fn read<T: DeserializeOwned>(self) -> Result<(T, Option<Box<Repaired>>)> {
-        if let Some(value) = self.contract.read_plain(self.text) {
-            return Ok((value, None));
-        }
         let read = self.contract.read_with(self.text, self.policy);
         let reading = read.map_err(|error| Error::arguments(error, self.text))?;
         let repaired = match reading.repairs.is_empty() {

@@ -183,11 +183,11 @@ fn main() {
         &format!(r#"{{"id": 7, "items": [{item}, {item}, {item}], "first": {item}}}"#),
     );
     plain::<Long>("Long text", &format!(r#"{{"title": "t", "body": "{long}"}}"#));
-    plain::<Single>("f32", r#"{"x": 1.5, "y": -2.25}"#);
     plain::<Recursive>(
         "Recursive",
         r#"{"name": "a", "below": [{"name": "b", "below": []}, {"name": "c", "below": []}]}"#,
     );
+    checked::<Single>("f32", r#"{"x": 1.5, "y": -2.25}"#);
     checked::<Bounded>(
         "Bounds",
         r#"{"stars": 5, "code": "abc", "tags": ["a", "b"], "share": 0.5}"#,

@@ -39,15 +39,15 @@ mod untyped;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub(crate) use self::objects::ABSENT;
 pub(crate) use self::untyped::retyped;
-use crate::error::{Refusal, Side, shortened_path, shown};
+use crate::error::{Checked, Refusal, Side, cut, shortened_path, shown};
 use crate::limits::{ANALYSIS_STEPS, REPORTED, WALK_DEPTH};
 use crate::schema::graph::{Id, Schemas, Shape};
 use crate::schema::keywords::{
-    DEFINITIONS, Keyword, Keywords, Role, below, entries, is_annotation, keyword as known, text,
+    DEFINITIONS, Keywords, Role, below_mut, entries, is_annotation, keyword as known, text,
 };
 use crate::schema::types::Types;
 use crate::schema::{is_object, normal, reference_to};
@@ -103,7 +103,7 @@ impl Sides<'_> {
             let words = format!("is not a schema that can be compared: {}", refusal.advice);
             (words, "cannot be compared with it".to_owned())
         };
-        let (comes, takes) = match (normal(self.comes), normal(self.takes)) {
+        let (comes, takes) = match (rules_of(self.comes), rules_of(self.takes)) {
             (Ok(comes), Ok(takes)) => (comes, takes),
             (Err(refusal), _) => {
                 let (comes, takes) = lost(&refusal);
@@ -180,23 +180,14 @@ fn unwrapped(schemas: &Schemas<'_>) -> Option<(Id, bool)> {
 ///
 /// Both messages are shortened, and so is the path.
 fn difference(side: Side, path: String, comes: String, takes: String) -> Difference {
-    let [comes, takes] = [comes, takes].map(bounded);
+    /// Maximum number of characters of one half: unions of unions make long ones.
+    const LONGEST: usize = 300;
+    let [comes, takes] = [comes, takes].map(|words| cut(&words, LONGEST).into_owned());
     let (ours, theirs) = match side {
         Side::Input => (comes, takes),
         Side::Output => (takes, comes),
     };
     Difference { side, path: shortened_path(path), ours, theirs }
-}
-
-/// Limits the length of a message, because unions of unions make long ones.
-fn bounded(mut words: String) -> String {
-    /// Maximum number of bytes of one half of a message.
-    const LONGEST: usize = 300;
-    if words.len() > LONGEST {
-        words.truncate(words.floor_char_boundary(LONGEST));
-        words.push('…');
-    }
-    words
 }
 
 /// Two nodes, and the types of values that the first one may allow: the sent node, these types, and
@@ -416,7 +407,7 @@ impl<'a> Comparing<'a> {
         self.in_part = outer;
         let known = &self.same;
         let equal = |keyword: &str| match (ours.get(keyword), theirs.get(keyword)) {
-            (Some(ours), Some(theirs)) => alike_below(keyword, ours, theirs, known),
+            (Some(ours), Some(theirs)) => alike(ours, theirs, known),
             (ours, theirs) => ours.is_none() && theirs.is_none(),
         };
         let alike = |keyword: &str| match keyword {
@@ -504,13 +495,8 @@ impl<'a> Comparing<'a> {
 const ONE_OF: &str = "takes a value that fits exactly one of its alternatives";
 
 /// Whether the schema has no rule that a value could break.
-///
-/// Annotations do not count.
 fn takes_all(schemas: &Schemas<'_>, id: Id) -> bool {
-    match schemas.source(id) {
-        Value::Object(map) => map.keys().all(|keyword| is_annotation(keyword)),
-        other => *other == Value::Bool(true),
-    }
+    matches!(schemas.source(id), Value::Bool(true)) || *schemas.source(id) == json!({})
 }
 
 /// Whether a keyword is a rule about values of some types: such rules are compared for equality.
@@ -544,52 +530,37 @@ fn all_of(kinds: Types) -> Option<Vec<&'static Value>> {
     few.then(|| truths.chain(null).collect())
 }
 
-/// Whether two schemas have the same rules: their words may differ. References are the same if they
-/// have the same target on both sides.
-///
-/// The names below `properties` are no keywords, and a value that is no schema is data.
+/// Whether two schemas have the same rules, and each reference the same target on both sides.
 fn alike(one: &Value, other: &Value, same: &HashSet<String>) -> bool {
-    let (Value::Object(one), Value::Object(other)) = (one, other) else {
-        return one == other;
+    let rules = |schema: &Value| {
+        let mut rules = schema.clone();
+        rules.as_object_mut().map(|map| map.shift_remove(DEFINITIONS));
+        rules
     };
-    let rules = |map: &Keywords| map.keys().filter(|keyword| !is_ignored(keyword)).count();
-    rules(one) == rules(other)
-        && one.iter().filter(|(keyword, _)| !is_ignored(keyword)).all(|(keyword, value)| {
-            other.get(keyword).is_some_and(|other| alike_below(keyword, value, other, same))
-        })
+    let mut used = HashSet::new();
+    references(one, &mut used);
+    used.into_iter().all(|name| same.contains(name)) && rules(one) == rules(other)
 }
 
-/// Compares the values of one keyword.
-fn alike_below(keyword: &str, one: &Value, other: &Value, same: &HashSet<String>) -> bool {
-    let known = known(keyword);
-    if !known.is_some_and(Keyword::holds_schemas) {
-        let leads_alike = keyword != "$ref" || one.as_str().is_some_and(|name| same.contains(name));
-        return one == other && leads_alike;
-    }
-    match (one, other) {
-        (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len()
-                && one.iter().zip(other).all(|(one, other)| alike(one, other, same))
-        }
-        (Value::Object(one), Value::Object(other)) if known.is_some_and(Keyword::holds_named) => {
-            one.len() == other.len()
-                && one
-                    .iter()
-                    .all(|(name, one)| other.get(name).is_some_and(|other| alike(one, other, same)))
-        }
-        _ => alike(one, other, same),
-    }
+/// Returns the normal form of a schema without its descriptions and defaults.
+fn rules_of(schema: &Value) -> Checked<Value> {
+    let mut rules = normal(schema)?;
+    drop_words(&mut rules);
+    Ok(rules)
 }
 
-/// Whether a keyword does not matter for equality: it describes, or holds definitions.
-fn is_ignored(keyword: &str) -> bool {
-    is_annotation(keyword) || keyword == DEFINITIONS
+/// Removes the annotations of a schema, and of all schemas below it.
+fn drop_words(schema: &mut Value) {
+    if let Some(map) = schema.as_object_mut() {
+        map.retain(|keyword, _| !is_annotation(keyword));
+        below_mut(map).into_iter().for_each(drop_words);
+    }
 }
 
 /// Whether two schemas have the same rules, and differ in words only. It is not certain for schemas
 /// that have no normal form.
 pub(crate) fn same_rules(one: &Value, other: &Value) -> bool {
-    let (Ok(one), Ok(other)) = (normal(one), normal(other)) else {
+    let (Ok(one), Ok(other)) = (rules_of(one), rules_of(other)) else {
         return false;
     };
     same_targets(&one, &other).contains("#")
@@ -626,41 +597,15 @@ fn same_targets(one: &Value, other: &Value) -> HashSet<String> {
     same
 }
 
-/// Collects the references of a schema, without those of its definitions.
-fn references<'s>(schema: &'s Value, all: &mut HashSet<&'s str>) {
-    let mut waiting = vec![schema];
-    while let Some(schema) = waiting.pop().and_then(Value::as_object) {
-        all.extend(text(schema, "$ref"));
-        let below = below(schema).into_iter().filter(|(keyword, ..)| *keyword != DEFINITIONS);
-        waiting.extend(below.map(|(.., schema)| schema));
+/// Collects the references in a schema or in the value of a keyword, without those of definitions.
+fn references<'s>(value: &'s Value, all: &mut HashSet<&'s str>) {
+    match value {
+        Value::Object(map) => {
+            all.extend(text(map, "$ref"));
+            let parts = map.iter().filter(|(keyword, _)| *keyword != DEFINITIONS);
+            parts.for_each(|(_, part)| references(part, all));
+        }
+        Value::Array(items) => items.iter().for_each(|item| references(item, all)),
+        _ => {}
     }
-}
-
-/// Values for look-ups.
-struct Values<'a> {
-    all: HashSet<&'a Value>,
-    /// The numbers, by their bits: `1` and `1.0` are equal.
-    numbers: HashSet<u64>,
-}
-
-impl<'a> Values<'a> {
-    /// Indexes a list of values.
-    fn new(all: Vec<&'a Value>) -> Self {
-        let numbers = all.iter().filter_map(|value| bits(value)).collect();
-        Self { all: all.into_iter().collect(), numbers }
-    }
-
-    /// Whether an equal value is listed.
-    fn has(&self, value: &Value) -> bool {
-        self.all.contains(value) || bits(value).is_some_and(|bits| self.numbers.contains(&bits))
-    }
-}
-
-/// Returns the bits of a number that a float represents exactly. Zero has one form, without sign.
-///
-/// Beyond 2⁵³ two different integers have the same float, so these are compared as JSON only.
-fn bits(value: &Value) -> Option<u64> {
-    /// 2⁵³ − 1: beyond it, two integers may have the same float.
-    const SAFE: f64 = 9_007_199_254_740_991.0;
-    value.as_f64().filter(|number| number.abs() <= SAFE).map(|number| (number + 0.0).to_bits())
 }

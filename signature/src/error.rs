@@ -341,3 +341,17 @@ pub(crate) fn shortened_path(path: String) -> String {
     let (first, end) = (path.chars().take(1), path.get(end..).unwrap_or_default());
     first.chain(['…']).chain(end.chars()).collect()
 }
+
+/// Adds a step to a path.
+///
+/// ```text
+/// $ and title  →  $.title      $ and a.b  →  $["a.b"]
+/// ```
+pub(crate) fn push_field(path: &mut String, name: &str) {
+    if name.is_empty() || name.contains(['.', '[', ']', '"']) {
+        path.push_str(&format!("[{}]", serde_json::Value::from(name)));
+    } else {
+        path.push('.');
+        path.push_str(name);
+    }
+}

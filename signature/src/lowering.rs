@@ -57,14 +57,6 @@ const LONGEST_TOLD: usize = 10_000;
 const NO_ROOM: &str =
     "is off: the request has no room for another strict tool after the ones before it";
 
-/// Returns a schema without changes; its values do not change either.
-///
-/// It is the result for dialects without rules, and for an object of any fields.
-fn as_it_is(schema: Value, losses: Vec<Loss>, wrapper: Option<&'static str>) -> Parts {
-    let renderer = Renderer { plan: None, wrapper };
-    Parts { schema, losses, strict: false, weight: Weight::default(), renderer }
-}
-
 /// Keywords of a root that clients of MCP refuse: they pass the schema on to a model's API, which
 /// takes a plain object there. See `lower_for_mcp` for `allOf` beside the fields of a foreign object.
 const COMBINATORS: [&str; 7] = ["anyOf", "oneOf", "allOf", "not", "$ref", "enum", "const"];
@@ -111,8 +103,6 @@ pub(crate) struct Lowering<'a> {
     pub(crate) typed: bool,
     /// Whether the value is not an object, so that every dialect wraps it in a field.
     pub(crate) wrapped: bool,
-    /// The name of that field, also where only this dialect needs it.
-    pub(crate) wrapper: &'static str,
     /// Whether the request has room for another strict schema.
     pub(crate) may_be_strict: bool,
 }
@@ -135,26 +125,25 @@ impl Lowering<'_> {
     /// Returns the first form that the provider accepts: strict, loose, and finally an object of
     /// any fields with the schema in its description.
     pub(crate) fn lower(&self) -> Checked<Parts> {
-        let wrapper = self.wrapped.then_some(self.wrapper);
-        let base = match wrapper {
-            Some(name) => object([(name, self.schema.clone())]),
-            None => self.schema.clone(),
+        let base = match self.wrapped {
+            true => object([(self.side.wrapper(), self.schema.clone())]),
+            false => self.schema.clone(),
         };
         let rules = match Rules::of(self.dialect) {
             Some(rules) => rules,
-            None if self.dialect == Dialect::Mcp => return self.lower_for_mcp(base, wrapper),
+            None if self.dialect == Dialect::Mcp => return self.lower_for_mcp(base),
             None => {
                 check_references(&base)?;
                 // Fails if the value could not be read afterwards.
                 normal(&base)?;
-                return Ok(as_it_is(base, Vec::new(), wrapper));
+                return Ok(self.as_it_is(base, Vec::new()));
             }
         };
         // An invalid schema is rejected in every form.
         let plain = normal(&base)?;
         let mut losses = Vec::new();
         if rules.strict {
-            let why = match self.may_be_strict.then(|| self.lower_by(rules, &plain, wrapper)) {
+            let why = match self.may_be_strict.then(|| self.lower_by(rules, &plain)) {
                 Some(Ok(parts)) => return Ok(parts),
                 Some(Err(Refusal { fault, path, advice })) => {
                     self.loss(fault, &path, "strict", format!("is off: {advice}"))
@@ -163,18 +152,18 @@ impl Lowering<'_> {
             };
             losses.push(why);
         }
-        match self.lower_by(rules.otherwise.unwrap_or(rules), &plain, wrapper) {
+        match self.lower_by(rules.otherwise.unwrap_or(rules), &plain) {
             Ok(parts) => {
                 losses.extend(parts.losses);
                 Ok(Parts { losses, ..parts })
             }
-            Err(refusal) => Ok(self.told_only(&base, refusal, losses, wrapper)),
+            Err(refusal) => Ok(self.told_only(&base, refusal, losses)),
         }
     }
 
     /// Returns the schema as it is, except where clients drop the tool: a root with combinators
     /// becomes a plain object, and each object has `properties`.
-    fn lower_for_mcp(&self, base: Value, wrapper: Option<&'static str>) -> Checked<Parts> {
+    fn lower_for_mcp(&self, base: Value) -> Checked<Parts> {
         check_references(&base)?;
         let plain = normal(&base)?;
         // MCP's conformance suite requires that further rules of an object stay as they were written.
@@ -183,15 +172,22 @@ impl Lowering<'_> {
         let is_kept = |keyword: &str| keyword == "allOf" && is_object && !self.typed;
         let is_refused = |keyword: &&str| base.get(*keyword).is_some() && !is_kept(keyword);
         let mut parts = match COMBINATORS.iter().any(is_refused) {
-            false => as_it_is(base, Vec::new(), wrapper),
+            false => self.as_it_is(base, Vec::new()),
             true => self
-                .lower_by(&MCP_ROOT, &plain, wrapper)
-                .unwrap_or_else(|refusal| self.told_only(&base, refusal, Vec::new(), wrapper)),
+                .lower_by(&MCP_ROOT, &plain)
+                .unwrap_or_else(|refusal| self.told_only(&base, refusal, Vec::new())),
         };
         // The values are not changed, except for the wrapper.
         parts.renderer.plan = None;
         fill(&mut parts.schema, self.typed, true);
         Ok(parts)
+    }
+
+    /// Returns a schema without changes; its values do not change either, except for the wrapper.
+    fn as_it_is(&self, schema: Value, losses: Vec<Loss>) -> Parts {
+        let wrapper = self.wrapped.then(|| self.side.wrapper());
+        let renderer = Renderer { plan: None, wrapper };
+        Parts { schema, losses, strict: false, weight: Weight::default(), renderer }
     }
 
     /// Returns an object of any fields, with the schema in its description.
@@ -200,7 +196,6 @@ impl Lowering<'_> {
         base: &Value,
         Refusal { fault, path, advice }: Refusal,
         mut losses: Vec<Loss>,
-        wrapper: Option<&'static str>,
     ) -> Parts {
         let mut open = json!({"type": "object", "properties": {}});
         let text = base.to_string();
@@ -211,19 +206,16 @@ impl Lowering<'_> {
             "are left out"
         };
         losses.push(self.loss(fault, &path, "properties", format!("{what}: {advice}")));
-        as_it_is(open, losses, wrapper)
+        self.as_it_is(open, losses)
     }
 
     /// Lowers the normal form by one table of rules: strict or loose.
-    fn lower_by(
-        &self,
-        rules: &'static Rules,
-        plain: &Value,
-        wrapper: Option<&'static str>,
-    ) -> Checked<Parts> {
-        let (schema, wrapper) = match self.must_wrap(rules, plain)? {
-            true => (object([(self.wrapper, plain.clone())]), Some(self.wrapper)),
-            false => (plain.clone(), wrapper),
+    fn lower_by(&self, rules: &'static Rules, plain: &Value) -> Checked<Parts> {
+        let must_wrap = self.must_wrap(rules, plain)?;
+        let wrapper = (self.wrapped || must_wrap).then(|| self.side.wrapper());
+        let schema = match must_wrap {
+            true => object([(self.side.wrapper(), plain.clone())]),
+            false => plain.clone(),
         };
         let schemas = Schemas::of(&schema);
         let mut walk = Walk::new(rules, &schemas, self.side, self.typed);
@@ -275,7 +267,7 @@ impl Lowering<'_> {
             Shape::Union(members) => {
                 let known = |node: &Node| match node.shape {
                     Shape::Map => further(node, Types::LIST.with(Types::OBJECT)),
-                    _ => node.object.described_field(self.wrapper).is_some(),
+                    _ => node.object.described_field(self.side.wrapper()).is_some(),
                 };
                 if members.iter().any(|member| graph.may(*member, known)) {
                     return self.looks_alike();
@@ -291,7 +283,7 @@ impl Lowering<'_> {
     fn looks_alike<T>(&self) -> Checked<T> {
         let advice = format!(
             "it is not a plain object there, so it needs a field `{}`, which it may already have; put it in a field of a struct",
-            self.wrapper
+            self.side.wrapper()
         );
         refuse(SchemaFault::Ambiguous, "$", advice)
     }

@@ -21,12 +21,12 @@ use std::fmt;
 
 use serde::de::DeserializeOwned;
 
-use crate::error::{Fault, shown};
+use crate::error::{Fault, push_field, shown};
 use crate::reading::fault_words;
-use crate::reading::tokenizer::Broken;
+use crate::reading::tokenizer::{Broken, TokenKind};
 use path::{PathStep, Steps};
 use scan::Scan;
-use tree::{Tree, ValueKind};
+use tree::Tree;
 
 /// A streamed answer whose fields can be read before it is complete.
 ///
@@ -98,7 +98,8 @@ use tree::{Tree, ValueKind};
 ///
 /// Each character is parsed once, however small the pieces are. A look-up walks down the path. A
 /// text is borrowed, and any other value costs one deserialization of its own part. The memory is
-/// the text, a second copy of texts with escapes, and about 20 bytes for each value and each key.
+/// the text, a second copy of strings with escapes, about 25 bytes for each value and each key, and
+/// about 100 bytes for each list and each object.
 #[derive(Clone, Default)]
 pub struct Partial {
     scan: Scan,
@@ -117,10 +118,11 @@ impl Partial {
     /// A text that is not JSON is reported by [`fault`](Self::fault), and by each field that was
     /// not done before the fault.
     pub fn push(&mut self, piece: &str) {
-        self.scan.json.tokens.text.push_str(piece);
+        self.scan.tree.text.push_str(piece);
         if self.fault.is_none() {
             self.scan.run();
-            self.fault = self.scan.json.broken.as_ref().map(|broken| not_json(self.tree(), broken));
+            self.fault =
+                self.tree().tokens.broken.as_ref().map(|broken| not_json(self.tree(), broken));
         }
     }
 
@@ -166,8 +168,8 @@ impl Partial {
     /// ```
     pub fn text(&self, path: &str) -> Field<&str> {
         match self.find(path) {
-            Lookup::At(id) if self.tree().kind(id) != ValueKind::Text => {
-                Field::Fault(self.misplaced(path, ValueKind::Text, id))
+            Lookup::At(id) if self.tree().kind(id) != TokenKind::Text => {
+                Field::Fault(self.misplaced(path, TokenKind::Text, id))
             }
             Lookup::At(id) if self.tree().is_done(id) => Field::Done(self.tree().string(id)),
             Lookup::At(id) if self.fault.is_none() => Field::Partial(self.tree().string(id)),
@@ -207,49 +209,37 @@ impl Partial {
 
     /// Returns the values so far.
     fn tree(&self) -> &Tree {
-        &self.scan.json.tokens
+        &self.scan.tree
     }
 
     /// Looks a path up. A path that cannot be parsed is a fault, even before the text has begun.
     fn find(&self, path: &str) -> Lookup {
-        match self.walk(path) {
-            Some(Lookup::At(id)) => Lookup::At(id),
-            Some(found) if Steps::of(path).all(|step| step.is_some()) => found,
-            _ => {
+        let mut found = self.tree().root().map_or(Lookup::Later, Lookup::At);
+        for step in Steps::of(path) {
+            let Some(step) = step else {
                 let expected = "a path such as `title`, `rows[2].name` or `[\"a.b\"]`";
-                Lookup::Fault(Box::new(fault(path::from_root(path), expected, "another")))
+                return Lookup::Fault(Box::new(fault(path::from_root(path), expected, "another")));
+            };
+            if let Lookup::At(id) = found {
+                found = self.below(id, &step, path);
             }
         }
+        found
     }
 
-    /// Walks down a path; `None` if a step cannot be parsed.
-    fn walk(&self, path: &str) -> Option<Lookup> {
-        let Some(mut id) = self.tree().root() else {
-            return Some(Lookup::Later);
+    /// Takes one step down.
+    fn below(&self, id: u32, step: &PathStep<'_>, path: &str) -> Lookup {
+        let tree = self.tree();
+        let child = match (step, tree.kind(id)) {
+            (PathStep::Field(name), TokenKind::Object) => tree.field(id, name),
+            (PathStep::Item(i), TokenKind::List) => tree.item(id, *i),
+            (_, TokenKind::Null) => None,
+            _ => return Lookup::Fault(Box::new(self.misplaced(path, step.kind(), id))),
         };
-        for step in Steps::of(path) {
-            let step = step?;
-            id = match self.step(id, &step) {
-                Some(Some(child)) => child,
-                Some(None) if self.tree().is_done(id) => return Some(Lookup::Nowhere),
-                Some(None) => return Some(Lookup::Later),
-                None => {
-                    let fault = self.misplaced(path, step.kind(), id);
-                    return Some(Lookup::Fault(Box::new(fault)));
-                }
-            };
-        }
-        Some(Lookup::At(id))
-    }
-
-    /// Takes one step down, to a value if it has started. The outer `None` means that this value is
-    /// of the wrong kind for the step.
-    fn step(&self, id: u32, step: &PathStep<'_>) -> Option<Option<u32>> {
-        match (step, self.tree().kind(id)) {
-            (PathStep::Field(name), ValueKind::Object) => Some(self.tree().field(id, name)),
-            (PathStep::Item(i), ValueKind::List) => Some(self.tree().item(id, *i)),
-            (_, ValueKind::Null) => Some(None),
-            _ => None,
+        match child {
+            Some(child) => Lookup::At(child),
+            None if tree.is_done(id) => Lookup::Nowhere,
+            None => Lookup::Later,
         }
     }
 
@@ -266,7 +256,7 @@ impl Partial {
     }
 
     /// Makes the fault of a value of the wrong kind.
-    fn misplaced(&self, path: &str, expected: ValueKind, id: u32) -> Fault {
+    fn misplaced(&self, path: &str, expected: TokenKind, id: u32) -> Fault {
         fault(path::from_root(path), expected.name(), self.tree().kind(id).name())
     }
 }
@@ -298,7 +288,6 @@ fn fault(path: String, expected: &str, got: &str) -> Fault {
 }
 
 /// Makes the fault of a text that is not JSON. Its path is that of the incomplete value.
-#[cold]
 fn not_json(tree: &Tree, broken: &Broken) -> Fault {
     let (expected, got) = match broken {
         Broken::Unexpected { at, expected } => {
@@ -328,7 +317,7 @@ fn unfit<T: DeserializeOwned>(text: &str, path: &str) -> Fault {
     };
     for segment in error.path() {
         match segment {
-            serde_path_to_error::Segment::Map { key } => path::push_field(&mut path, key),
+            serde_path_to_error::Segment::Map { key } => push_field(&mut path, key),
             serde_path_to_error::Segment::Seq { index } => path.push_str(&format!("[{index}]")),
             _ => {}
         }

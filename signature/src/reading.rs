@@ -22,13 +22,13 @@
 //! | module | content |
 //! |---|---|
 //! | `tokenizer`, `tape` | exact JSON as tokens, also for [`Partial`](crate::Partial) |
-//! | `read_plan`, `probe`, `strict_serde` | facts about the type, and the fast path |
+//! | `read_plan`, `strict_serde` | facts about the type, and the fast path |
 //! | `fit_check`, `number`, `date`, `pattern`, `cost` | the check without repairs |
 //! | `lenient`, `document`, `repair_walk` and its parts | the slow path |
 //! | `thoughts` | the thoughts before an answer, also for [`Partial`](crate::Partial) |
 //! | `fault_words`, `policy` | what is reported, and what may be repaired |
 //!
-//! Begin with [`Readable::read_plain`] for the fast path and [`Target::read_closely`] for the others.
+//! Begin with [`Target::read`].
 
 pub(crate) mod coerce;
 mod cost;
@@ -41,11 +41,10 @@ pub(crate) mod number;
 mod object;
 pub(crate) mod pattern;
 pub(crate) mod policy;
-mod probe;
 mod read_plan;
 mod repair_walk;
 mod restore;
-mod strict_serde;
+pub(crate) mod strict_serde;
 pub(crate) mod tape;
 pub(crate) mod thoughts;
 pub(crate) mod tokenizer;
@@ -63,13 +62,15 @@ use crate::reading::fit_check::{FitCheck, Fits};
 use crate::reading::policy::{Policy, Reading, Repair};
 use crate::reading::read_plan::ReadPlan;
 use crate::reading::tape::{Tape, TokenKind};
-use crate::wire_shapes::{INPUT, RESULT};
+use crate::schema::keywords::{entries, texts};
+use crate::schema::without_noise;
+use crate::wire_shapes::RESULT;
 
 /// A schema to validate texts against.
 #[derive(Debug, Clone)]
 pub(crate) struct Readable {
     /// The public form.
-    pub(crate) schema: Value,
+    pub(crate) schema: Arc<Value>,
     /// With Rust's formats of numbers, which only reading needs.
     pub(crate) source: Arc<Value>,
     /// Whether the schema has a Rust type.
@@ -93,16 +94,21 @@ struct Dropping {
 
 impl Readable {
     /// `typed` means that the schema has a Rust type.
-    pub(crate) fn new(schema: Value, source: Value, typed: bool) -> Self {
+    pub(crate) fn new(source: Value, typed: bool) -> Self {
         let plan = Arc::new(ReadPlan::of(&source, typed));
-        Self { schema, source: Arc::new(source), typed, plan, dropping: None }
+        let source = Arc::new(source);
+        let schema = match typed {
+            true => Arc::new(without_noise(Value::clone(&source))),
+            false => Arc::clone(&source),
+        };
+        Self { schema, source, typed, plan, dropping: None }
     }
 
     /// The same for a schema with rules that the type does not enforce: every text is validated.
-    pub(crate) fn holding(schema: Value, source: Value, typed: bool) -> Self {
-        let mut plan = ReadPlan::of(&source, typed);
-        plan.plain = false;
-        Self { schema, source: Arc::new(source), typed, plan: Arc::new(plan), dropping: None }
+    pub(crate) fn checked(source: Value, typed: bool) -> Self {
+        let readable = Self::new(source, typed);
+        readable.plan.check_always();
+        readable
     }
 
     /// Turns on the check for dropped fields if `T` flattens an `Option`: then a field is optional,
@@ -111,14 +117,11 @@ impl Readable {
         &mut self,
         writes: impl Fn() -> Value,
     ) {
-        let source = &self.source;
-        let Some(properties) = source.get("properties").and_then(Value::as_object) else {
+        let (Some(root), graph) = (self.source.as_object(), &self.plan.graph) else {
             return;
         };
-        let required = source.get("required").and_then(Value::as_array);
-        let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|n| n == name));
-        let optional = || properties.iter().filter(|(name, _)| !is_required(name));
-        let graph = &self.plan.graph;
+        let is_optional = |name: &str| texts(root, "required").all(|required| required != name);
+        let optional = || entries(root, "properties").filter(|(name, _)| is_optional(name));
         let takes_null = |name: &str| {
             let field = graph.node(graph.root).object.described_field(name);
             field.is_some_and(|field| graph.node(field.node).takes_null())
@@ -126,37 +129,25 @@ impl Readable {
         let from_option = |(name, schema): (&String, &Value)| {
             schema.get("default").is_none() && !takes_null(name)
         };
-        if !optional().any(from_option) || !strict_serde::flattens::<T>() {
+        if !optional().any(from_option) || !strict_serde::asks::<T>("{}").buffered.get() {
             return;
         }
         let writes = writes();
-        let is_written = |name: &&String| writes.pointer("/properties")?.get(name.as_str());
-        let fields = optional().map(|(name, _)| name).filter(|name| is_written(name).is_some());
+        let is_written = |name: &&String| writes["properties"].get(*name).is_some();
+        let fields = optional().map(|(name, _)| name).filter(is_written).cloned().collect();
         let write = |json: &str| {
             let value: T = serde_json::from_str(json).ok()?;
             serde_json::to_value(value).ok()
         };
-        let fields = fields.cloned().collect();
         self.dropping = Some(Arc::new(Dropping { fields, write }));
     }
 
     /// Returns the first field of a text that its type drops.
-    ///
-    /// A value that types often leave out when they are serialized does not count, such as null or
-    /// an empty list.
     fn dropped(&self, json: &str) -> Option<&str> {
         let dropping = self.dropping.as_ref()?;
         let given: Map<String, Value> = serde_json::from_str(json).ok()?;
-        // Values that types often leave out when they are serialized.
-        let is_plain = |value: &Value| match value {
-            Value::Null | Value::Bool(false) => true,
-            Value::Array(items) => items.is_empty(),
-            Value::Object(fields) => fields.is_empty(),
-            Value::String(text) => text.is_empty(),
-            Value::Number(number) => number.as_f64() == Some(0.0),
-            Value::Bool(true) => false,
-        };
-        let is_given = |name: &&String| given.get(*name).is_some_and(|value| !is_plain(value));
+        let is_given =
+            |name: &&String| given.get(*name).is_some_and(|value| !may_be_left_out(value));
         dropping.fields.iter().find(is_given)?;
         let written = (dropping.write)(json)?;
         let is_dropped =
@@ -183,12 +174,17 @@ impl Readable {
     pub(crate) fn circle(&self) -> Option<String> {
         self.plan.graph.circle()
     }
+}
 
-    /// Deserializes a text of a plain contract in one pass; `None` means that it needs a further
-    /// check.
-    #[inline]
-    pub(crate) fn read_plain<T: DeserializeOwned>(&self, wire: &str) -> Option<T> {
-        if self.plan.is_short() { strict_serde::read(wire, &self.plan) } else { None }
+/// Whether types often leave out a value when they are serialized, such as null or an empty list.
+fn may_be_left_out(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::String(text) => text.is_empty(),
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::Bool(true) => false,
     }
 }
 
@@ -231,9 +227,8 @@ pub(crate) struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// Reads a text that did not pass the fast path.
-    #[inline(never)]
-    pub(crate) fn read_closely<T: DeserializeOwned>(
+    /// Reads a text by the first step that can: see the [module](self).
+    pub(crate) fn read<T: DeserializeOwned>(
         &self,
         wire: &str,
         policy: Policy,
@@ -243,8 +238,7 @@ impl Target<'_> {
         };
         let plan = &*readable.plan;
         plan.ask::<T>();
-        // The facts about the type are now known for every later text.
-        if let Some(value) = readable.read_plain(wire) {
+        if let Some(value) = plan.read_plain(wire) {
             return Ok(Reading::clean(value));
         }
         match self.read_checked(plan, wire) {
@@ -290,20 +284,14 @@ impl Target<'_> {
     ///
     /// The value is deserialized last, so that errors of serde have a path as well: a type may have
     /// rules of its own.
-    #[cold]
-    #[inline(never)]
     fn read_slowly<T: DeserializeOwned>(
         &self,
         plan: &ReadPlan,
         wire: &str,
         policy: Policy,
     ) -> Result<Reading<T>> {
-        let wrapper = match self.side {
-            Side::Input => INPUT,
-            Side::Output => RESULT,
-        };
-        let (graph, name, wrapped) = (&plan.graph, self.contract, self.wrapped);
-        let root = Document { graph, name, policy, wrapped, wrapper };
+        let (graph, name, side) = (&plan.graph, self.contract, self.side);
+        let root = Document { graph, name, policy, wrapped: self.wrapped, side };
         let found = root.read(wire).map_err(|(faults, more)| self.error(wire, faults, more))?;
         if policy == Policy::Exact {
             let repairs = found.repairs.iter().filter(|repair| !repair.is_null_for_default());

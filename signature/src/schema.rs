@@ -48,25 +48,15 @@ use self::media::MediaField;
 pub(crate) use self::normal::{NOTHING_FITS, keep_used, leads_nowhere, normal};
 pub(crate) use self::older_drafts::{modernise, modernise_marked};
 use crate::limits::ROOT_PARTS;
-use crate::wire_shapes::RESULT;
 
-/// Returns the schema that serde deserializes into `T`, with everything that schemars writes.
-pub(crate) fn to_read<T: JsonSchema>() -> Value {
-    to_read_with_media::<T>().0
-}
-
-/// Returns the schema as [`to_read`] does, and the fields that hold media.
-pub(crate) fn to_read_with_media<T: JsonSchema>() -> (Value, Vec<MediaField>) {
+/// Returns the schema that serde deserializes into `T`, with everything that schemars writes, and the
+/// fields that hold media.
+pub(crate) fn to_read<T: JsonSchema>() -> (Value, Vec<MediaField>) {
     generate::<T>(Direction::Deserialize)
 }
 
-/// Returns the schema that serde serializes from `T`.
-pub(crate) fn to_write<T: JsonSchema>() -> Value {
-    to_write_with_media::<T>().0
-}
-
-/// Returns the schema as [`to_write`] does, and the fields that hold media.
-pub(crate) fn to_write_with_media<T: JsonSchema>() -> (Value, Vec<MediaField>) {
+/// Returns the schema that serde serializes from `T`, and the fields that hold media.
+pub(crate) fn to_write<T: JsonSchema>() -> (Value, Vec<MediaField>) {
     generate::<T>(Direction::Serialize)
 }
 
@@ -348,11 +338,6 @@ pub(crate) fn close_fieldless(schema: &mut Value) {
     }
 }
 
-/// Wraps the schema of a value that is not an object: `{"result": …}`.
-pub(crate) fn wrap(schema: Value) -> Value {
-    object([(RESULT, schema)])
-}
-
 /// Returns an object of required properties, in order, with their definitions at its root.
 ///
 /// ```text
@@ -400,11 +385,6 @@ fn hoist(name: &str, schema: &mut Value, definitions: &mut Keywords) {
     }
 }
 
-/// Renames definitions so that references to them need no escapes.
-pub(crate) fn plain_definitions(schema: &mut Value) {
-    rename_definitions(schema, |_| false);
-}
-
 /// Returns a name that is the same in a URI and in a JSON pointer. Parsers treat a reference as
 /// one or the other, and only a URI has percent signs.
 fn plain_name(name: &str) -> String {
@@ -417,7 +397,7 @@ fn plain_name(name: &str) -> String {
 /// {"$ref": "#/$defs/Vec<u8>", "$defs": {"Vec<u8>": …}}
 /// → {"$ref": "#/$defs/Vec_u8_", "$defs": {"Vec_u8_": …}}
 /// ```
-fn rename_definitions(schema: &mut Value, is_taken: impl Fn(&str) -> bool) {
+pub(crate) fn rename_definitions(schema: &mut Value, is_taken: impl Fn(&str) -> bool) {
     let Some(own) = schema.get_mut("$defs").and_then(Value::as_object_mut) else {
         return;
     };

@@ -1,12 +1,10 @@
 //! The `_type` field of tagged structs, for their schema.
 
-use std::cell::Cell;
-
 use schemars::{JsonSchema, Schema};
-use serde::de::value::Error;
-use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
-use serde::forward_to_deserialize_any;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+
+use crate::reading::strict_serde::asks;
 
 /// Adds the `_type` field to the schema of a struct with `#[serde(tag = "_type")]`.
 ///
@@ -44,46 +42,12 @@ use serde_json::{Map, Value};
 /// ```
 pub fn type_tag<T: DeserializeOwned + JsonSchema>(schema: &mut Schema) {
     if let Some(schema) = schema.as_object_mut() {
-        match name_of::<T>() {
+        match asks::<T>("{}").name.get() {
             Some(name) => tag(schema, name),
             // A struct with a flattened field is a map for serde, which then has no name.
             None => tag(schema, &T::schema_name()),
         }
     }
-}
-
-/// Returns the name by which a struct asks serde for its fields.
-fn name_of<T: DeserializeOwned>() -> Option<&'static str> {
-    struct Named<'n>(&'n Cell<Option<&'static str>>);
-
-    impl<'de> Deserializer<'de> for Named<'_> {
-        type Error = Error;
-
-        forward_to_deserialize_any! {
-            bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
-            option unit unit_struct newtype_struct seq tuple tuple_struct map enum identifier
-            ignored_any
-        }
-
-        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
-            Err(Error::custom("only the name is read"))
-        }
-
-        fn deserialize_struct<V: Visitor<'de>>(
-            self,
-            name: &'static str,
-            _: &'static [&'static str],
-            visitor: V,
-        ) -> Result<V::Value, Error> {
-            self.0.set(Some(name));
-            self.deserialize_any(visitor)
-        }
-    }
-
-    let name = Cell::new(None);
-    // It never returns a value: the name is known before the first field.
-    let _ = T::deserialize(Named(&name));
-    name.get()
 }
 
 /// Inserts the tag as the first field, as serde serializes it.

@@ -12,6 +12,8 @@
 //! | input that is not a plain object | `{"input": …}` |
 //! | output that is not a plain object | `{"result": …}` |
 
+use crate::error::Side;
+
 /// Key of one entry of a map.
 pub(crate) const KEY: &str = "key";
 
@@ -30,4 +32,14 @@ pub(crate) const RESULT: &str = "result";
 /// Returns the field of a tuple's item.
 pub(crate) fn item(index: usize) -> String {
     format!("item_{index}")
+}
+
+impl Side {
+    /// Returns the field for a value that is not a plain object.
+    pub(crate) fn wrapper(self) -> &'static str {
+        match self {
+            Self::Input => INPUT,
+            Self::Output => RESULT,
+        }
+    }
 }

@@ -57,8 +57,8 @@ impl End {
     /// Whether a bound is so far away that it has no effect.
     fn is_none(self, at: &Decimal) -> bool {
         match self {
-            Self::Low => far(at) <= -SAFE,
-            Self::High => far(at) >= SAFE,
+            Self::Low => at.approximate() <= -SAFE,
+            Self::High => at.approximate() >= SAFE,
         }
     }
 
@@ -96,7 +96,7 @@ impl End {
     fn of_width(self, rule: &NumberRule) -> Option<Bound> {
         let (low, high) = rule.range.clone()?;
         let at = if self == Self::Low { low } else { high };
-        (far(&at).abs() < SAFE).then_some(Bound { at, open: false })
+        (at.approximate().abs() < SAFE).then_some(Bound { at, open: false })
     }
 }
 
@@ -133,11 +133,6 @@ impl<'a> Comparing<'a> {
                 (format!("need not be a multiple of {step}"), format!("takes multiples of {step}"))
             })
     }
-}
-
-/// Returns the approximate size of a bound.
-fn far(at: &Decimal) -> f64 {
-    at.to_string().parse().unwrap_or_default()
 }
 
 /// Describes the sent numbers at one end.

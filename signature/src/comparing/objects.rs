@@ -110,11 +110,6 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Whether a name may match a pattern: another implementation may support an unknown one.
-fn may_match(pattern: &Pattern, name: &str) -> bool {
-    !pattern.is_known() || pattern.is_match(name)
-}
-
 /// Whether no name matches both patterns, because they begin with different letters.
 ///
 /// ```text
@@ -197,7 +192,9 @@ impl<'a> Comparing<'a> {
                 return false;
             }
             fits &= self.below_field(name, |all| {
-                let matching = patterns.iter().filter(|(pattern, _)| may_match(pattern, name));
+                // Another implementation may support a pattern that this one does not.
+                let may_match = |pattern: &Pattern| !pattern.is_known() || pattern.is_match(name);
+                let matching = patterns.iter().filter(|(pattern, _)| may_match(pattern));
                 let mut known: Vec<Id> = matching.map(|(_, id)| *id).collect();
                 known.extend(takes.rule.described_field(name).map(|field| field.node));
                 if let Some(near) = near.get(&folded(name)).filter(|_| known.is_empty()) {

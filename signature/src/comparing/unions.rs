@@ -10,12 +10,14 @@
 //! accept them only together are reported as a difference. Sent values that are listed are checked
 //! one by one ([`Comparing::values`]), as reading would check them.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
-use super::{Comparing, Values, is_rule, takes_all};
+use super::{Comparing, is_rule, takes_all};
 use crate::limits::HOPS;
 use crate::lowering::overlap::Overlap;
-use crate::reading::fit_check::{Fits, number, text};
+use crate::reading::fit_check::{Fits, canonical, number, text};
 use crate::reading::pattern::Pattern;
 
 use crate::schema::graph::{Id, Node, Shape};
@@ -124,8 +126,8 @@ impl<'a> Comparing<'a> {
             let other = other.filter(|other| other.shape == Shape::Values);
             let ours = self.comes.graph.node(field.node);
             other.filter(|_| ours.shape == Shape::Values).is_some_and(|other| {
-                let theirs = Values::new(other.listed());
-                !ours.listed().iter().any(|one| theirs.has(one))
+                let theirs = values_of(other);
+                !ours.listed().into_iter().any(|one| theirs.contains(&canonical(one)))
             })
         });
         theirs.types.meets(own) && !apart
@@ -139,12 +141,14 @@ impl<'a> Comparing<'a> {
         // If there are further rules, each value is compared separately.
         let says_more = self.takes.words(takes).keys().any(|word| is_rule(word, Types::ALL));
         let listed = theirs.shape == Shape::Values && !says_more;
-        let known = listed.then(|| Values::new(theirs.listed()));
+        let known = listed.then(|| values_of(theirs));
         let can_match = !has_unknown_pattern(self.takes.words(takes));
         let of_own = |value: &&Value| own.meets(Types::of_value(value));
         let refused = values.into_iter().filter(of_own).filter(|value| match &known {
             // A list of values may have further rules for each of them.
-            Some(known) => !(known.has(value) && can_match && has_form(theirs, value)),
+            Some(known) => {
+                !(known.contains(&canonical(value)) && can_match && has_form(theirs, value))
+            }
             None => !self.takes_value(takes, value),
         });
         let refused: Vec<_> = refused.collect();
@@ -157,62 +161,57 @@ impl<'a> Comparing<'a> {
 
     /// Whether a value is accepted, as far as this is known without reading it.
     pub(super) fn takes_value(&mut self, takes: Id, value: &Value) -> bool {
-        self.takes_behind(takes, value, HOPS)
+        self.judged(takes, value, HOPS) == Some(true)
     }
 
-    /// Checks one value, following at most `hops` references and unions. Rules that cannot be
-    /// checked reject it.
-    fn takes_behind(&mut self, takes: Id, value: &Value, hops: usize) -> bool {
+    /// Returns whether one value is accepted, following at most `hops` references and unions; `None` if
+    /// that is not certain, because of rules that cannot be checked.
+    fn judged(&mut self, takes: Id, value: &Value, hops: usize) -> Option<bool> {
         if takes_all(self.takes, takes) {
-            return true;
+            return Some(true);
         }
         if hops == 0 || !self.spend(1) {
-            return false;
+            return None;
         }
         let graph = &self.takes.graph;
         match graph.shape(takes) {
-            Shape::Reference(target) => return self.takes_behind(*target, value, hops - 1),
+            Shape::Reference(target) => return self.judged(*target, value, hops - 1),
             Shape::Union(members) => {
-                let Some(first) =
-                    members.iter().position(|member| self.takes_behind(*member, value, hops - 1))
-                else {
-                    return false;
+                let count = |verdicts: &[Option<bool>], verdict| {
+                    verdicts.iter().filter(|one| **one == Some(verdict)).count()
                 };
-                let mut others = members.iter().enumerate().filter(|(i, _)| *i != first);
-                return !self.is_one_of(takes)
-                    || !self.excludes_more
-                        && others.all(|(_, member)| self.refuses(*member, value, hops - 1));
+                let verdicts = members.iter().map(|member| self.judged(*member, value, hops - 1));
+                let verdicts: Vec<_> = verdicts.collect();
+                let (taken, refused) = (count(&verdicts, true), count(&verdicts, false));
+                // A value that two members of a `oneOf` take is refused too, but not certainly.
+                let is_taken = match self.is_one_of(takes) {
+                    true => taken == 1 && refused == members.len() - 1 && !self.excludes_more,
+                    false => taken > 0,
+                };
+                return (is_taken || refused == members.len()).then_some(is_taken);
             }
             _ => {}
+        }
+        if !graph.takes(takes, value) {
+            return (!is_large(value)).then_some(false);
         }
         let (words, own) = (self.takes.words(takes), Types::of_value(value));
         let ruled = words.keys().any(|keyword| keyword != "allOf" && is_rule(keyword, own))
             || value.is_string() && has_unknown_pattern(words);
-        let parts = &graph.node(takes).also;
         // A `oneOf` below is not checked by the graph.
         let may_exclude = (value.is_array() || value.is_object())
             && graph.all_below(takes).into_iter().any(|id| self.is_one_of(id));
-        !ruled
+        let mut parts = graph.node(takes).also.iter();
+        let is_taken = !ruled
             && !may_exclude
-            && graph.takes(takes, value)
-            && parts.iter().all(|part| self.takes_behind(*part, value, hops - 1))
+            && parts.all(|part| self.judged(*part, value, hops - 1) == Some(true));
+        is_taken.then_some(true)
     }
 }
 
-impl Comparing<'_> {
-    /// Whether a value is certainly refused, following at most `hops` references and unions.
-    fn refuses(&self, takes: Id, value: &Value, hops: usize) -> bool {
-        let graph = &self.takes.graph;
-        match graph.shape(takes) {
-            _ if hops == 0 => false,
-            Shape::Reference(target) => self.refuses(*target, value, hops - 1),
-            // A value that two members of a `oneOf` take is refused too, but not certainly.
-            Shape::Union(members) => {
-                members.iter().all(|member| self.refuses(*member, value, hops - 1))
-            }
-            _ => !is_large(value) && !graph.takes(takes, value),
-        }
-    }
+/// Returns the listed values of a node, in their canonical form.
+fn values_of(node: &Node) -> HashSet<String> {
+    node.listed().into_iter().map(canonical).collect()
 }
 
 /// Whether the check of a value could end at its limit of work, which is no answer.

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use crate::limits::HOPS;
-use crate::schema::keywords::{Keywords, below, items, keyword as known, path_below};
+use crate::schema::keywords::{items, keyword as known, schemas_in};
 use crate::schema::pointer_of;
 use crate::schema::types::Types;
 
@@ -26,14 +26,14 @@ pub(super) const CLOSES_PARTS: &str =
 /// normal form moves this rule into the parts: they then exclude each other where the schema's own
 /// parts do not, and do not see fields that a condition declares.
 pub(super) fn closes_parts(root: &Value) -> bool {
-    let has = |keyword: &str| any_schema(root, |map| map.contains_key(keyword));
+    let has = |keyword: &str| schemas_in(root).any(|(map, _)| map.contains_key(keyword));
     has("unevaluatedProperties") && ["oneOf", "dependentSchemas", "if"].into_iter().any(has)
 }
 
 /// Whether a `oneOf` in a schema may exclude more values than its normal form: a member without a
 /// type accepts values of all types.
 pub(super) fn excludes_more(root: &Value) -> bool {
-    any_schema(root, |map| items(map, "oneOf").any(|one| infers(root, one, HOPS)))
+    schemas_in(root).any(|(map, _)| items(map, "oneOf").any(|one| infers(root, one, HOPS)))
 }
 
 /// Returns the paths at which the sender's schema has no type and the receiver's has one, with the words
@@ -42,41 +42,18 @@ pub(crate) fn retyped(comes: &Value, takes: &Value) -> Vec<(String, String, Stri
     if comes == takes {
         return Vec::new();
     }
-    let mut typed = HashMap::new();
-    each_schema(takes, |map, path| {
-        if let Some(kind) = map.get("type") {
-            typed.insert(path.to_owned(), kind.clone());
-        }
-    });
+    let typed = schemas_in(takes).filter_map(|(map, path)| Some((path, map.get("type")?)));
+    let typed: HashMap<String, &Value> = typed.collect();
     let mut found: Vec<(String, String, String)> = Vec::new();
-    each_schema(comes, |map, path| {
-        let is_new = !found.iter().any(|(known, ..)| known == path);
-        if let Some(kind) = typed.get(path).filter(|_| is_new)
+    for (map, path) in schemas_in(comes) {
+        let is_new = !found.iter().any(|(known, ..)| *known == path);
+        if let Some(kind) = typed.get(&path).filter(|_| is_new)
             && infers(comes, &Value::Object(map.clone()), HOPS)
         {
-            let takes = format!("has the type {kind}");
-            found.push((path.to_owned(), "has no type".to_owned(), takes));
+            found.push((path, "has no type".to_owned(), format!("has the type {kind}")));
         }
-    });
-    found
-}
-
-/// Whether some schema in another one fits.
-fn any_schema(root: &Value, fits: impl Fn(&Keywords) -> bool) -> bool {
-    let mut any = false;
-    each_schema(root, |map, _| any |= fits(map));
-    any
-}
-
-/// Visits a schema and all schemas below it, with their paths.
-fn each_schema<'s>(root: &'s Value, mut look: impl FnMut(&'s Keywords, &str)) {
-    let mut waiting = vec![(root, "$".to_owned())];
-    while let Some((schema, path)) = waiting.pop() {
-        let Some(map) = schema.as_object() else { continue };
-        look(map, &path);
-        let parts = below(map).into_iter();
-        waiting.extend(parts.map(|(keyword, name, part)| (part, path_below(&path, keyword, name))));
     }
+    found
 }
 
 /// Whether the normal form infers a type for a schema: it has none, and a rule for some types.

@@ -182,71 +182,60 @@ fn kinds(before: &Contract, now: &Contract) -> Vec<ContractChangeKind> {
     if before.description() != now.description() {
         kinds.push(ContractChangeKind::Description);
     }
-    let rules = kinds.len();
     let (old, new) = (before.input(), now.input());
     // "Ours" are the rules of the sender of an input and of the reader of an output.
-    let narrower = inputs(old, new).into_iter().map(|one| rule(one.path, one.ours, one.theirs));
-    let wider = inputs(new, old).into_iter().map(|one| rule(one.path, one.theirs, one.ours));
+    let ours_first = |one: Difference| rule(one.path, one.ours, one.theirs);
+    let theirs_first = |one: Difference| rule(one.path, one.theirs, one.ours);
     // A validator takes more values of a schema without a type than reading does.
-    let untyped = |comes, takes| retyped(comes, takes).into_iter();
-    let narrower =
-        narrower.chain(untyped(old, new).map(|(path, ours, theirs)| rule(path, ours, theirs)));
-    let (narrower, wider) = fields_once(narrower.collect(), wider.collect());
-    kinds.extend(narrower.into_iter().map(ContractChangeKind::NarrowerInput));
-    kinds.extend(wider.into_iter().map(ContractChangeKind::WiderInput));
-    push_words(&mut kinds, rules, Side::Input, (old != new).then_some([(old, new)]));
+    let untyped = retyped(old, new).into_iter();
+    let untyped = untyped.map(|(path, ours, theirs)| rule(path, ours, theirs));
+    let narrower = inputs(old, new).into_iter().map(ours_first).chain(untyped).collect();
+    let wider = inputs(new, old).into_iter().map(theirs_first).collect();
+    let as_kinds = [ContractChangeKind::NarrowerInput, ContractChangeKind::WiderInput];
+    let schemas = (old != new).then(|| vec![(old, new)]);
+    push_rules(&mut kinds, Side::Input, as_kinds, narrower, wider, schemas);
 
-    if before.output_to_read().is_none() {
+    let Some(read) = before.output_to_read() else {
         kinds.extend(now.output_to_read().map(|_| ContractChangeKind::OutputSchema));
         return kinds;
-    }
-    let rules = kinds.len();
+    };
+    let untyped = now.output_to_write().map(|comes| retyped(comes, read)).unwrap_or_default();
+    let untyped = untyped.into_iter().map(|(path, comes, takes)| rule(path, takes, comes));
     let wider = before.output_differences(now).into_iter();
-    let wider = wider.map(|one| rule(one.path, one.ours, one.theirs));
-    let sent = now.output_to_write().zip(before.output_to_read());
-    let sent = sent.into_iter().flat_map(|(comes, takes)| untyped(comes, takes));
-    let wider = wider.chain(sent.map(|(path, comes, takes)| rule(path, takes, comes)));
-    let narrower = now.output_differences(before).into_iter();
-    let narrower = narrower.map(|one| rule(one.path, one.theirs, one.ours));
-    let (wider, narrower) = fields_once(wider.collect(), narrower.collect());
-    kinds.extend(wider.into_iter().map(ContractChangeKind::WiderOutput));
-    kinds.extend(narrower.into_iter().map(ContractChangeKind::NarrowerOutput));
-    let read = before.output_to_read().zip(now.output_to_read());
-    let written = before.output_to_write().zip(now.output_to_write());
-    let differ = before.output_to_read() != now.output_to_read()
-        || before.output_to_write() != now.output_to_write();
-    push_words(&mut kinds, rules, Side::Output, differ.then(|| read.into_iter().chain(written)));
+    let wider = wider.map(ours_first).chain(untyped).collect();
+    let narrower = now.output_differences(before).into_iter().map(theirs_first).collect();
+    let as_kinds = [ContractChangeKind::WiderOutput, ContractChangeKind::NarrowerOutput];
+    let read = (before.output_to_read(), now.output_to_read());
+    let written = (before.output_to_write(), now.output_to_write());
+    let schemas = [read, written].into_iter().filter_map(|(old, new)| old.zip(new)).collect();
+    let schemas = (read.0 != read.1 || written.0 != written.1).then_some(schemas);
+    push_rules(&mut kinds, Side::Output, as_kinds, wider, narrower, schemas);
     kinds
 }
 
-/// Removes the harmless half of a field that is new or gone. Such a field is a difference in both
-/// directions, and the breaking one says all of it.
-fn fields_once(
+/// Adds the changed rules of one side, or says that its schemas changed without an effect.
+///
+/// A field that is new or gone is a difference in both directions. The breaking one says all of it, so
+/// the harmless one is left out.
+fn push_rules(
+    kinds: &mut Vec<ContractChangeKind>,
+    side: Side,
+    [breaks, is_harmless]: [fn(ChangedRule) -> ContractChangeKind; 2],
     breaking: Vec<ChangedRule>,
     mut harmless: Vec<ChangedRule>,
-) -> (Vec<ChangedRule>, Vec<ChangedRule>) {
+    schemas: Option<Vec<(&Value, &Value)>>,
+) {
     let is_field =
         |rule: &ChangedRule| ABSENT.iter().any(|words| rule.before == *words || rule.now == *words);
     let fields = breaking.iter().filter(|rule| is_field(rule)).map(|rule| rule.path.as_str());
     let fields: HashSet<_> = fields.collect();
     harmless.retain(|rule| !is_field(rule) || !fields.contains(rule.path.as_str()));
-    (breaking, harmless)
-}
-
-/// Adds [`ContractChangeKind::Words`] or [`ContractChangeKind::Rules`] if the schemas differ and no
-/// rule does.
-fn push_words<'a>(
-    kinds: &mut Vec<ContractChangeKind>,
-    rules: usize,
-    side: Side,
-    schemas: Option<impl IntoIterator<Item = (&'a Value, &'a Value)>>,
-) {
-    let Some(schemas) = schemas.filter(|_| kinds.len() == rules) else {
-        return;
-    };
-    let only_words = schemas.into_iter().all(|(one, other)| same_rules(one, other));
-    let words = ContractChangeKind::Words(side);
-    kinds.push(if only_words { words } else { ContractChangeKind::Rules(side) });
+    if let Some(schemas) = schemas.filter(|_| breaking.is_empty() && harmless.is_empty()) {
+        let only_words = schemas.into_iter().all(|(one, other)| same_rules(one, other));
+        let words = ContractChangeKind::Words(side);
+        kinds.push(if only_words { words } else { ContractChangeKind::Rules(side) });
+    }
+    kinds.extend(breaking.into_iter().map(breaks).chain(harmless.into_iter().map(is_harmless)));
 }
 
 fn inputs(comes: &Value, takes: &Value) -> Vec<Difference> {

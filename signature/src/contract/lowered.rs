@@ -12,7 +12,6 @@ use crate::limits::SCHEMA_DEPTH;
 use crate::lowering::dialect::{Dialect, Lowered};
 use crate::lowering::{Lowering, Parts, check_name};
 use crate::schema;
-use crate::wire_shapes;
 
 impl Contract {
     /// Returns the input schema in `dialect`; computed at the first call and cached.
@@ -45,7 +44,7 @@ impl Contract {
         // Not cached with the schema: the same contract may have another name.
         check_name(dialect, &self.name).map_err(|refusal| self.not_lowered(dialect, refusal))?;
         kept(&self.lowered.input[dialect as usize], || {
-            self.lower_now(dialect, Side::Input, self.input(), wire_shapes::INPUT, true)
+            self.lower_now(dialect, Side::Input, self.input(), true)
         })
     }
 
@@ -53,7 +52,7 @@ impl Contract {
     /// strict tool.
     pub(crate) fn lower_loose(&self, dialect: Dialect) -> Result<&Lowered> {
         kept(&self.lowered.loose_input[dialect as usize], || {
-            self.lower_now(dialect, Side::Input, self.input(), wire_shapes::INPUT, false)
+            self.lower_now(dialect, Side::Input, self.input(), false)
         })
     }
 
@@ -77,7 +76,7 @@ impl Contract {
                 let reason = "there is no output schema, so a model cannot be asked for the output";
                 return Err(self.no_output(reason));
             };
-            self.lower_now(dialect, Side::Output, output, wire_shapes::RESULT, true)
+            self.lower_now(dialect, Side::Output, output, true)
         })
     }
 
@@ -86,7 +85,6 @@ impl Contract {
         dialect: Dialect,
         side: Side,
         schema: &Value,
-        wrapper: &'static str,
         may_be_strict: bool,
     ) -> Result<Lowered> {
         // A model writes the values of every lowered schema, except the outputs of MCP tools.
@@ -95,7 +93,7 @@ impl Contract {
         }
         let wrapped = side == Side::Output && !schema::is_object(schema);
         let typed = self.input.typed;
-        let lowering = Lowering { dialect, side, schema, typed, wrapped, wrapper, may_be_strict };
+        let lowering = Lowering { dialect, side, schema, typed, wrapped, may_be_strict };
         let Parts { schema, losses, strict, weight, renderer } =
             lowering.lower().map_err(|refusal| self.not_lowered(dialect, refusal))?;
         let schema = serde_json::value::to_raw_value(&schema)
@@ -140,7 +138,7 @@ impl Contract {
     /// form in the dialect. A dialect that does not change values does not check them. The other
     /// errors are those of [`lower`](Self::lower).
     pub fn lower_value(&self, dialect: Dialect, value: &Value) -> Result<Value> {
-        let unit = serde_json::json!({});
+        let unit = json!({});
         let value = if self.unit_input && value.is_null() { &unit } else { value };
         self.render(self.lower(dialect)?, Side::Input, value)
     }
@@ -163,10 +161,9 @@ impl Contract {
             faults: vec![fault],
             more: 0,
             // Serializing takes stack for each level too.
-            raw: if schema::is_deeper(value, SCHEMA_DEPTH) {
-                "…".into()
-            } else {
-                value.to_string()
+            raw: match schema::is_deeper(value, SCHEMA_DEPTH) {
+                true => "…".to_owned(),
+                false => value.to_string(),
             },
         })
     }

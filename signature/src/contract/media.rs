@@ -42,7 +42,7 @@ impl Contract {
     pub fn check_media(&self, side: Side, takes: impl Fn(MediaKind) -> bool) -> Result<()> {
         let mut refused = self.media(side).iter().filter(|field| !takes(field.kind));
         refused.next().map_or(Ok(()), |field| {
-            let (one, many) = (field.kind.with_article(), field.kind.plural());
+            let [_, one, many] = field.kind.words();
             let reason = format!(
                 "it is {one}, and the model does not accept {many}; use a model that does, or a `String` with a URL"
             );
@@ -57,7 +57,7 @@ impl Contract {
     /// [`ContractError::Schema`] with [`SchemaFault::Media`] names the first field at fault.
     pub fn check_written_by_model(&self, side: Side) -> Result<()> {
         self.media(side).first().map_or(Ok(()), |field| {
-            let one = field.kind.with_article();
+            let [_, one, _] = field.kind.words();
             let reason =
                 format!("it is {one}, which a model cannot write; take a URL as a `String`");
             Err(self.refused_media(side, field, reason))

@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
-use super::{Contract, Output};
+use super::Contract;
 use crate::error::{Result, Side};
 use crate::reading::Target;
 use crate::reading::policy::{Policy, Reading};
@@ -21,12 +21,8 @@ impl Contract {
     /// # Errors
     ///
     /// [`ContractError::Reading`](crate::ContractError::Reading) lists every fault.
-    #[inline]
     pub fn read<T: DeserializeOwned>(&self, wire: &str) -> Result<T> {
-        match self.input.read_plain(wire) {
-            Some(value) => Ok(value),
-            None => self.input_target().read_closely(wire, Policy::default()).map(|it| it.value),
-        }
+        self.read_with(wire, Policy::default()).map(|reading| reading.value)
     }
 
     /// Deserializes an input with the repairs that `policy` allows, and lists them.
@@ -34,21 +30,15 @@ impl Contract {
     /// # Errors
     ///
     /// [`ContractError::Reading`](crate::ContractError::Reading) lists every fault.
-    #[inline]
     pub fn read_with<T: DeserializeOwned>(&self, wire: &str, policy: Policy) -> Result<Reading<T>> {
-        match self.input.read_plain(wire) {
-            Some(value) => Ok(Reading::clean(value)),
-            None => self.input_target().read_closely(wire, policy),
-        }
-    }
-
-    /// Deserializes an input that needs no repair and no validation; for all others it returns
-    /// `None`, and the caller uses [`read_with`](Self::read_with). A fast path for hot loops.
-    #[doc(hidden)]
-    #[inline]
-    #[must_use]
-    pub fn read_plain<T: DeserializeOwned>(&self, wire: &str) -> Option<T> {
-        self.input.read_plain(wire)
+        let target = Target {
+            contract: &self.name,
+            side: Side::Input,
+            readable: Some(&self.input),
+            unit: self.unit_input,
+            wrapped: false,
+        };
+        target.read(wire, policy)
     }
 
     /// Deserializes an output that a model produced for
@@ -70,12 +60,8 @@ impl Contract {
     /// # Errors
     ///
     /// [`ContractError::Reading`](crate::ContractError::Reading) lists every fault.
-    #[inline]
     pub fn read_output<T: DeserializeOwned>(&self, wire: &str) -> Result<T> {
-        match self.output.as_ref().and_then(|output| output.to_read.read_plain(wire)) {
-            Some(value) => Ok(value),
-            None => self.output_target().read_closely(wire, Policy::default()).map(|it| it.value),
-        }
+        self.read_output_with(wire, Policy::default()).map(|reading| reading.value)
     }
 
     /// Deserializes an output with the repairs that `policy` allows, and lists them.
@@ -83,16 +69,12 @@ impl Contract {
     /// # Errors
     ///
     /// [`ContractError::Reading`](crate::ContractError::Reading) lists every fault.
-    #[inline]
     pub fn read_output_with<T: DeserializeOwned>(
         &self,
         wire: &str,
         policy: Policy,
     ) -> Result<Reading<T>> {
-        match self.output.as_ref().and_then(|output| output.to_read.read_plain(wire)) {
-            Some(value) => Ok(Reading::clean(value)),
-            None => self.output_target().read_closely(wire, policy),
-        }
+        self.output_target().read(wire, policy)
     }
 
     /// Deserializes an output in which a server cut a character in half, so that the text has U+FFFD
@@ -113,23 +95,8 @@ impl Contract {
         self.output_target().with_lost_half(reading, wire, policy)
     }
 
-    pub(super) fn check_written(&self, output: &Output, json: &str) -> Result<()> {
-        let target =
-            Target { readable: Some(output.written()), wrapped: false, ..self.output_target() };
-        target.check(json)
-    }
-
-    fn input_target(&self) -> Target<'_> {
-        Target {
-            contract: &self.name,
-            side: Side::Input,
-            readable: Some(&self.input),
-            unit: self.unit_input,
-            wrapped: false,
-        }
-    }
-
-    fn output_target(&self) -> Target<'_> {
+    /// Returns the output, as a model has to produce it.
+    pub(super) fn output_target(&self) -> Target<'_> {
         Target {
             contract: &self.name,
             side: Side::Output,

@@ -2,28 +2,24 @@
 //!
 //! It is deserialized as a run-time contract: the schemas are stored, the type is not.
 
-use std::borrow::Cow;
-
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::{Contract, Notes};
+use super::Contract;
 use crate::name;
 
 impl Serialize for Contract {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let written = self.output_to_write().filter(|it| Some(*it) != self.output_to_read());
         Stored {
-            name: Cow::Borrowed(&self.name),
-            title: self.title.as_deref().map(Cow::Borrowed),
-            marker: self.marker.as_deref().map(Cow::Borrowed),
-            description: Cow::Borrowed(&self.description),
-            input: Cow::Borrowed(self.input()),
-            output: self.output_to_read().map(Cow::Borrowed),
-            output_to_write: self
-                .output_to_write()
-                .filter(|output| Some(*output) != self.output_to_read())
-                .map(Cow::Borrowed),
+            name: self.name.clone(),
+            title: self.title.clone(),
+            marker: self.marker.clone(),
+            description: self.description.clone(),
+            input: self.input().clone(),
+            output: self.output_to_read().cloned(),
+            output_to_write: written.cloned(),
             typed: self.input.typed && self.leaves_open(),
         }
         .serialize(serializer)
@@ -35,28 +31,17 @@ impl<'de> Deserialize<'de> for Contract {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let stored = Stored::deserialize(deserializer)?;
         name::check(&stored.name).map_err(D::Error::custom)?;
-        let output = stored.output.map(|to_read| {
-            let to_write = stored.output_to_write.unwrap_or_else(|| to_read.clone());
-            (to_read.into_owned(), to_write.into_owned())
-        });
+        let Stored { name, title, marker, description, input, output, typed, .. } = stored;
+        let output = output.map(|read| (read.clone(), stored.output_to_write.unwrap_or(read)));
         // A description beside that of the contract belongs to the schema: that of `finish` is the
         // output's own.
-        let notes = if stored.description.is_empty() { Notes::Moved } else { Notes::Kept };
-        let contract = Self::prepared(
-            stored.name.into_owned(),
-            stored.description.into_owned(),
-            stored.input.into_owned(),
-            None,
-            output,
-            notes,
-        );
-        let title = stored.title.map(Cow::into_owned);
-        let marker = stored.marker.map(Cow::into_owned);
+        let is_stored = !description.is_empty();
+        let contract = Self::prepared(name, description, input, None, output, is_stored);
         let mut contract = contract.map_err(D::Error::custom)?;
         // The contract is lowered as the type was, and read as its schema says.
-        contract.input.typed = stored.typed;
+        contract.input.typed = typed;
         if let Some(output) = &mut contract.output {
-            output.to_read.typed = stored.typed;
+            output.to_read.typed = typed;
         }
         Ok(Self { title, marker, ..contract })
     }
@@ -87,19 +72,19 @@ impl Contract {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Stored<'a> {
-    name: Cow<'a, str>,
+struct Stored {
+    name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    title: Option<Cow<'a, str>>,
+    title: Option<String>,
     #[serde(default, rename = "$schema", skip_serializing_if = "Option::is_none")]
-    marker: Option<Cow<'a, str>>,
-    description: Cow<'a, str>,
-    input: Cow<'a, Value>,
+    marker: Option<String>,
+    description: String,
+    input: Value,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    output: Option<Cow<'a, Value>>,
+    output: Option<Value>,
     /// Only where it differs: most types are serialized as they are deserialized.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    output_to_write: Option<Cow<'a, Value>>,
+    output_to_write: Option<Value>,
     /// Whether the contract had a type, stored only where that matters: see
     /// [`Contract::leaves_open`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

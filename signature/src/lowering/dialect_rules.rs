@@ -53,23 +53,8 @@ pub(crate) struct Rules {
     pub(crate) starts_with_letter: bool,
 }
 
-/// A set of keywords or formats.
-#[derive(Debug)]
-pub(crate) enum Keeps {
-    All,
-    /// Words separated by spaces.
-    Only(&'static str),
-}
-
-impl Keeps {
-    /// Whether a keyword or format is in the set.
-    pub(crate) fn has(&self, word: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::Only(words) => words.split(' ').any(|one| one == word),
-        }
-    }
-}
+/// A set of keywords or formats: words separated by spaces, or all.
+pub(crate) type Keeps = Option<&'static str>;
 
 /// Where a definition may contain itself.
 #[derive(Debug, PartialEq, Eq)]
@@ -138,11 +123,6 @@ impl Weight {
         let (optional, unions) = (self.optional + other.optional, self.unions + other.unions);
         Self { optional, unions }
     }
-
-    /// Whether no part is above the limit.
-    pub(crate) fn is_within(self, limit: Self) -> bool {
-        self.optional <= limit.optional && self.unions <= limit.unions
-    }
 }
 
 /// Limits on all schemas of a request together.
@@ -192,6 +172,16 @@ impl Limits {
 }
 
 impl Rules {
+    /// Whether a keyword is kept.
+    pub(crate) fn keeps(&self, keyword: &str) -> bool {
+        self.keeps.is_none_or(|words| words.split(' ').any(|one| one == keyword))
+    }
+
+    /// Whether a value of `format` is kept.
+    pub(crate) fn keeps_format(&self, format: &str) -> bool {
+        self.formats.is_none_or(|words| words.split(' ').any(|one| one == format))
+    }
+
     /// Returns the rules of a dialect; `None` if it does not change schemas.
     pub(crate) fn of(dialect: Dialect) -> Option<&'static Self> {
         match dialect {
@@ -209,8 +199,8 @@ impl Rules {
 const LOOSE: Rules = Rules {
     strict: false,
     otherwise: None,
-    keeps: Keeps::All,
-    formats: Keeps::All,
+    keeps: None,
+    formats: None,
     object_root: true,
     closed: false,
     tuples: true,
@@ -231,11 +221,11 @@ const LOOSE: Rules = Rules {
 static OPENAI_STRICT: Rules = Rules {
     strict: true,
     otherwise: Some(&OPENAI_LOOSE),
-    keeps: Keeps::Only(
+    keeps: Some(
         "enum const pattern format multipleOf minimum maximum exclusiveMinimum \
          exclusiveMaximum minItems maxItems",
     ),
-    formats: Keeps::Only("date-time time date duration email hostname ipv4 ipv6 uuid"),
+    formats: Some("date-time time date duration email hostname ipv4 ipv6 uuid"),
     closed: true,
     tuples: false,
     optional: false,
@@ -271,8 +261,8 @@ pub(crate) static MCP_ROOT: Rules = LOOSE;
 static ANTHROPIC: Rules = Rules {
     strict: true,
     otherwise: Some(&ANTHROPIC_LOOSE),
-    keeps: Keeps::Only("enum const pattern format minItems default"),
-    formats: Keeps::Only("date-time time date duration email hostname uri ipv4 ipv6 uuid"),
+    keeps: Some("enum const pattern format minItems default"),
+    formats: Some("date-time time date duration email hostname uri ipv4 ipv6 uuid"),
     closed: true,
     tuples: false,
     any: false,
@@ -305,8 +295,8 @@ static ANTHROPIC_LOOSE: Rules = Rules { field_names: Names::PlainAtRoot, ..LOOSE
 /// "Structured output" for formats; and the refusal (HTTP 400) "enum[0]: cannot be empty". An empty
 /// name is taken to be refused like an empty text.
 static GEMINI: Rules = Rules {
-    keeps: Keeps::Only("enum format minItems maxItems minimum maximum"),
-    formats: Keeps::Only("date-time date time"),
+    keeps: Some("enum format minItems maxItems minimum maximum"),
+    formats: Some("date-time date time"),
     recursion: Recursion::Optional,
     told_references: false,
     values: Values::Texts,

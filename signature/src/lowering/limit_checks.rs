@@ -11,13 +11,15 @@ use serde_json::Value;
 use crate::error::{Checked, SchemaFault, refuse};
 use crate::limits::{ANALYSIS_STEPS, HOPS};
 use crate::lowering::dialect_rules::{Limits, Rules, Weight};
-use crate::schema::keywords::{entries, has_type, items, text};
+use crate::schema::keywords::{entries, has_type, items, schemas_in, text};
 use crate::schema::{DEFINITIONS, Keywords, below, leads_nowhere, path_below, pointer_of, resolve};
 
 /// Checks a lowered schema by its rules; returns its part of a request's limits.
 pub(crate) fn check(schema: &Value, rules: &Rules) -> Checked<Weight> {
     let mut sums = Sums::default();
-    every(schema, "$", &mut |path, node| sums.add(path, node, &rules.limits))?;
+    for (map, path) in schemas_in(schema) {
+        sums.add(&path, map, &rules.limits)?;
+    }
     sums.check(&rules.limits)?;
     if let Some(path) = too_deep(schema, rules.limits.levels) {
         let most = rules.limits.levels;
@@ -27,28 +29,16 @@ pub(crate) fn check(schema: &Value, rules: &Rules) -> Checked<Weight> {
     Ok(sums.weight)
 }
 
-/// Visits a schema and every schema below it.
-fn every(
-    schema: &Value,
-    path: &str,
-    visit: &mut impl FnMut(&str, &Keywords) -> Checked,
-) -> Checked {
-    let Some(map) = schema.as_object() else {
-        return Ok(());
-    };
-    visit(path, map)?;
-    for (keyword, name, schema) in below(map) {
-        every(schema, &path_below(path, keyword, name), visit)?;
-    }
-    Ok(())
-}
-
 /// Checks the references of a schema, for a dialect that does not change schemas.
 pub(crate) fn check_references(root: &Value) -> Checked {
-    every(root, "$", &mut |path, node| match node.get("$ref") {
-        Some(reference) if pointer_of(root, reference).is_none() => leads_nowhere(path, reference),
-        _ => Ok(()),
-    })
+    for (map, path) in schemas_in(root) {
+        if let Some(reference) = map.get("$ref")
+            && pointer_of(root, reference).is_none()
+        {
+            return leads_nowhere(&path, reference);
+        }
+    }
+    Ok(())
 }
 
 /// The counted parts of a schema.

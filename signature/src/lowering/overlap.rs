@@ -16,20 +16,24 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use crate::limits::{ANALYSIS_STEPS, GUESS_DEPTH};
+use crate::reading::fit_check::canonical;
 use crate::schema::graph::{Id, ListRule, Node, ObjectRule, Rest, Schemas, Shape};
+use crate::schema::keywords::schemas_in;
 use crate::schema::types::Types;
-use crate::schema::{below, below_mut};
+use crate::schema::{Keywords, below, below_mut};
 
 /// Replaces `anyOf` by `oneOf` if no value fits two of the members, so that a model and a
 /// validator know that exactly one is intended. An optional value does not change.
 pub(crate) fn say_one_of(schema: &mut Value) {
-    if !any_may_exclude(schema) {
+    // Most types have no such union, and need no graph for the answer.
+    if !schemas_in(schema).any(|(map, _)| may_exclude(map)) {
         return;
     }
     let before = schema.clone();
     let schemas = Schemas::of(&before);
     let exclusive = |(union, members): (&Value, &[Id])| {
-        let apart = may_exclude(union) && !Overlap::new(&schemas, false).any(members);
+        let apart = union.as_object().is_some_and(may_exclude)
+            && !Overlap::new(&schemas, false).any(members);
         apart.then_some(std::ptr::from_ref(union))
     };
     let exclusive: HashSet<_> = schemas.unions().filter_map(exclusive).collect();
@@ -50,15 +54,8 @@ pub(crate) fn say_one_of(schema: &mut Value) {
     }
 }
 
-/// Whether a schema or one below it is a union whose members may exclude each other. Most types
-/// have none, and need no graph for the answer.
-fn any_may_exclude(schema: &Value) -> bool {
-    let below = schema.as_object().map(below).unwrap_or_default();
-    may_exclude(schema) || below.into_iter().any(|(_, _, below)| any_may_exclude(below))
-}
-
 /// Whether a schema is an `anyOf` of several members, and not only an optional value.
-fn may_exclude(schema: &Value) -> bool {
+fn may_exclude(schema: &Keywords) -> bool {
     let members = schema.get("anyOf").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let is_null = |member: &Value| member.get("type").is_some_and(|kind| kind == "null");
     let nullable = members.len() == 2 && members.iter().any(is_null);
@@ -115,13 +112,8 @@ impl<'a> Overlap<'a> {
     /// both have. Rules for texts and numbers are not compared.
     fn plain(&mut self, a: &Node, b: &Node, depth: usize) -> bool {
         if a.values.is_some() && b.values.is_some() {
-            // As a float, because `1` and `1.0` are equal.
-            let key = |value: &Value| match value.as_f64() {
-                Some(number) => (number + 0.0).to_string(),
-                None => value.to_string(),
-            };
-            let theirs: HashSet<_> = b.listed().into_iter().map(key).collect();
-            return a.listed().into_iter().any(|value| theirs.contains(&key(value)));
+            let theirs: HashSet<_> = b.listed().into_iter().map(canonical).collect();
+            return a.listed().into_iter().any(|value| theirs.contains(&canonical(value)));
         }
         match a.types.common(b.types) {
             Types::NONE => false,

@@ -69,7 +69,10 @@ impl<'a> LoweredRequest<'a> {
             let contract = contract.borrow();
             let mut tool = contract.lower(dialect)?;
             let both = weight.with(tool.weight);
-            if tool.strict && strict_tools < limits.strict_tools && both.is_within(limits.weight) {
+            let has_room = strict_tools < limits.strict_tools
+                && both.optional <= limits.weight.optional
+                && both.unions <= limits.weight.unions;
+            if tool.strict && has_room {
                 strict_tools += 1;
                 weight = both;
             } else if tool.strict {

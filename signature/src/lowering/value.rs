@@ -23,7 +23,7 @@ use crate::error::{Fault, shown};
 use crate::limits::{CHECK_STEPS, HOPS, VALUE_DEPTH};
 use crate::lowering::dialect_rules::{Rules, Values};
 use crate::lowering::unnamed_fields::{Pairs, pairs};
-use crate::reading::fit_check::{FitCheck, Fits};
+use crate::reading::fit_check::{FitCheck, Fits, canonical};
 use crate::reading::tape::{Tape, TokenKind};
 use crate::schema::graph::{Graph, Id, Node, Shape};
 use crate::schema::is_deeper;
@@ -35,8 +35,6 @@ pub(crate) enum Listed {
     AsTheyAre,
     /// A schema of the normal form with the same meaning, without lists that the dialect rejects.
     WrittenOut(Value),
-    /// Consecutive integers, or a single number: type, minimum and maximum.
-    Range(&'static str, Value, Value),
     /// A boolean; `true` if both values are listed.
     Boolean(bool),
     /// Numbers, as texts.
@@ -63,7 +61,13 @@ pub(crate) fn listed_as(rules: &Rules, values: &[&Value], in_union: bool) -> Lis
         _ if all(Value::is_boolean) => Listed::Boolean(some.len() > 1),
         _ if !all(Value::is_number) => by_kind(values),
         _ => match (runs(&some).as_slice(), in_union) {
-            ([run], _) => range(run),
+            ([run], _) => {
+                let null = (some.len() < values.len()).then_some("null");
+                let kinds: Vec<_> = [kind_of(run)].into_iter().chain(null).collect();
+                let kinds = if null.is_some() { json!(kinds) } else { json!(kinds[0]) };
+                let (least, most) = (run.first(), run.last());
+                Listed::WrittenOut(json!({"type": kinds, "minimum": least, "maximum": most}))
+            }
             (_, false) => Listed::Texts(some.iter().map(|value| value.to_string()).collect()),
             (runs, true) => {
                 let null = (some.len() < values.len()).then(|| json!({"type": "null"}));
@@ -133,12 +137,6 @@ fn written_out(value: &Value) -> Value {
         }
         scalar => json!({"type": type_name(scalar), "const": scalar}),
     }
-}
-
-/// Returns the range of a run.
-fn range(run: &[Value]) -> Listed {
-    let bound = |value: Option<&Value>| value.cloned().unwrap_or_default();
-    Listed::Range(kind_of(run), bound(run.first()), bound(run.last()))
 }
 
 /// Splits numbers into runs of consecutive integers. A number with a fraction is a run of its own:
@@ -330,7 +328,7 @@ impl<'a> Render<'a> {
     fn listed(&mut self, node: &Node, token: usize, path: &str) -> Rendered {
         let values = node.listed();
         let value = self.value(token, path)?;
-        let Some(known) = values.iter().find(|known| same(known, &value)) else {
+        let Some(known) = values.iter().find(|known| canonical(known) == canonical(&value)) else {
             let all: Vec<_> = values.iter().map(|value| value.to_string()).collect();
             let (got, all) = (told(self.tape, token), shown(&all.join(", ")));
             return Err(fault(path, format!("got {got}, expected one of {all}")));
@@ -458,16 +456,6 @@ impl<'a> Render<'a> {
         }
         let named = out.into_iter().enumerate().map(|(i, item)| (wire_shapes::item(i), item));
         Ok(Value::Object(named.collect()))
-    }
-}
-
-/// Whether two values are equal in JSON Schema: 1 equals 1.0.
-pub(crate) fn same(one: &Value, other: &Value) -> bool {
-    match (one, other) {
-        (Value::Number(a), Value::Number(b)) if a.is_f64() != b.is_f64() => {
-            a.as_f64() == b.as_f64()
-        }
-        _ => one == other,
     }
 }
 

@@ -23,7 +23,8 @@ use serde::de::{
 };
 use serde_json::Error;
 
-use super::tree::{Tree, ValueKind};
+use super::tree::Tree;
+use crate::reading::tokenizer::TokenKind;
 
 /// Deserializes an incomplete list, object or text, if `T` can be made of the values so far.
 ///
@@ -72,7 +73,7 @@ impl<'a> Value<'a> {
     /// Numbers, booleans and null are left out until they are complete: `12` may become `125`.
     fn part(&self, id: u32) -> Option<Self> {
         let may_grow = id < self.attempt.without
-            && matches!(self.tree.kind(id), ValueKind::Object | ValueKind::List | ValueKind::Text);
+            && matches!(self.tree.kind(id), TokenKind::Object | TokenKind::List | TokenKind::Text);
         (self.tree.is_done(id) || may_grow).then_some(Self { id, ..*self })
     }
 
@@ -94,11 +95,11 @@ impl<'a> Value<'a> {
     }
 
     /// Offers the parts so far, if the value is of the kind that the type asks for.
-    fn growing<V: Visitor<'a>>(self, kind: ValueKind, visitor: V) -> Result<V::Value, Error> {
+    fn growing<V: Visitor<'a>>(self, kind: TokenKind, visitor: V) -> Result<V::Value, Error> {
         match kind {
             _ if kind != self.tree.kind(self.id) => self.refuse(),
-            ValueKind::List => visitor.visit_seq(Items { list: self, next: 0 }),
-            ValueKind::Object => visitor.visit_map(Fields { object: self, next: 0, value: None }),
+            TokenKind::List => visitor.visit_seq(Items { list: self, next: 0 }),
+            TokenKind::Object => visitor.visit_map(Fields { object: self, next: 0, value: None }),
             _ => visitor.visit_str(self.tree.string(self.id)),
         }
     }
@@ -121,7 +122,7 @@ macro_rules! deserialize {
         }
     )*};
     ($($method:ident)*) => { deserialize! { $($method();)* } };
-    (=> $self:ident $visitor:ident $growing:ident) => { $self.growing(ValueKind::$growing, $visitor) };
+    (=> $self:ident $visitor:ident $growing:ident) => { $self.growing(TokenKind::$growing, $visitor) };
     (=> $self:ident $visitor:ident) => {{ drop($visitor); $self.refuse() }};
 }
 
@@ -152,7 +153,7 @@ impl<'a> Deserializer<'a> for Value<'a> {
 
     fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Error> {
         // `null` is complete, so an incomplete value is `Some`.
-        if self.is_done() && self.tree.kind(self.id) == ValueKind::Null {
+        if self.is_done() && self.tree.kind(self.id) == TokenKind::Null {
             return visitor.visit_none();
         }
         visitor.visit_some(self)

@@ -11,11 +11,11 @@
 //! ```
 //!
 //! Begin with [`Steps::of`]. Steps are parsed while the caller walks down, so that a look-up in a
-//! long answer allocates nothing. [`push_field`] is the other direction.
+//! long answer allocates nothing.
 
 use std::borrow::Cow;
 
-use super::tree::ValueKind;
+use crate::reading::tokenizer::TokenKind;
 
 /// One step down.
 pub(super) enum PathStep<'a> {
@@ -27,10 +27,10 @@ pub(super) enum PathStep<'a> {
 
 impl PathStep<'_> {
     /// Returns the kind of value that the step needs.
-    pub(super) fn kind(&self) -> ValueKind {
+    pub(super) fn kind(&self) -> TokenKind {
         match self {
-            Self::Field(_) => ValueKind::Object,
-            Self::Item(_) => ValueKind::List,
+            Self::Field(_) => TokenKind::Object,
+            Self::Item(_) => TokenKind::List,
         }
     }
 }
@@ -55,7 +55,6 @@ impl<'a> Steps<'a> {
     }
 
     /// Parses a name up to the next dot or bracket.
-    #[inline]
     fn name(&mut self, from: &'a str) -> Option<PathStep<'a>> {
         let end = from.bytes().position(|byte| matches!(byte, b'.' | b'['));
         let (name, rest) = from.split_at(end.unwrap_or(from.len()));
@@ -83,22 +82,16 @@ impl<'a> Steps<'a> {
 
     /// Parses a JSON text in brackets.
     fn quoted(&mut self, from: &'a str) -> Option<PathStep<'a>> {
-        let mut escaped = false;
-        let end = from.bytes().skip(1).position(|byte| {
-            let ends = byte == b'"' && !escaped;
-            escaped = byte == b'\\' && !escaped;
-            ends
-        })?;
-        let (text, rest) = from.split_at_checked(end + 2)?;
-        self.rest = rest.strip_prefix(']')?;
-        serde_json::from_str(text).ok().map(|name: String| PathStep::Field(name.into()))
+        let mut names = serde_json::Deserializer::from_str(from).into_iter::<String>();
+        let name = names.next()?.ok()?;
+        self.rest = from.get(names.byte_offset()..)?.strip_prefix(']')?;
+        Some(PathStep::Field(name.into()))
     }
 }
 
 impl<'a> Iterator for Steps<'a> {
     type Item = Option<PathStep<'a>>;
 
-    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let rest = std::mem::take(&mut self.rest);
         if rest.is_empty() {
@@ -128,19 +121,5 @@ pub(super) fn from_root(path: &str) -> String {
         Steps { is_first: false, .. } => path.to_owned(),
         _ if path.is_empty() || path.starts_with('[') => format!("${path}"),
         _ => format!("$.{path}"),
-    }
-}
-
-/// Adds a step to a path.
-///
-/// ```text
-/// $ and title  →  $.title      $ and a.b  →  $["a.b"]
-/// ```
-pub(super) fn push_field(path: &mut String, name: &str) {
-    if name.is_empty() || name.contains(['.', '[', ']', '"']) {
-        path.push_str(&format!("[{}]", serde_json::Value::from(name)));
-    } else {
-        path.push('.');
-        path.push_str(name);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! In: the text so far, such as `As [1] says: {"a": "b`. Out: its values in a [`Tree`], from the
 //! first bracket that is not part of the words before the JSON. From there on, the common
-//! [`Tokenizer`] parses the text and pauses at its end. Text after the JSON is ignored.
+//! [tokenizer](crate::reading::tokenizer) parses the text and pauses at its end. Text after the JSON is ignored.
 //!
 //! The thoughts before the words, and the comments among them, are skipped as in
 //! [`lenient`](crate::reading::lenient), by the same functions.
@@ -10,10 +10,10 @@
 //! Begin with [`Scan::run`].
 
 use super::tree::Tree;
-use crate::reading::lenient::among_words::{CommentMark, comment_mark};
+use crate::reading::lenient::among_words::comment_end;
 use crate::reading::number::Decimal;
 use crate::reading::thoughts::Thoughts;
-use crate::reading::tokenizer::{Broken, Tokenizer};
+use crate::reading::tokenizer::Broken;
 
 /// The longest text whose offsets fit into 32 bits.
 const LONGEST: usize = u32::MAX as usize - 1;
@@ -21,7 +21,7 @@ const LONGEST: usize = u32::MAX as usize - 1;
 /// The parser of a streamed text, with its result.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Scan {
-    pub(super) json: Tokenizer<Tree>,
+    pub(super) tree: Tree,
     thoughts: Thoughts,
     place: Place,
 }
@@ -34,8 +34,8 @@ enum Place {
     Thoughts,
     /// Words before the JSON.
     Before,
-    /// Inside a comment before the JSON.
-    Comment(CommentMark),
+    /// Inside a comment before the JSON, up to this end.
+    Comment(&'static str),
     /// After a bracket at this offset that may belong to the words, as in `[1]` and `{name}`.
     Aside(usize),
     /// Inside the JSON.
@@ -45,12 +45,11 @@ enum Place {
 }
 
 impl Scan {
-    /// Scans the text that was not scanned yet. A fault is in [`Tokenizer::broken`], and final: do
-    /// not call this again.
-    #[inline]
+    /// Scans the text that was not scanned yet. A fault is in `tree.tokens.broken`, and final:
+    /// do not call this again.
     pub(super) fn run(&mut self) {
-        if self.json.tokens.text.len() > LONGEST {
-            self.json.broken = Some(Broken::TooLong);
+        if self.tree.text.len() > LONGEST {
+            self.tree.tokens.broken = Some(Broken::TooLong);
             return;
         }
         while !matches!(self.place, Place::Inside | Place::After) {
@@ -59,7 +58,7 @@ impl Scan {
             };
             self.place = found;
         }
-        if matches!(self.place, Place::Inside) && self.json.run() {
+        if matches!(self.place, Place::Inside) && self.tree.run() {
             self.place = Place::After;
         }
     }
@@ -69,7 +68,8 @@ impl Scan {
     /// It stops at the first bracket, and then at the first character inside it that shows whether
     /// it is a word in brackets.
     fn find_root(&mut self) -> Option<Place> {
-        let Self { json: Tokenizer { tokens: Tree { text, .. }, at, .. }, thoughts, place } = self;
+        let Self { tree: Tree { text, tokens, .. }, thoughts, place } = self;
+        let at = &mut tokens.at;
         if let Place::Thoughts = place {
             thoughts.scan(text);
             *at = thoughts.answer()?;
@@ -77,12 +77,12 @@ impl Scan {
         }
         if let Place::Comment(mark) = *place {
             let ahead = text.get(*at..).unwrap_or_default();
-            let Some(end) = ahead.find(mark.end()) else {
+            let Some(end) = ahead.find(mark) else {
                 // Half the mark of the end may be there.
                 *at = text.len() - usize::from(ahead.ends_with('*'));
                 return None;
             };
-            *at += end + if mark == CommentMark::Block { mark.end().len() } else { 0 };
+            *at += end + if mark == "\n" { 0 } else { mark.len() };
             return Some(Place::Before);
         }
         let ahead = text.as_bytes().get(*at..).unwrap_or_default();
@@ -109,7 +109,7 @@ impl Scan {
                 if found == b'/' && *at + 1 == text.len() {
                     return None;
                 }
-                let mark = comment_mark(answer, in_answer);
+                let mark = comment_end(answer, in_answer);
                 *at += if found == b'/' && mark.is_some() { 2 } else { 1 };
                 Some(mark.map_or(Place::Before, Place::Comment))
             }

@@ -31,13 +31,13 @@ impl RepairWalk<'_> {
     /// coerced.
     ///
     /// A part that has reported its own fault is not reported a second time.
-    pub(super) fn other_kind(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
-        if level >= Level::Restore
-            && let Some(fits) = self.restored(at, node, level)
+    pub(super) fn other_kind(&mut self, at: At<'_>, node: &Node) -> bool {
+        if self.level >= Level::Restore
+            && let Some(fits) = self.restored(at, node)
         {
             return fits;
         }
-        if level < Level::Coerce {
+        if self.level < Level::Coerce {
             return self.fault(at, node, "");
         }
         let faults = self.faults.len() + self.more;
@@ -165,18 +165,7 @@ impl RepairWalk<'_> {
         for note in notes {
             self.repaired(at.path, note.what);
         }
-        self.inner(At { tape: &tape, token: 0, path: at.path }, node)
-    }
-
-    /// Reads the list or object of a text.
-    fn inner(&mut self, at: At<'_>, node: &Node) -> bool {
-        match at.kind() {
-            TokenKind::List if node.types.has(Types::LIST) => self.list(at, node, Level::Coerce),
-            TokenKind::Object if node.types.has(Types::OBJECT) => {
-                self.object(at, node, Level::Coerce)
-            }
-            _ => self.other_kind(at, node, Level::Coerce),
-        }
+        self.node(At { tape: &tape, token: 0, path: at.path }, node)
     }
 
     /// Reads one value as a list of one. Not a text that may mean no item or several, and not inside

@@ -59,7 +59,7 @@ impl Format {
     /// Whether a text has exactly this format.
     pub(crate) fn fits(self, text: &str) -> bool {
         match self {
-            Self::DateTime => is_date_time(text),
+            Self::DateTime => date_time(text).is_some_and(|normal| normal == text),
             Self::Date => is_date(text),
             Self::Uuid => is_uuid(text),
             Self::Ipv4 => text.parse::<Ipv4Addr>().is_ok(),
@@ -88,7 +88,7 @@ impl Format {
     pub(super) fn normal(self, text: &str) -> Option<Cow<'_, str>> {
         let text = text.trim();
         match self {
-            Self::DateTime => date_time(text),
+            Self::DateTime => date_time(text).map(Cow::Owned),
             _ => self.fits(text).then_some(Cow::Borrowed(text)),
         }
     }
@@ -131,17 +131,10 @@ fn parts(text: &str) -> Option<(&str, char, &str, &str)> {
     Some((date, mark, time, zone))
 }
 
-/// Whether a text is a date with a time in the usual form of RFC 3339.
-fn is_date_time(text: &str) -> bool {
-    parts(text).is_some_and(|(date, mark, time, zone)| {
-        mark == 'T' && is_date(date) && is_time(time) && is_zone(zone)
-    })
-}
-
 /// Returns a date, a time and a zone in the canonical form of RFC 3339. Lower case, a space, no
 /// seconds, or no colon in the zone do not change the meaning. A leap second is rejected: few
 /// types can represent it, and another second would be another time.
-fn date_time(text: &str) -> Option<Cow<'_, str>> {
+fn date_time(text: &str) -> Option<String> {
     let (date, _, time, zone) =
         parts(text).filter(|(_, mark, ..)| matches!(mark, 'T' | 't' | ' '))?;
     let seconds = if time.len() == 5 { ":00" } else { "" };
@@ -152,11 +145,8 @@ fn date_time(text: &str) -> Option<Cow<'_, str>> {
     };
     let colon = if offset.is_empty() { "" } else { ":" };
     let zone = format!("{}{hours}{colon}{minutes}", sign.to_ascii_uppercase());
-    if !is_date(date) || !is_time(&format!("{time}{seconds}")) || !is_zone(&zone) {
-        return None;
-    }
-    let normal = format!("{date}T{time}{seconds}{zone}");
-    Some(if normal == text { Cow::Borrowed(text) } else { Cow::Owned(normal) })
+    let fits = is_date(date) && is_time(&format!("{time}{seconds}")) && is_zone(&zone);
+    fits.then(|| format!("{date}T{time}{seconds}{zone}"))
 }
 
 /// Whether a text is a time: `20:00:00` or `20:00:00.123`, with at most nanoseconds.

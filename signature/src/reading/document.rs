@@ -23,7 +23,7 @@
 use std::borrow::Cow;
 
 use crate::contract::Contract;
-use crate::error::Fault;
+use crate::error::{Fault, Side};
 use crate::limits::GUESS_DEPTH;
 use crate::reading::coerce::folded;
 use crate::reading::fault_words::{excerpt, fault, is_near, shortened};
@@ -94,8 +94,7 @@ pub(super) struct Document<'f> {
     pub(super) policy: Policy,
     /// Whether the model was asked for the value in the field [`RESULT`].
     pub(super) wrapped: bool,
-    /// The field in which lowering puts a value that is not a plain object.
-    pub(super) wrapper: &'static str,
+    pub(super) side: Side,
 }
 
 impl Document<'_> {
@@ -138,7 +137,7 @@ impl Document<'_> {
 
     /// Whether the text is a tool's arguments.
     fn is_input(&self) -> bool {
-        self.wrapper == INPUT
+        self.side == Side::Input
     }
 
     /// Returns the same side with the most lenient policy, to find ambiguous texts.
@@ -179,7 +178,7 @@ impl Document<'_> {
             return found.or_else(|refused| self.fit(at).map_err(|_| refused));
         }
         if let Some(inner) = self.set_apart(tape, token)
-            && let Ok(found) = self.fit(at.to(inner, &format!("{path}.{}", self.wrapper)))
+            && let Ok(found) = self.fit(at.to(inner, &format!("{path}.{}", self.side.wrapper())))
         {
             return Ok(found);
         }
@@ -285,11 +284,12 @@ impl Document<'_> {
     /// ```
     fn set_apart(&self, tape: &Tape<'_>, token: usize) -> Option<usize> {
         let root = self.root();
-        if tape.kind(token) != TokenKind::Object || self.knows(self.wrapper) {
+        if tape.kind(token) != TokenKind::Object || self.knows(self.side.wrapper()) {
             return None;
         }
-        let inner =
-            tape.field(token, self.wrapper).filter(|_| tape.entries(token).nth(1).is_none())?;
+        let inner = tape
+            .field(token, self.side.wrapper())
+            .filter(|_| tape.entries(token).nth(1).is_none())?;
         let pairs = root.object.is_map() && tape.kind(inner) == TokenKind::List;
         let as_is =
             || FitCheck::new(self.graph, tape).fits(tape, token, self.graph.root) == Fits::Yes;
@@ -507,9 +507,9 @@ impl Document<'_> {
     /// For a type that is serialized as `null`, null fits too.
     fn fit(&self, at: Place<'_>) -> Result<ReadValue, Refused> {
         let Place { tape, token, path } = at;
-        let mut fit = RepairWalk::new(self.graph, tape);
+        let mut fit = RepairWalk::new(self.graph, tape, self.level());
         let at = At { tape, token, path: &Path::Root(path) };
-        if fit.value(at, self.graph.root, self.level()) {
+        if fit.value(at, self.graph.root) {
             if fit.more_repairs > 0 {
                 let what = format!("and {} more of these", fit.more_repairs);
                 fit.repairs.push(Repair::new(path, what));

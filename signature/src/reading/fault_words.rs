@@ -84,12 +84,7 @@ pub(super) fn got(tape: &Tape<'_>, token: usize) -> String {
 /// a_very_long_field_name   →   a_very_long_fiel…
 /// ```
 fn brief(name: &str) -> String {
-    const BRIEF: usize = 16;
-    let mut out: String = name.chars().take(BRIEF).flat_map(char::escape_debug).collect();
-    if name.chars().count() > BRIEF {
-        out.push('…');
-    }
-    out
+    cut(name, 16).chars().flat_map(char::escape_debug).collect()
 }
 
 /// Makes a fault from the value that is expected and the one that was found. `why` adds a reason.
@@ -115,10 +110,10 @@ pub(super) fn expected_by(graph: &Graph, node: &Node, in_full: bool) -> String {
     match &node.union {
         Some(union) => {
             for id in union.members.iter().take(MOST) {
-                push_new(&mut all, expected_alone(graph.node(*id), in_full));
+                push_new(&mut all, expected_alone(graph, graph.node(*id), in_full));
             }
         }
-        None => push_new(&mut all, expected_alone(node, in_full)),
+        None => push_new(&mut all, expected_alone(graph, node, in_full)),
     }
     if node.takes_null() && !all.iter().any(|words| words.ends_with("null")) {
         push_new(&mut all, "null".to_owned());
@@ -136,7 +131,7 @@ fn push_new(all: &mut Vec<String>, words: String) {
 /// Describes the values that a node accepts, without its union and null.
 ///
 /// A schema that nothing fits is described as "nothing here".
-fn expected_alone(node: &Node, in_full: bool) -> String {
+fn expected_alone(graph: &Graph, node: &Node, in_full: bool) -> String {
     if node.is_any() {
         return "any value".to_owned();
     }
@@ -159,7 +154,7 @@ fn expected_alone(node: &Node, in_full: bool) -> String {
         all.push(list(node));
     }
     if kinds.has(Types::OBJECT) {
-        all.push(object(node));
+        all.push(object(graph, node));
     }
     if all.is_empty() && !kinds.has(Types::NULL) {
         all.push("nothing here".to_owned());
@@ -217,13 +212,13 @@ fn list(node: &Node) -> String {
 /// required `kind` ("a") and `id`  →  an object with `kind` "a", `id`
 /// at least one field              →  an object with at least 1 field
 /// ```
-fn object(node: &Node) -> String {
+fn object(graph: &Graph, node: &Node) -> String {
     let rule = &node.object;
     let required = rule.fields.iter().filter(|field| field.required);
     let more = if required.clone().count() > 4 { ", …" } else { "" };
     let names: Vec<_> = required
         .take(4)
-        .map(|field| match &field.only {
+        .map(|field| match graph.tag_of(field) {
             Some(tag) => format!("`{}` \"{}\"", brief(&field.name), brief(tag)),
             None => format!("`{}`", brief(&field.name)),
         })
@@ -257,7 +252,7 @@ fn range_words(least: usize, most: usize) -> Option<String> {
 fn bounds(rule: &NumberRule, in_full: bool) -> String {
     let mut words = String::new();
     // Large ranges are described only for numbers outside them.
-    let small = |high: &Decimal| high.as_i64(0).is_some_and(|n| n < 1 << 16);
+    let small = |high: &Decimal| high.approximate() < 65_536.0;
     let range = rule.range.as_ref().filter(|(_, high)| in_full || small(high));
     let low = rule.least.as_ref().or(range.map(|range| &range.0));
     let high = rule.greatest.as_ref().or(range.map(|range| &range.1));

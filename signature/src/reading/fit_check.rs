@@ -115,41 +115,34 @@ impl<'f> FitCheck<'f> {
             self.involved = true;
             return Fits::No;
         }
+        // Members of unions inside unions, and all values once the work is unusual, are checked
+        // again and again.
+        let container = matches!(tape.kind(token), TokenKind::List | TokenKind::Object);
+        let is_cached = self.left < self.usual || self.unions > 1 && container;
+        // The address of a tape's source distinguishes tapes.
+        let key = (tape.source.as_ptr() as usize, token, id);
+        if is_cached && let Some(known) = self.known.get(&key) {
+            return *known;
+        }
         self.depth += 1;
-        let fits = if self.left < self.usual {
-            self.remembered(tape, token, id)
-        } else {
-            self.found(tape, token, id)
-        };
+        let fits = self.found(tape, token, id);
         self.depth -= 1;
+        if is_cached {
+            if self.known.len() >= CHECK_MEMORY {
+                self.known.clear();
+            }
+            self.known.insert(key, fits);
+        }
         if self.involved { Fits::No } else { fits }
     }
 
     /// Counts work, and gives up at the limit.
-    #[inline]
     fn spend(&mut self, cost: usize) {
         self.left = self.left.saturating_sub(cost);
         self.involved |= self.left == 0;
     }
 
-    /// Returns the cached result of a check, or checks and caches it.
-    #[cold]
-    fn remembered(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
-        // The address of a tape's source distinguishes tapes.
-        let key = (tape.source.as_ptr() as usize, token, id);
-        if let Some(known) = self.known.get(&key) {
-            return *known;
-        }
-        let fits = self.found(tape, token, id);
-        if self.known.len() >= CHECK_MEMORY {
-            self.known.clear();
-        }
-        self.known.insert(key, fits);
-        fits
-    }
-
     /// Checks a value against a node, without the cache.
-    #[inline]
     fn found(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
         let graph = self.graph;
         let node = graph.node(id);
@@ -173,7 +166,6 @@ impl<'f> FitCheck<'f> {
     }
 
     /// Checks a value against a node, except for its union and the rules beside it.
-    #[inline]
     pub(super) fn value(&mut self, tape: &Tape<'_>, token: usize, node: &Node) -> Fits {
         let kind = tape.kind(token);
         let fits = match kind {
@@ -317,7 +309,7 @@ impl<'f> FitCheck<'f> {
         let mut fits = Fits::No;
         self.unions += 1;
         for id in members {
-            let member = self.member(tape, token, *id);
+            let member = self.fits(tape, token, *id);
             if member == Fits::No || member == Fits::Nearly && tape.kind(token) == TokenKind::Number
             {
                 fits = fits.max(member);
@@ -352,20 +344,6 @@ impl<'f> FitCheck<'f> {
             // Two members fit and have to be distinguished.
             _ => Fits::Nearly,
         }
-    }
-
-    /// Checks one member of a union. Containers in unions of unions are cached, because they would
-    /// be checked exponentially often.
-    fn member(&mut self, tape: &Tape<'_>, token: usize, id: Id) -> Fits {
-        let container = matches!(tape.kind(token), TokenKind::List | TokenKind::Object);
-        if !container || self.unions < 2 || self.depth >= CHECK_DEPTH {
-            return self.fits(tape, token, id);
-        }
-        self.spend(1);
-        self.depth += 1;
-        let fits = self.remembered(tape, token, id);
-        self.depth -= 1;
-        fits
     }
 
     /// Checks a value without a schema.
@@ -460,21 +438,17 @@ pub(super) fn is_rounded(graph: &Graph, members: &[Id], winner: &Node, literal: 
 /// ```
 pub(crate) fn number(literal: &str, kinds: Types, rule: &NumberRule) -> Fits {
     let integer = !literal.contains(['.', 'e', 'E']);
-    if integer
-        && let Some((low, high)) = rule.quick
-        && let Ok(number) = literal.parse::<i64>()
-        && (low..=high).contains(&number)
-        && literal != "-0"
-    {
-        return Fits::Yes;
-    }
+    let any_number = kinds.has(Types::NUMBER);
     // The schema of a decimal accepts numbers and texts: the number is read as a float.
-    let is_decimal = kinds.has(Types::NUMBER) && kinds.has(Types::TEXT) && !rule.float;
-    if !integer
-        && kinds.has(Types::NUMBER)
-        && !is_decimal
-        && let Some((low, high)) = rule.quick_fraction
-        && literal.parse::<f64>().is_ok_and(|n| low < n && n < high && n != 0.0)
+    let is_decimal = any_number && kinds.has(Types::TEXT) && !rule.float;
+    // A float represents every integer of 15 digits.
+    let is_exact = match integer {
+        true => literal.len() < 16 && literal != "-0",
+        false => any_number && !is_decimal,
+    };
+    if is_exact
+        && let Some((low, high)) = rule.quick
+        && literal.parse::<f64>().is_ok_and(|n| low < n && n < high && (integer || n != 0.0))
     {
         return Fits::Yes;
     }
@@ -485,12 +459,12 @@ pub(crate) fn number(literal: &str, kinds: Types, rule: &NumberRule) -> Fits {
     if kinds == Types::ALL && !is_common(literal) {
         return Fits::No;
     }
-    let any_number = kinds.has(Types::NUMBER);
     if !(any_number || decimal.is_integral()) || !rule.fits(&decimal, literal) || vanishes(literal)
     {
         return Fits::No;
     }
-    if is_decimal && !survives(literal, &decimal) {
+    // A decimal gets an integer of 64 bits as it is, and every other number as a float.
+    if is_decimal && !(integer && is_common(literal)) && !survives(literal, &decimal) {
         return Fits::No;
     }
     // The type may not be a float, so every digit may matter.
@@ -538,8 +512,8 @@ pub(super) fn is_among(tape: &Tape<'_>, token: usize, values: &[Value]) -> bool 
             near.into_iter().any(|value| Decimal::parse(&value.to_string()) == number)
         }
         _ => {
-            let found = canonical(tape.whole(token));
-            values.iter().any(|value| canonical(&value.to_string()) == found)
+            let found = form(tape, token);
+            values.iter().any(|value| canonical(value) == found)
         }
     }
 }
@@ -547,14 +521,17 @@ pub(super) fn is_among(tape: &Tape<'_>, token: usize, values: &[Value]) -> bool 
 /// Whether all items of a list are different.
 fn all_differ(tape: &Tape<'_>, list: usize) -> bool {
     let mut seen = HashSet::new();
-    tape.items(list).all(|item| {
-        let same_form = match tape.kind(item) {
-            TokenKind::Text | TokenKind::Escaped => format!("\"{}", tape.text(item)),
-            TokenKind::Number => format!("{:?}", Decimal::parse(tape.raw(item))),
-            _ => canonical(tape.whole(item)),
-        };
-        seen.insert(same_form)
-    })
+    tape.items(list).all(|item| seen.insert(form(tape, item)))
+}
+
+/// Returns the [`canonical`] text of a value.
+fn form(tape: &Tape<'_>, token: usize) -> String {
+    match tape.kind(token) {
+        TokenKind::Number => format!("{:?}", Decimal::parse(tape.raw(token))),
+        _ => serde_json::from_str(tape.whole(token))
+            .map(|value| canonical(&value))
+            .unwrap_or_default(),
+    }
 }
 
 /// Returns the same text for equal values, regardless of their notation.
@@ -562,21 +539,20 @@ fn all_differ(tape: &Tape<'_>, list: usize) -> bool {
 /// ```text
 /// {"b": 1.0, "a": 2} and {"a": 2, "b": 1}   →   the same text
 /// ```
-fn canonical(json: &str) -> String {
-    fn sorted(value: &Value) -> Value {
-        match value {
-            Value::Object(map) => {
-                let mut entries: Vec<_> = map.iter().collect();
-                entries.sort_by_key(|(key, _)| *key);
-                entries.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect()
-            }
-            Value::Array(items) => items.iter().map(sorted).collect(),
-            Value::Number(number) => Decimal::parse(&number.to_string())
-                .map_or_else(|| value.clone(), |number| format!("{number:?}").into()),
-            other => other.clone(),
+pub(crate) fn canonical(value: &Value) -> String {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<_> =
+                map.iter().map(|(key, value)| (key, canonical(value))).collect();
+            entries.sort_unstable();
+            format!("object {entries:?}")
         }
+        Value::Array(items) => {
+            format!("list {:?}", items.iter().map(canonical).collect::<Vec<_>>())
+        }
+        Value::Number(number) => format!("{:?}", Decimal::parse(&number.to_string())),
+        other => other.to_string(),
     }
-    serde_json::from_str(json).map_or_else(|_| json.to_owned(), |value| sorted(&value).to_string())
 }
 
 impl Graph {

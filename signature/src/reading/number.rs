@@ -82,20 +82,9 @@ impl Decimal {
         self.digits.is_empty() || self.point >= self.digits.len() as i64
     }
 
-    /// Converts to an `i64`; returns `outer` for a number beyond its range on that side.
-    ///
-    /// A bound of 1e30 is as good as `i64::MAX` for a number that is compared with it.
-    pub(crate) fn as_i64(&self, outer: i64) -> Option<i64> {
-        if !self.is_integral() {
-            return None;
-        }
-        let number = self.integer()?.parse::<i128>().ok();
-        let outside = if self.negative { i64::MIN + 1 } else { i64::MAX - 1 };
-        match number.and_then(|number| i64::try_from(number).ok()) {
-            Some(number) if number != i64::MIN && number != i64::MAX => Some(number),
-            _ if outside == outer => Some(outer),
-            _ => None,
-        }
+    /// Returns the nearest float.
+    pub(crate) fn approximate(&self) -> f64 {
+        self.to_string().parse().unwrap_or_default()
     }
 
     /// Whether division by `step` has no remainder.

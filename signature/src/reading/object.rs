@@ -84,11 +84,11 @@ impl RepairWalk<'_> {
     /// ```text
     /// {"limit": "5", "note": "x"}   →   {"limit":5,"note":"x"}
     /// ```
-    pub(super) fn object(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
+    pub(super) fn object(&mut self, at: At<'_>, node: &Node) -> bool {
         let rule = &node.object;
         let mut plan = Plan::new(at.tape, at.token, rule);
         let mut seen = HashSet::new();
-        let mut fits = self.near_names(at, rule, &mut plan, level);
+        let mut fits = self.near_names(at, rule, &mut plan);
         fits &= self.no_typos(at, rule, &plan);
         fits &= self.says_something(at, rule, &plan);
         fits &= self.holds_nothing_deeper(at, rule, &plan);
@@ -103,8 +103,8 @@ impl RepairWalk<'_> {
             let start = self.out.len();
             let field = entry.field.and_then(|index| rule.fields.get(index));
             fits &= match field {
-                Some(field) => self.field(below, entry.key, field, level),
-                None => self.undeclared(below, entry.key, node, level, &mut seen),
+                Some(field) => self.field(below, entry.key, field),
+                None => self.undeclared(below, entry.key, node, &mut seen),
             };
             if !fits && self.trying {
                 return false;
@@ -113,15 +113,15 @@ impl RepairWalk<'_> {
                 names.push(field.map_or(&entry.name, |field| &field.name));
             }
         }
-        fits &= self.missing(at, rule, &plan, level);
+        fits &= self.missing(at, rule, &plan);
         self.out.push('}');
         fits && self.count_fits(at, node, names.len()) && self.depends(at, node, &names)
     }
 
     /// Reads a declared field; a value that means an absent field is left out.
-    fn field(&mut self, at: At<'_>, key: usize, field: &FieldRule, level: Level) -> bool {
+    fn field(&mut self, at: At<'_>, key: usize, field: &FieldRule) -> bool {
         let node = self.graph.node(field.node);
-        if !field.required && self.is_absent(at, node, level) {
+        if !field.required && self.is_absent(at, node) {
             return true;
         }
         self.separate();
@@ -131,7 +131,7 @@ impl RepairWalk<'_> {
             self.write_text(&field.name);
         }
         self.out.push(':');
-        self.value(at, field.node, level)
+        self.value(at, field.node)
     }
 
     /// Whether a value means an absent field. Strict dialects ask for every field, so null means an
@@ -142,15 +142,15 @@ impl RepairWalk<'_> {
     /// "tags": ""     →  absent, if the policy coerces and `tags` is not a text
     /// "tags": ""     →  kept, if `tags` is a text without a minimum length
     /// ```
-    fn is_absent(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
-        if node.takes_null() || level < Level::Restore {
+    fn is_absent(&mut self, at: At<'_>, node: &Node) -> bool {
+        if node.takes_null() || self.level < Level::Restore {
             return false;
         }
         if at.kind() == TokenKind::Null {
             self.repaired(at.path, NULL_FOR_DEFAULT.to_owned());
             return true;
         }
-        if level < Level::Coerce || !at.tape.is_text(at.token) {
+        if self.level < Level::Coerce || !at.tape.is_text(at.token) {
             return false;
         }
         let text = at.tape.text(at.token);
@@ -177,7 +177,6 @@ impl RepairWalk<'_> {
         at: At<'_>,
         key: usize,
         node: &Node,
-        level: Level,
         seen: &mut HashSet<String>,
     ) -> bool {
         let rule = &node.object;
@@ -195,10 +194,10 @@ impl RepairWalk<'_> {
                 // If any field is allowed, it may be an entry of a map: the type decides.
                 return matches!(rule.rest, Rest::Closed) || self.leave_out(at, key);
             }
-            if level >= Level::Restore
+            if self.level >= Level::Restore
                 && name == FURTHER
                 && self.has_pairs(rule)
-                && let Some(fits) = self.further(at, node, level, seen)
+                && let Some(fits) = self.further(at, node, seen)
             {
                 return fits;
             }
@@ -207,7 +206,7 @@ impl RepairWalk<'_> {
             }
         }
         self.separate();
-        self.entry(at, key, node, level, seen)
+        self.entry(at, key, node, seen)
     }
 
     /// Whether lowering puts further fields into a list, which is not a field itself.
@@ -259,11 +258,10 @@ impl RepairWalk<'_> {
         at: At<'_>,
         key: usize,
         node: &Node,
-        level: Level,
         seen: &mut HashSet<String>,
     ) -> bool {
         let rule = &node.object;
-        let Some(name) = self.key(at, key, rule, level) else {
+        let Some(name) = self.key(at, key, rule) else {
             return false;
         };
         if !seen.insert(name.clone()) || rule.field(&name, 0).is_some() {
@@ -277,22 +275,22 @@ impl RepairWalk<'_> {
         match (matching.as_slice(), rule.rest) {
             ([first, others @ ..], _) => {
                 let start = self.out.len();
-                self.value(at, *first, level) && self.fits_all(at, others, start)
+                self.value(at, *first) && self.fits_all(at, &Node::any(), others, start)
             }
-            ([], Rest::Of(id)) => self.value(at, id, level),
-            ([], Rest::Open) => self.value(at, usize::MAX, level),
+            ([], Rest::Of(id)) => self.value(at, id),
+            ([], Rest::Open) => self.value(at, usize::MAX),
             ([], Rest::Closed) => self.refused_key(at, &name, rule),
         }
     }
 
     /// Returns the key of an entry in the schema's notation, such as `high` for `HIGH` if the keys
     /// are an enum.
-    fn key(&mut self, at: At<'_>, key: usize, rule: &ObjectRule, level: Level) -> Option<String> {
+    fn key(&mut self, at: At<'_>, key: usize, rule: &ObjectRule) -> Option<String> {
         let Some(names) = rule.names else {
             return Some(at.tape.text(key).into_owned());
         };
         let key_at = at.to(key, at.path);
-        let Some(found) = self.attempt(key_at, names, level) else {
+        let Some(found) = self.attempt(key_at, names, self.level) else {
             let expected =
                 format!("a key that is {}", expected(self.graph, self.graph.node(names)));
             let got = excerpt(&at.tape.text(key));
@@ -372,17 +370,22 @@ impl RepairWalk<'_> {
     /// ```
     fn says_something(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
         // A tag names the type of the object, but has no data.
-        let mut own =
-            rule.fields.iter().enumerate().filter(|(_, field)| field.only.is_none()).peekable();
+        let graph = self.graph;
+        let is_tag = |field: &FieldRule| graph.tag_of(field).is_some();
+        let mut own = rule.fields.iter().enumerate().filter(|(_, field)| !is_tag(field)).peekable();
         if own.peek().is_none()
             || own.any(|(index, field)| field.required || plan.says(self.graph, rule, at, index))
         {
             return true;
         }
         // Without a type, the caller gets all fields.
-        let tagged = rule.fields.iter().any(|field| field.only.is_some());
+        let tagged = rule.fields.iter().any(is_tag);
+        let is_field = |name: &str, _: &Tape<'_>, _: usize| {
+            rule.fields.iter().any(|field| folded(&field.name) == folded(name))
+        };
         let lost = |entry: &&Entry<'_>| {
-            self.graph.typed && !tagged || holds_a_field(at.tape, entry.value, rule, GUESS_DEPTH)
+            self.graph.typed && !tagged
+                || holds(at.tape, entry.value, &is_field, false, GUESS_DEPTH)
         };
         let Some(entry) = plan.unknown(at, rule).find(lost) else {
             return true;
@@ -414,7 +417,7 @@ impl RepairWalk<'_> {
                     true => !plan.has_value(at, index, tape.whole(value)),
                 })
             };
-            holds_other(at.tape, entry.value, &is_other, GUESS_DEPTH)
+            holds(at.tape, entry.value, &is_other, true, GUESS_DEPTH)
         };
         let found = plan.unknown(at, rule).filter(|entry| around(&entry.name)).find(inside);
         let Some(entry) = found else {
@@ -432,14 +435,16 @@ impl RepairWalk<'_> {
     /// {"query": "tax"}               →   $.limit: this field is missing; expected an integer
     /// {"radius": 1}, `kind` is "circle"  →   {"radius":1,"kind":"circle"}, if the policy coerces
     /// ```
-    fn missing(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>, level: Level) -> bool {
+    fn missing(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
         let mut fits = true;
         // A tag alone does not show that a member of a union is meant.
         let telling = rule
             .fields
             .iter()
             .enumerate()
-            .any(|(index, field)| field.only.is_none() && plan.says(self.graph, rule, at, index))
+            .any(|(index, field)| {
+                self.graph.tag_of(field).is_none() && plan.says(self.graph, rule, at, index)
+            })
             // An undeclared field may be the tag under another name.
             && plan.undeclared().next().is_none();
         for (field, given) in rule.fields.iter().zip(&plan.given) {
@@ -447,9 +452,9 @@ impl RepairWalk<'_> {
                 continue;
             }
             let path = Path::Field(at.path, &field.name);
-            if level == Level::Coerce
+            if self.level == Level::Coerce
                 && telling
-                && let Some(only) = &field.only
+                && let Some(only) = self.graph.tag_of(field)
             {
                 self.separate();
                 self.write_text(&field.name);
@@ -553,13 +558,7 @@ impl RepairWalk<'_> {
     /// {"dueDate": "…"}                     →   read "dueDate" as `due_date`
     /// {"dueDate": "…", "DueDate": "…"}     →   neither: it is not clear which one is meant
     /// ```
-    fn near_names(
-        &mut self,
-        at: At<'_>,
-        rule: &ObjectRule,
-        plan: &mut Plan<'_>,
-        level: Level,
-    ) -> bool {
+    fn near_names(&mut self, at: At<'_>, rule: &ObjectRule, plan: &mut Plan<'_>) -> bool {
         // In a map such a name is a key of its own.
         if plan.undeclared().next().is_none() || matches!(rule.rest, Rest::Of(_)) {
             return true;
@@ -590,7 +589,7 @@ impl RepairWalk<'_> {
             else {
                 continue;
             };
-            if level < Level::Coerce {
+            if self.level < Level::Coerce {
                 fits = self.misnamed(at, entry, format!("`{}`", field.name), "");
                 continue;
             }
@@ -608,35 +607,17 @@ fn names_of(rule: &ObjectRule) -> Vec<String> {
     rule.fields.iter().take(12).map(|field| format!("`{}`", field.name)).collect()
 }
 
-/// Whether a value around the fields of an object contains one of them.
+/// Whether a field for which `is_it` holds is in a value: in any object of it, or, with `wrapped`,
+/// only in those that the names of wrappers lead to.
 ///
 /// ```text
-/// {"query": …} in {"payload": [{"query": "tax"}]}   →   true: the values are inside
+/// `query` in {"payload": [{"query": "tax"}]}   →   true: the values are inside
 /// ```
-fn holds_a_field(tape: &Tape<'_>, value: usize, rule: &ObjectRule, left: usize) -> bool {
-    if left == 0 {
-        return false;
-    }
-    let below = |value| holds_a_field(tape, value, rule, left - 1);
-    match tape.kind(value) {
-        TokenKind::List => tape.items(value).any(below),
-        TokenKind::Object => tape.entries(value).any(|(key, value)| {
-            let name = folded(&tape.text(key));
-            rule.fields.iter().any(|field| folded(&field.name) == name) || below(value)
-        }),
-        TokenKind::Text | TokenKind::Escaped if tape.raw(value).trim_start().starts_with('{') => {
-            let text = tape.text(value);
-            Tape::parse(&text).is_ok_and(|tape| holds_a_field(&tape, 0, rule, left - 1))
-        }
-        _ => false,
-    }
-}
-
-/// Whether a value, or one inside its wrappers, has a field for which `is_other` holds.
-fn holds_other(
+fn holds(
     tape: &Tape<'_>,
     value: usize,
-    is_other: &impl Fn(&str, &Tape<'_>, usize) -> bool,
+    is_it: &dyn Fn(&str, &Tape<'_>, usize) -> bool,
+    wrapped: bool,
     left: usize,
 ) -> bool {
     if left == 0 {
@@ -645,16 +626,16 @@ fn holds_other(
     match tape.kind(value) {
         TokenKind::Object => tape.entries(value).any(|(key, inner)| {
             let name = tape.text(key);
-            let around = WRAPPERS.contains(&&*name) || CALLS.contains(&&*name);
-            is_other(&name, tape, inner) || around && holds_other(tape, inner, is_other, left - 1)
+            let leads = !wrapped || WRAPPERS.contains(&&*name) || CALLS.contains(&&*name);
+            is_it(&name, tape, inner) || leads && holds(tape, inner, is_it, wrapped, left - 1)
         }),
         TokenKind::List => {
-            tape.items(value).any(|item| holds_other(tape, item, is_other, left - 1))
+            tape.items(value).any(|item| holds(tape, item, is_it, wrapped, left - 1))
         }
         TokenKind::Text | TokenKind::Escaped => {
             let text = tape.text(value);
             text.trim_start().starts_with(['{', '['])
-                && Tape::parse(&text).is_ok_and(|tape| holds_other(&tape, 0, is_other, left - 1))
+                && Tape::parse(&text).is_ok_and(|tape| holds(&tape, 0, is_it, wrapped, left - 1))
         }
         _ => false,
     }

@@ -89,7 +89,6 @@ pub struct Reading<T> {
 
 impl<T> Reading<T> {
     /// Makes the reading of a text that needs no repair.
-    #[inline]
     pub(crate) fn clean(value: T) -> Self {
         Self { value, repairs: Vec::new(), json: None }
     }

@@ -13,16 +13,15 @@
 //!
 //! Begin with [`ReadPlan::of`]. It is made once for a contract; the facts that only the type knows
 //! are asked at the first reading ([`ReadPlan::ask`]) and kept.
-//!
-//! `read_plan` and `probe` are a circle of files: the plan asks the probe for a fact about the type,
-//! and the probe walks over the plan to find the places to look at.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::reading::probe;
+use crate::limits::PROBED_PLACES;
+use crate::reading::strict_serde::{self, Asked};
 use crate::schema::graph::{Graph, Id, Node, Rest};
 use crate::schema::normal;
 use crate::schema::types::Types;
@@ -31,24 +30,18 @@ use crate::schema::types::Types;
 #[derive(Debug)]
 pub(crate) struct ReadPlan {
     pub(crate) graph: Graph,
-    /// Whether serde enforces all rules of the schema.
-    pub(super) plain: bool,
-    /// Whether the type buffers values before it deserializes them, so that the fast path does not
-    /// see all of them. The first reading finds out, because no schema contains this.
-    pub(super) buffered: AtomicBool,
+    /// How texts are read: [`NOT_ASKED`], [`PLAIN`] or [`CHECKED`].
+    state: AtomicU8,
     /// Maximum number of members of an untagged union that contains itself; 0 without such a union.
     pub(super) repeats: usize,
-    /// Whether the type accepts texts that the schema does not list: [`NOT_ASKED`], [`KNOWN`] or
-    /// [`FREE`].
-    texts: AtomicU8,
 }
 
-/// The schema lists texts, and the type was not asked yet.
+/// The schema lists texts, and the type was not asked yet whether it accepts others.
 const NOT_ASKED: u8 = 0;
-/// The type accepts only the listed texts.
-const KNOWN: u8 = 1;
-/// Only the schema restricts some text, not the type.
-const FREE: u8 = 2;
+/// serde enforces all rules of the schema.
+const PLAIN: u8 = 1;
+/// Texts are checked against the graph.
+const CHECKED: u8 = 2;
 
 impl ReadPlan {
     /// A schema without a normal form cannot be lowered, so no model is asked for it. Then only the
@@ -56,62 +49,101 @@ impl ReadPlan {
     pub(crate) fn of(schema: &Value, typed: bool) -> Self {
         let mut graph = Graph::of(&normal(schema).unwrap_or(Value::Bool(true)));
         graph.typed = typed;
-        let mut plan = Self {
-            graph,
-            plain: false,
-            buffered: AtomicBool::new(false),
-            repeats: 0,
-            texts: AtomicU8::new(KNOWN),
-        };
-        let lists = |(_, node): (Id, &Node)| node.values.is_some();
-        if plan.all().any(lists) {
-            plan.texts = AtomicU8::new(NOT_ASKED);
-        }
+        let mut plan = Self { graph, state: AtomicU8::new(CHECKED), repeats: 0 };
         if typed {
             plan.open_root();
-            plan.plain = plan.keeps_to_serde();
             plan.repeats = plan.most_repeats();
+            if plan.keeps_to_serde() {
+                let lists = plan.all().any(|(_, node)| node.values.is_some());
+                plan.state = AtomicU8::new(if lists { NOT_ASKED } else { PLAIN });
+            }
         }
         plan
     }
 
-    /// Returns the root, with references resolved.
-    pub(super) fn root(&self) -> Id {
-        self.graph.target(self.graph.root)
-    }
-
-    /// Returns a node, with references resolved.
-    #[inline]
-    pub(super) fn node(&self, id: Id) -> &Node {
-        self.graph.node(id)
+    /// Makes every text be checked: the schema has rules that the type does not enforce.
+    pub(super) fn check_always(&self) {
+        self.state.store(CHECKED, Ordering::Relaxed);
     }
 
     /// Returns the nodes that a value may be checked against.
     fn all(&self) -> impl Iterator<Item = (Id, &Node)> {
-        let root = self.root();
+        let root = self.graph.target(self.graph.root);
         let below = self.graph.all_below(root).into_iter().filter(move |id| *id != root);
-        [root].into_iter().chain(below).map(|id| (id, self.node(id)))
-    }
-
-    /// Whether a text can be deserialized directly into the type.
-    #[inline]
-    pub(super) fn is_short(&self) -> bool {
-        self.plain && !self.is_buffered() && self.texts.load(Ordering::Relaxed) == KNOWN
+        [root].into_iter().chain(below).map(|id| (id, self.graph.node(id)))
     }
 
     /// Whether serde enforces all rules of the schema, as far as the type was asked.
     pub(super) fn is_plain(&self) -> bool {
-        self.plain && self.texts.load(Ordering::Relaxed) == KNOWN
+        self.state.load(Ordering::Relaxed) == PLAIN
+    }
+
+    /// Reads a text of a plain contract in one pass; `None` means that it needs a further check.
+    pub(super) fn read_plain<T: DeserializeOwned>(&self, wire: &str) -> Option<T> {
+        if !self.is_plain() {
+            return None;
+        }
+        let asked = Asked::default();
+        let read = strict_serde::read(wire, &asked);
+        if asked.buffered.get() {
+            self.check_always();
+        }
+        read
     }
 
     /// Asks a type once whether it accepts texts that are not listed.
     ///
     /// The answer is kept, so later texts do not pay for it.
     pub(super) fn ask<T: DeserializeOwned>(&self) {
-        if self.plain && self.texts.load(Ordering::Relaxed) == NOT_ASKED {
-            let texts = if probe::lists_are_enums::<T>(self) { KNOWN } else { FREE };
-            self.texts.store(texts, Ordering::Relaxed);
+        if self.state.load(Ordering::Relaxed) == NOT_ASKED {
+            let state = if self.lists_are_enums::<T>() { PLAIN } else { CHECKED };
+            self.state.store(state, Ordering::Relaxed);
         }
+    }
+
+    /// Whether every list of texts in a plain schema is an enum in `T`, which serde enforces. It may
+    /// also come from an attribute of a `String`, which accepts any text. The schema is the same, so
+    /// the type reads a text that leads to each such place only:
+    ///
+    /// ```text
+    /// struct Task { levels: Vec<Level> }    {"levels": [""]}: it asks for the variant of an enum
+    /// ```
+    ///
+    /// Also `false` if this cannot be determined, such as behind the first position of a tuple. The
+    /// schema is then checked, which is always correct.
+    fn lists_are_enums<T: DeserializeOwned>(&self) -> bool {
+        /// The field of a struct, or the first item of a list or a tuple.
+        type Step<'p> = Option<&'p str>;
+        let root = self.graph.target(self.graph.root);
+        let mut seen = HashSet::from([root]);
+        let mut waiting: Vec<(Id, Vec<Step<'_>>)> = vec![(root, Vec::new())];
+        let mut places = 0;
+        while let Some((id, path)) = waiting.pop() {
+            let node = self.graph.node(id);
+            if node.list.prefix.iter().skip(1).any(|id| self.lists_below(*id)) {
+                return false;
+            }
+            let fields = node.object.fields.iter().map(|field| (Some(&*field.name), field.node));
+            let first = node.list.prefix.first().or(node.list.items.as_ref());
+            for (step, below) in fields.chain(first.map(|id| (None, *id))) {
+                let mut path = path.clone();
+                path.push(step);
+                if self.graph.node(below).values.is_some() {
+                    places += 1;
+                    let json = path.iter().rev().fold(json!(""), |below, step| match step {
+                        Some(name) => json!({ *name: below }),
+                        None => json!([below]),
+                    });
+                    let asked = strict_serde::asks::<T>(&json.to_string());
+                    if places > PROBED_PLACES || !asked.variant.get() {
+                        return false;
+                    }
+                } else if seen.insert(below) {
+                    waiting.push((below, path));
+                }
+            }
+        }
+        true
     }
 
     /// Whether there is a float that must not be null. serde serializes `NaN` as null.
@@ -120,9 +152,9 @@ impl ReadPlan {
     }
 
     /// Whether some place at or below a node lists its texts.
-    pub(super) fn lists_below(&self, id: Id) -> bool {
+    fn lists_below(&self, id: Id) -> bool {
         let below = self.graph.all_below(id);
-        below.into_iter().chain([id]).any(|id| self.node(id).values.is_some())
+        below.into_iter().chain([id]).any(|id| self.graph.node(id).values.is_some())
     }
 
     /// Returns the maximum number of members of an untagged union that contains itself.
@@ -132,12 +164,6 @@ impl ReadPlan {
             self.graph.all_below(id).contains(&id).then_some(union.members.len())
         };
         self.all().filter_map(members).max().unwrap_or_default()
-    }
-
-    /// Whether a reading has found that the type buffers values.
-    #[inline]
-    pub(super) fn is_buffered(&self) -> bool {
-        self.buffered.load(Ordering::Relaxed)
     }
 
     /// Opens the root: a contract closes an input without fields, but its type accepts any fields.
@@ -154,23 +180,19 @@ impl ReadPlan {
     }
 
     /// Whether serde enforces all rules of the schema, except for those that
-    /// [`strict`](crate::reading::strict_serde) and [`probe`] check.
+    /// [`strict_serde`] checks.
     ///
     /// The root is a struct: maps keep the last of two equal keys, and unions need the closer
     /// check.
     fn keeps_to_serde(&self) -> bool {
-        let root = self.node(self.root());
-        let struct_or_nothing = root.types == Types::OBJECT && root.union.is_none();
-        let fields_known =
-            root.object.patterns.is_empty() && !matches!(root.object.rest, Rest::Of(_));
-        struct_or_nothing
-            && fields_known
-            && self.all().all(|(id, node)| {
-                node.is_plain(id == self.root())
-                    && node.object.fields.iter().all(|field| {
-                        // serde reads an absent `Option` as `None`, required or not.
-                        !(field.required && self.node(field.node).takes_null())
-                    })
+        let root = self.graph.node(self.graph.root);
+        // serde reads an absent `Option` as `None`, required or not.
+        let optional = |id: Id| self.graph.node(id).takes_null();
+        root.types == Types::OBJECT
+            && self.all().all(|(_, node)| {
+                let mut fields = node.object.fields.iter();
+                node.is_plain(std::ptr::eq(node, root))
+                    && !fields.any(|field| field.required && optional(field.node))
             })
     }
 }

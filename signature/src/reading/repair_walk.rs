@@ -17,6 +17,7 @@
 //! faults, and the result is added with [`RepairWalk::take`].
 
 use std::fmt;
+use std::mem::{replace, take};
 use std::ops::Range;
 
 use crate::error::Fault;
@@ -30,6 +31,7 @@ use crate::reading::policy::Repair;
 use crate::reading::tape::{Tape, TokenKind, quoted};
 use crate::schema::graph::{Graph, Id, Node};
 use crate::schema::types::Types;
+use crate::wire_shapes;
 
 /// The repairs that are allowed for a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,6 +94,8 @@ impl<'a> At<'a> {
 /// The state of a walk: its results and its output so far.
 pub(super) struct RepairWalk<'f> {
     pub(super) graph: &'f Graph,
+    /// The repairs that are allowed.
+    pub(super) level: Level,
     /// Cached results for the whole text, and its address in memory: texts inside it are
     /// temporary, and must not be mistaken for each other.
     pub(super) exact: FitCheck<'f>,
@@ -119,9 +123,10 @@ pub(super) struct RepairWalk<'f> {
 
 impl<'f> RepairWalk<'f> {
     /// Makes the walk over the value of one text.
-    pub(super) fn new(graph: &'f Graph, tape: &Tape<'_>) -> Self {
+    pub(super) fn new(graph: &'f Graph, tape: &Tape<'_>, level: Level) -> Self {
         Self {
             graph,
+            level,
             exact: FitCheck::new(graph, tape),
             source: tape.source.as_ptr() as usize,
             out: String::with_capacity(tape.source.len()),
@@ -140,7 +145,7 @@ impl<'f> RepairWalk<'f> {
     /// Reads a value as a node; returns whether it fits.
     ///
     /// A union that fits exactly is kept; any other is left to [`RepairWalk::union`].
-    pub(super) fn value(&mut self, at: At<'_>, id: Id, level: Level) -> bool {
+    pub(super) fn value(&mut self, at: At<'_>, id: Id) -> bool {
         let graph = self.graph;
         let node = graph.node(id);
         let start = self.out.len();
@@ -153,8 +158,8 @@ impl<'f> RepairWalk<'f> {
             // Checked first, because trying all members of nested unions would take exponential
             // time.
             Some(_) if self.is_exact(at, id) => self.keep(at),
-            Some(union) => self.union(at, node, union, level),
-            None => self.node(at, node, level),
+            Some(union) => self.union(at, node, union),
+            None => self.node(at, node),
         };
         self.depth -= 1;
         fits && self.beside(at, node, start)
@@ -177,30 +182,37 @@ impl<'f> RepairWalk<'f> {
     ///
     /// They are checked on the value that was written, because a repair may make it fit.
     fn beside(&mut self, at: At<'_>, node: &Node, start: usize) -> bool {
-        if node.also.is_empty() && node.never.is_empty() {
-            return true;
+        let fits = self.fits_all(at, node, &node.also, start);
+        if !fits || node.never.is_empty() {
+            return fits;
         }
-        let found = self.look_back(start, |exact, tape| {
-            let mut fits = |id: &Id| exact.fits(tape, 0, *id) != Fits::No;
-            let missed = node.also.iter().find(|id| !fits(id));
-            (missed, missed.is_none() && node.never.iter().any(fits))
-        });
-        match found {
+        let look = |exact: &mut FitCheck<'_>, tape: &Tape<'_>| {
+            node.never.iter().any(|id| exact.fits(tape, 0, *id) != Fits::No)
+        };
+        match self.look_back(start, look) {
             None => self.fault(at, node, INVOLVED),
-            Some((Some(missed), _)) => self.fault(at, self.graph.node(*missed), ""),
-            Some((None, true)) => self.fault(at, node, "it is just what is excluded"),
-            Some((None, false)) => true,
+            Some(true) => self.fault(at, node, "it is just what is excluded"),
+            Some(false) => true,
         }
     }
 
-    /// Checks the value that was written since `start` against further schemas: those of the other
-    /// patterns that a key matches.
-    pub(super) fn fits_all(&mut self, at: At<'_>, others: &[Id], start: usize) -> bool {
+    /// Checks the value that was written since `start` against further schemas: those of `allOf`, or
+    /// of the other patterns that a key matches.
+    pub(super) fn fits_all(
+        &mut self,
+        at: At<'_>,
+        node: &Node,
+        others: &[Id],
+        start: usize,
+    ) -> bool {
+        if others.is_empty() {
+            return true;
+        }
         let look = |exact: &mut FitCheck<'_>, tape: &Tape<'_>| {
             others.iter().copied().find(|id| exact.fits(tape, 0, *id) == Fits::No)
         };
-        match others.is_empty().then_some(None).or_else(|| self.look_back(start, look)) {
-            None => self.fault(at, &Node::any(), INVOLVED),
+        match self.look_back(start, look) {
+            None => self.fault(at, node, INVOLVED),
             Some(Some(missed)) => self.fault(at, self.graph.node(missed), ""),
             Some(None) => true,
         }
@@ -218,7 +230,7 @@ impl<'f> RepairWalk<'f> {
     }
 
     /// Reads a value of a node without a union.
-    fn node(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
+    pub(super) fn node(&mut self, at: At<'_>, node: &Node) -> bool {
         if node.is_any() {
             return self.any(at, node);
         }
@@ -232,12 +244,12 @@ impl<'f> RepairWalk<'f> {
                 self.number(at, literal, node)
             }
             TokenKind::Text | TokenKind::Escaped if node.types.has(Types::TEXT) => {
-                self.text(at, node, level)
+                self.text(at, node)
             }
             TokenKind::List | TokenKind::Object if node.values.is_some() => self.listed(at, node),
-            TokenKind::List if node.types.has(Types::LIST) => self.list(at, node, level),
-            TokenKind::Object if node.types.has(Types::OBJECT) => self.object(at, node, level),
-            _ => self.other_kind(at, node, level),
+            TokenKind::List if node.types.has(Types::LIST) => self.list(at, node),
+            TokenKind::Object if node.types.has(Types::OBJECT) => self.object(at, node),
+            _ => self.other_kind(at, node),
         }
     }
 
@@ -297,7 +309,7 @@ impl<'f> RepairWalk<'f> {
     }
 
     /// Reads a text that has to fit its rules.
-    fn text(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
+    fn text(&mut self, at: At<'_>, node: &Node) -> bool {
         let found = at.tape.text(at.token);
         let fits = match &node.values {
             Some(values) => is_among(at.tape, at.token, values),
@@ -306,7 +318,7 @@ impl<'f> RepairWalk<'f> {
         if fits {
             return self.keep(at);
         }
-        if level == Level::Coerce && self.coerced_text(at, &found, node) {
+        if self.level == Level::Coerce && self.coerced_text(at, &found, node) {
             return true;
         }
         let why = node.text.format.and_then(|format| format.why_not(&found));
@@ -314,36 +326,44 @@ impl<'f> RepairWalk<'f> {
     }
 
     /// Reads a list.
-    pub(super) fn list(&mut self, at: At<'_>, node: &Node, level: Level) -> bool {
+    pub(super) fn list(&mut self, at: At<'_>, node: &Node) -> bool {
+        let items: Vec<usize> = at.tape.items(at.token).collect();
+        self.items(at, node, &items)
+    }
+
+    /// Reads the items of a list, or of a tuple that is an object of `item_0`, `item_1`, ….
+    pub(super) fn items(&mut self, at: At<'_>, node: &Node, items: &[usize]) -> bool {
         let rule = &node.list;
-        let start = self.out.len();
-        let (mut fits, mut count) = (true, 0);
+        let (start, mut fits) = (self.out.len(), true);
         self.out.push('[');
-        for item in at.tape.items(at.token) {
-            if count > 0 {
+        for (index, item) in items.iter().enumerate() {
+            if index > 0 {
                 self.out.push(',');
             }
-            let path = Path::Item(at.path, count);
-            let below = at.to(item, &path);
-            fits &= match rule.item(count) {
-                Some(Some(id)) => self.value(below, id, level),
+            let name = wire_shapes::item(index);
+            let path = match at.kind() {
+                TokenKind::Object => Path::Field(at.path, &name),
+                _ => Path::Item(at.path, index),
+            };
+            let below = at.to(*item, &path);
+            fits &= match rule.item(index) {
+                Some(Some(id)) => self.value(below, id),
                 Some(None) => self.any(below, &Node::any()),
                 None => self.fault(below, node, "the list has to end before this"),
             };
-            count += 1;
             if !fits && self.trying {
-                break;
+                return false;
             }
         }
         self.out.push(']');
-        if fits && !(rule.shortest..=rule.longest).contains(&count) {
+        if fits && !(rule.shortest..=rule.longest).contains(&items.len()) {
             return self.fault(at, node, "");
         }
         fits && self.among_items(at, node, start)
     }
 
     /// Checks the rules for a list as a whole.
-    pub(super) fn among_items(&mut self, at: At<'_>, node: &Node, start: usize) -> bool {
+    fn among_items(&mut self, at: At<'_>, node: &Node, start: usize) -> bool {
         if !node.list.unique && node.list.contains.is_none() {
             return true;
         }
@@ -404,22 +424,23 @@ impl<'f> RepairWalk<'f> {
     ///
     /// The output and the repairs so far are put aside, so that a failed attempt leaves no trace.
     pub(super) fn attempt(&mut self, at: At<'_>, id: Id, level: Level) -> Option<Attempt> {
-        let out = std::mem::take(&mut self.out);
-        let repairs = std::mem::take(&mut self.repairs);
-        let left_out = std::mem::take(&mut self.left_out);
-        let (unknown, trying) = (self.unknown, self.trying);
-        self.trying = true;
-        self.unknown = 0;
-        let fits = self.value(at, id, level);
+        let outer = (
+            take(&mut self.out),
+            take(&mut self.repairs),
+            take(&mut self.left_out),
+            take(&mut self.unknown),
+            replace(&mut self.trying, true),
+            replace(&mut self.level, level),
+        );
+        let fits = self.value(at, id);
         let attempt = Attempt {
-            json: std::mem::replace(&mut self.out, out),
-            repairs: std::mem::replace(&mut self.repairs, repairs),
+            json: take(&mut self.out),
+            repairs: take(&mut self.repairs),
+            left_out: take(&mut self.left_out),
             unknown: self.unknown,
-            left_out: std::mem::replace(&mut self.left_out, left_out),
             level,
         };
-        self.unknown = unknown;
-        self.trying = trying;
+        (self.out, self.repairs, self.left_out, self.unknown, self.trying, self.level) = outer;
         fits.then_some(attempt)
     }
 

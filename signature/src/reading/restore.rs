@@ -14,7 +14,7 @@
 
 use std::collections::HashSet;
 
-use crate::reading::repair_walk::{At, Level, Path, RepairWalk};
+use crate::reading::repair_walk::{At, Path, RepairWalk};
 use crate::reading::tape::{Tape, TokenKind};
 use crate::schema::graph::Node;
 use crate::schema::types::Types;
@@ -23,13 +23,13 @@ use crate::wire_shapes::{self, KEY, VALUE};
 impl RepairWalk<'_> {
     /// Restores a map from pairs, a tuple from an object, or a number or a boolean from a text of
     /// a dialect that lists texts only. Returns `None` if the value has no such shape.
-    pub(super) fn restored(&mut self, at: At<'_>, node: &Node, level: Level) -> Option<bool> {
+    pub(super) fn restored(&mut self, at: At<'_>, node: &Node) -> Option<bool> {
         match at.kind() {
             TokenKind::List if node.types.has(Types::OBJECT) && node.object.is_map() => {
-                self.map_of_pairs(at, node, level)
+                self.map_of_pairs(at, node)
             }
             TokenKind::Object if node.types.has(Types::LIST) && !node.list.prefix.is_empty() => {
-                self.tuple(at, node, level)
+                self.tuple(at, node)
             }
             TokenKind::Text | TokenKind::Escaped => self.listed_as_text(at, node),
             _ => None,
@@ -37,10 +37,10 @@ impl RepairWalk<'_> {
     }
 
     /// Restores a map from a list of pairs.
-    fn map_of_pairs(&mut self, at: At<'_>, node: &Node, level: Level) -> Option<bool> {
+    fn map_of_pairs(&mut self, at: At<'_>, node: &Node) -> Option<bool> {
         let start = self.out.len();
         self.out.push('{');
-        let Some(fits) = self.further(at, node, level, &mut HashSet::new()) else {
+        let Some(fits) = self.further(at, node, &mut HashSet::new()) else {
             self.out.truncate(start);
             return None;
         };
@@ -54,7 +54,6 @@ impl RepairWalk<'_> {
         &mut self,
         at: At<'_>,
         node: &Node,
-        level: Level,
         seen: &mut HashSet<String>,
     ) -> Option<bool> {
         let mut fits = true;
@@ -62,7 +61,7 @@ impl RepairWalk<'_> {
             let item = Path::Item(at.path, index);
             let path = Path::Field(&item, VALUE);
             self.separate();
-            fits &= self.entry(at.to(value, &path), key, node, level, seen);
+            fits &= self.entry(at.to(value, &path), key, node, seen);
         }
         Some(fits)
     }
@@ -73,31 +72,13 @@ impl RepairWalk<'_> {
     /// {"item_0": 1, "item_1": "x"}   →  [1,"x"]
     /// {"item_0": 1, "name": "x"}     →  not a tuple
     /// ```
-    fn tuple(&mut self, at: At<'_>, node: &Node, level: Level) -> Option<bool> {
+    fn tuple(&mut self, at: At<'_>, node: &Node) -> Option<bool> {
         let count = at.tape.entries(at.token).count();
         let of = |index: usize| at.tape.field(at.token, &wire_shapes::item(index));
         let items: Vec<usize> = (0..count).map_while(of).collect();
         let size = node.list.shortest..=node.list.longest;
-        if items.len() != count || items.is_empty() || !size.contains(&items.len()) {
-            return None;
-        }
-        let start = self.out.len();
-        let mut fits = true;
-        self.out.push('[');
-        for (index, item) in items.iter().enumerate() {
-            if index > 0 {
-                self.out.push(',');
-            }
-            let name = wire_shapes::item(index);
-            let path = Path::Field(at.path, &name);
-            fits &= match node.list.item(index) {
-                Some(Some(id)) => self.value(at.to(*item, &path), id, level),
-                Some(None) => self.keep(at.to(*item, &path)),
-                None => self.fault(at, node, ""),
-            };
-        }
-        self.out.push(']');
-        Some(fits && self.among_items(at, node, start))
+        let is_tuple = items.len() == count && !items.is_empty() && size.contains(&count);
+        is_tuple.then(|| self.items(at, node, &items))
     }
 
     /// Restores a listed number or boolean from its text.

@@ -200,11 +200,10 @@ impl Thoughts {
         if !text.contains(['<', '[', '◁']) {
             return None;
         }
-        let tags = TAGS.iter().filter(|(_, is_trained)| *is_trained);
-        let tags = tags.map(|(name, _)| (format!("<{name}"), Close::Tag(name)));
         let marks = MARKS.iter().filter(|(_, close)| *close != END);
         let marks = marks.map(|(open, close)| ((*open).to_owned(), Close::Mark(close)));
-        let all: Vec<_> = tags.chain(marks).collect();
+        let all: Vec<_> =
+            tags(true).map(|name| (format!("<{name}"), Close::Tag(name))).chain(marks).collect();
         let ends = all.iter().filter_map(|(_, close)| close.find(text).ok());
         let end = ends.min_by_key(|end| end.start)?;
         let (before, after) = (text.get(..end.start)?, text.get(end.end..)?);
@@ -236,10 +235,16 @@ impl Thoughts {
     }
 }
 
+/// Returns the names of tags: all, or those that models are trained to write.
+fn tags(only_trained: bool) -> impl Iterator<Item = &'static str> {
+    let tags = TAGS.iter().filter(move |(_, is_trained)| *is_trained || !only_trained);
+    tags.map(|(name, _)| *name)
+}
+
 /// Whether a mark at the end of thoughts is in a text.
 pub(crate) fn closes(text: &str) -> bool {
-    let tags = TAGS.iter().map(|(name, _)| Close::Tag(name));
-    let mut all = tags.chain(MARKS.iter().map(|(_, close)| Close::Mark(close)));
+    let marks = MARKS.iter().map(|(_, close)| Close::Mark(close));
+    let mut all = tags(false).map(Close::Tag).chain(marks);
     text.contains(['<', '[', '◁']) && all.any(|close| close.find(text).is_ok())
 }
 
@@ -259,20 +264,26 @@ impl Close {
             let Self::Tag(name) = self else {
                 return Ok(start..from);
             };
-            match after_name(rest, name) {
-                Some(after) if after.starts_with('>') => {
-                    return Ok(start..text.len() - after.len() + 1);
-                }
-                // The tag has not ended.
-                Some("") => return Err(start),
-                None if is_start(rest, name) => return Err(start),
-                _ => {}
+            match closing(rest, name) {
+                Ok(length) => return Ok(start..from + length),
+                Err(true) => return Err(start),
+                Err(false) => {}
             }
         }
         // The text may end with the beginning of the mark.
         let starts = |at: &usize| text.get(*at..).is_some_and(|end| mark.starts_with(end));
         let earliest = text.len().saturating_sub(mark.len() - 1);
         Err((earliest..text.len()).find(starts).unwrap_or(text.len()))
+    }
+}
+
+/// Returns the length of a closing tag after its `</`; an error says whether the text is the beginning
+/// of one.
+fn closing(rest: &str, name: &str) -> Result<usize, bool> {
+    match after_name(rest, name) {
+        Some(after) if after.starts_with('>') => Ok(rest.len() - after.len() + 1),
+        Some(after) => Err(after.is_empty()),
+        None => Err(is_start(rest, name)),
     }
 }
 
@@ -305,13 +316,9 @@ fn opening(text: &str, only_trained: bool) -> Opening {
     };
     for (name, is_trained) in TAGS.iter().filter(|(_, is_trained)| *is_trained || !only_trained) {
         if *is_trained && let Some(inside) = inside.strip_prefix('/') {
-            match after_name(inside, name) {
-                Some(after) if after.starts_with('>') => {
-                    return Opening::Empty(text.len() - after.len() + 1, None);
-                }
-                Some("") => is_unknown = true,
-                None => is_unknown |= is_start(inside, name),
-                Some(_) => {}
+            match closing(inside, name) {
+                Ok(length) => return Opening::Empty(length + 2, None),
+                Err(may_be) => is_unknown |= may_be,
             }
         }
         let Some(after) = after_name(inside, name) else {
@@ -344,65 +351,4 @@ fn after_name<'t>(text: &'t str, name: &str) -> Option<&'t str> {
 /// Whether a text is the beginning of a name.
 fn is_start(text: &str, name: &str) -> bool {
     name.get(..text.len()).is_some_and(|start| start.eq_ignore_ascii_case(text))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The thoughts and the answer of a text in pieces of `size` bytes.
-    fn scanned(text: &str, size: usize) -> (Vec<&str>, Option<&str>) {
-        let mut thoughts = Thoughts::default();
-        for end in (0..=text.len()).step_by(size).chain([text.len()]) {
-            if text.is_char_boundary(end) {
-                thoughts.scan(&text[..end]);
-            }
-        }
-        let inside = thoughts.blocks().map(|block| &text[block]).collect();
-        (inside, thoughts.answer().map(|at| &text[at..]))
-    }
-
-    #[test]
-    fn thoughts_end_at_their_mark_in_pieces_of_any_size() {
-        for (text, inside, answer) in [
-            ("<think>a</think>b", vec!["a"], Some("b")),
-            ("\u{feff}\n<think>\na\n</think>\n\nb", vec!["\na\n"], Some("\n\nb")),
-            ("<think></think>b", vec![""], Some("b")),
-            ("<think>a</think> <think>b</think>c", vec!["a", "b"], Some("c")),
-            ("<think budget=\"3\">a</think>b", vec!["a"], Some("b")),
-            ("<Think>a</THINK >b", vec!["a"], Some("b")),
-            ("<think/>b", vec![], Some("b")),
-            ("<thinking>a</think></thinking>b", vec!["a</think>"], Some("b")),
-            ("<think>a</thinking></think>b", vec!["a</thinking>"], Some("b")),
-            ("<seed:think>a</seed:think>b", vec!["a"], Some("b")),
-            ("[THINK]a[/THINK]b", vec!["a"], Some("b")),
-            ("◁think▷a◁/think▷b", vec!["a"], Some("b")),
-            (
-                "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b",
-                vec!["a"],
-                Some("b"),
-            ),
-            ("<longcat_think>a</longcat_think>b", vec!["a"], Some("b")),
-            ("<thought>a</thought>b", vec!["a"], Some("b")),
-            ("<|inner_prefix|>a<|inner_suffix|>b", vec!["a"], Some("b")),
-            ("<unused94>thought\na<unused95>b", vec!["thought\na"], Some("b")),
-            ("<|channel>thought\na<channel|>b", vec!["\na"], Some("b")),
-            ("</think>\n\nb", vec![], Some("\n\nb")),
-            ("\n[/THINK]b", vec![], Some("b")),
-            ("<think>a", vec!["a"], None),
-            ("<think>a</thin", vec!["a"], None),
-            ("<thin", vec![], None),
-            ("  ", vec![], None),
-            ("a</think>b", vec![], Some("a</think>b")),
-            ("a <think>b</think>", vec![], Some("a <think>b</think>")),
-            ("<thinker>a</thinker>", vec![], Some("<thinker>a</thinker>")),
-            ("<html>", vec![], Some("<html>")),
-            ("[1, 2]", vec![], Some("[1, 2]")),
-        ] {
-            for size in [1, 2, 3, 100] {
-                let expected = (inside.clone(), answer);
-                assert_eq!(scanned(text, size), expected, "{text} in pieces of {size}");
-            }
-        }
-    }
 }

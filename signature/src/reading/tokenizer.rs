@@ -1,25 +1,28 @@
 //! The JSON tokenizer of reading and of [`Partial`](crate::Partial).
 //!
-//! In: bytes of JSON, whole or as far as they were received. Out: calls of a [`Tokens`], which
-//! keeps the tokens in its own form. For `{"a": [1]}`, these are:
+//! In: a text of JSON, whole or as far as it was received. Out: its [`Tokens`]. Nothing is converted:
+//! a token has the place of its value in the text, so that numbers keep all digits. Keys are before
+//! their values, and each token knows the first one after its value:
 //!
 //! ```text
-//! open(Object)   begin(key) end(Text 2..3) key_ended   open(List)   begin end(Number 7..8)
-//! close          close
+//! {"a": [1, 2], "b": null}
+//!
+//! token   0 {…}    1 a    2 […]    3 1    4 2    5 b    6 null
+//! next    7        2      5        4      5      6      7
 //! ```
 //!
-//! It is exact and iterative, and its time grows linearly with the text. A [`Tape`] gives it a
-//! whole text. A tree of [`Partial`](crate::Partial) grows: there the end of the text is a pause,
-//! and [`Tokenizer::run`] continues after the next piece. Only the cold path of a pause writes down
-//! where to continue, so a whole text does not pay for it.
+//! It is exact and iterative, and its time grows linearly with the text. A [`Tape`] has the tokens of
+//! a whole text. The text of a [`Partial`](crate::Partial) grows: there the end of the text is a pause,
+//! and [`Tokenizer::run`] continues after the next piece.
 //!
 //! Begin with [`Tokenizer::run`].
 //!
 //! [`Tape`]: crate::reading::tape::Tape
 
-use std::ops::Range;
+use std::borrow::Cow;
+use std::collections::HashMap;
 
-use crate::limits::TEXT_DEPTH;
+use crate::error::push_field;
 
 /// The kind of value that a token starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +37,13 @@ pub(crate) enum TokenKind {
     Escaped,
     List,
     Object,
+}
+
+impl TokenKind {
+    /// Whether it is a string, with or without escapes.
+    pub(crate) fn is_text(self) -> bool {
+        matches!(self, Self::Text | Self::Escaped)
+    }
 }
 
 /// The reason why a text is not JSON; places are offsets in bytes.
@@ -53,47 +63,71 @@ pub(crate) enum Broken {
     Twice { path: String, key: String },
 }
 
-/// The store of tokens that a [`Tokenizer`] fills.
-///
-/// The defaults are for a store that keeps only ends.
-pub(crate) trait Tokens {
-    /// Whether the text may grow, so that its end is a pause and may be inside a number.
-    const GROWS: bool;
+/// One value, or one key of an object: keys are before their values.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Token {
+    /// Start in the text; for a string, after the quote.
+    pub(crate) start: u32,
+    /// End in the text; for a string, before the quote. Zero while the token is incomplete.
+    pub(crate) end: u32,
+    /// The next token after this value and everything in it.
+    pub(crate) next: u32,
+    pub(crate) kind: TokenKind,
+}
 
-    /// Returns all text so far.
-    fn source(&self) -> &str;
-
-    /// Starts a key, a text, a number or a word; `at` is its first character or its quote.
-    fn begin(&mut self, _at: usize, _is_key: bool) {}
-
-    /// Adds characters without escapes to the text that has begun.
-    fn plain(&mut self, _run: Range<usize>) {}
-
-    /// Notes an escape at `at` in the text that has begun. It may not be complete yet.
-    fn escape(&mut self, _at: usize) {}
-
-    /// Adds the character that an escape stands for.
-    fn unescaped(&mut self, _c: char) {}
-
-    /// Ends the value or key that has begun. The range is without the quotes of a text.
-    fn end(&mut self, kind: TokenKind, range: Range<usize>);
-
-    /// Checks the key that has just ended.
-    fn key_ended(&mut self) -> Result<(), Broken> {
-        Ok(())
+impl Token {
+    /// Whether the value was received to its end.
+    pub(crate) fn is_done(&self) -> bool {
+        self.next != OPEN
     }
 
-    /// Opens a list or an object at `at`.
-    fn open(&mut self, kind: TokenKind, at: usize);
+    /// Returns the source of the token, without the quotes of a string.
+    pub(crate) fn raw<'t>(&self, text: &'t str) -> &'t str {
+        text.get(self.start as usize..self.end as usize).unwrap_or_default()
+    }
 
-    /// Closes the innermost list or object before `end`.
-    fn close(&mut self, end: usize) -> Result<(), Broken>;
+    /// Returns the source of the token, with the quotes of a string.
+    pub(crate) fn whole<'t>(&self, text: &'t str) -> &'t str {
+        let quote = usize::from(self.kind.is_text());
+        text.get(self.start as usize - quote..self.end as usize + quote).unwrap_or_default()
+    }
 
-    /// Returns the kind of the innermost open list or object.
-    fn innermost(&self) -> Option<TokenKind>;
+    /// Returns the string of the token.
+    pub(crate) fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match self.kind {
+            TokenKind::Escaped => Cow::Owned(decoded(self.raw(text))),
+            _ => Cow::Borrowed(self.raw(text)),
+        }
+    }
+}
 
-    /// Returns the number of open lists and objects.
-    fn depth(&self) -> usize;
+/// The `next` of an incomplete token.
+const OPEN: u32 = u32::MAX;
+
+/// Decodes the escapes of a string.
+pub(crate) fn decoded(raw: &str) -> String {
+    let mut out = String::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(rest.get(..at).unwrap_or_default());
+        rest = rest.get(at + 1..).unwrap_or_default();
+        let (c, length) = unescaped(rest).unwrap_or(('\u{fffd}', 1));
+        out.push(c);
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    out.push_str(rest);
+    out
+}
+
+/// A list or an object that is not closed yet.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    token: u32,
+    /// Its last item or key so far.
+    newest: u32,
+    /// Number of its items or keys.
+    count: u32,
+    is_list: bool,
 }
 
 /// The place to continue after a pause.
@@ -126,45 +160,75 @@ enum Next {
 /// than the piece.
 struct Stop;
 
-/// A tokenizer with its tokens so far.
-#[derive(Debug, Clone)]
-pub(crate) struct Tokenizer<S> {
-    pub(crate) tokens: S,
+/// The tokens of a text so far, and the place to continue.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tokens {
+    /// All tokens, in the order of their starts.
+    pub(crate) list: Vec<Token>,
+    /// The open lists and objects, outermost first.
+    open: Vec<Open>,
+    /// The keys of each large object, which are found by their hashes.
+    pub(crate) keys: HashMap<u32, HashMap<String, u32>>,
+    /// The items or keys of each list or object, if the text grows.
+    pub(crate) children: HashMap<u32, Vec<u32>>,
     /// The offset of the next character.
     pub(crate) at: usize,
-    /// The start of the current text, number or word.
+    /// The start of the current string, number or word.
     start: usize,
     next: Next,
     /// The reason why the text is not JSON; `None` if it has only ended.
     pub(crate) broken: Option<Broken>,
+}
+
+/// Number of keys beyond which the keys of an object are hashed. Up to it, comparing them is faster.
+const MANY: u32 = 8;
+
+impl Tokens {
+    /// Returns the path of the innermost value that is not complete, with steps into at most `depth`
+    /// of the open lists and objects.
+    ///
+    /// ```text
+    /// {"rows": [{"name": "A"}, {"name": tru!     →  $.rows[1].name
+    /// ```
+    pub(crate) fn path(&self, text: &str, depth: usize) -> String {
+        let mut path = String::from("$");
+        for open in self.open.iter().take(depth) {
+            let is_done = |at: u32| self.list.get(at as usize).is_some_and(Token::is_done);
+            let newest = self.list.get(open.newest as usize);
+            match newest.filter(|_| open.count > 0) {
+                Some(item) if open.is_list && !item.is_done() => {
+                    path.push_str(&format!("[{}]", open.count - 1));
+                }
+                Some(key) if !open.is_list && key.is_done() && !is_done(open.newest + 1) => {
+                    push_field(&mut path, &key.text(text));
+                }
+                _ => {}
+            }
+        }
+        path
+    }
+}
+
+/// A text that is being parsed.
+pub(crate) struct Tokenizer<'t> {
+    /// The text so far.
+    pub(crate) text: &'t str,
+    pub(crate) tokens: Tokens,
+    /// Whether the text may grow, so that its end is a pause and may be inside a number.
+    pub(crate) grows: bool,
     /// Maximum number of nested lists and objects.
-    deepest: usize,
+    pub(crate) deepest: usize,
 }
 
-impl<S: Default> Default for Tokenizer<S> {
-    fn default() -> Self {
-        Self::new(S::default(), TEXT_DEPTH)
-    }
-}
-
-impl<S> Tokenizer<S> {
-    /// Makes a tokenizer for a value at the start of the text.
-    pub(crate) fn new(tokens: S, deepest: usize) -> Self {
-        Self { tokens, at: 0, start: 0, next: Next::Value, broken: None, deepest }
-    }
-}
-
-impl<S: Tokens> Tokenizer<S> {
+impl Tokenizer<'_> {
     /// Parses one value and leaves `at` after it; returns whether the value is complete.
     ///
-    /// If it is not, [`broken`](Self::broken) has the fault. Without a fault the text has only
+    /// If it is not, [`Tokens::broken`] has the fault. Without a fault the text has only
     /// ended: if it grows, call this again when there is more text.
-    #[inline]
     pub(crate) fn run(&mut self) -> bool {
         self.parse().is_ok()
     }
 
-    #[inline]
     fn parse(&mut self) -> Result<(), Stop> {
         if self.resume()? {
             self.value()?;
@@ -178,19 +242,18 @@ impl<S: Tokens> Tokenizer<S> {
     /// Whether only white space follows the value.
     pub(crate) fn finish(&mut self) -> bool {
         self.space();
-        if self.at < self.bytes().len() {
-            self.fail(Broken::Trailing { at: self.at });
-            return false;
+        let at = self.tokens.at;
+        if at < self.text.len() {
+            self.fail(Broken::Trailing { at });
         }
-        true
+        at == self.text.len()
     }
 
     /// Finishes what the last pause interrupted; returns whether a value follows.
-    #[inline]
     fn resume(&mut self) -> Result<bool, Stop> {
-        match self.next {
+        match self.tokens.next {
             Next::Value => Ok(true),
-            Next::First => self.first(self.tokens.innermost() == Some(TokenKind::List)),
+            Next::First => self.first(self.in_list() == Some(true)),
             Next::Key => self.key().map(|()| true),
             Next::InKey => self.end_key().map(|()| true),
             Next::Colon => self.colon().map(|()| true),
@@ -201,51 +264,40 @@ impl<S: Tokens> Tokenizer<S> {
         }
     }
 
-    /// Returns all text so far.
-    #[inline]
-    fn bytes(&self) -> &[u8] {
-        self.tokens.source().as_bytes()
-    }
-
     /// Returns the next character, if it is there.
-    #[inline]
     fn peek(&self) -> Option<u8> {
-        self.bytes().get(self.at).copied()
+        self.text.as_bytes().get(self.tokens.at).copied()
     }
 
     /// Skips the white space of JSON.
-    #[inline]
     fn space(&mut self) {
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
-            self.at += 1;
+            self.tokens.at += 1;
         }
     }
 
     /// Stops at an unexpected character, or at the end of the text, to continue with `next`.
-    #[cold]
     fn stop(&mut self, next: Next, expected: &'static str) -> Stop {
-        if self.at < self.bytes().len() {
-            return self.fail(Broken::Unexpected { at: self.at, expected });
+        if self.tokens.at < self.text.as_bytes().len() {
+            return self.fail(Broken::Unexpected { at: self.tokens.at, expected });
         }
-        self.next = next;
+        self.tokens.next = next;
         Stop
     }
 
     /// Stops for good.
-    #[cold]
     fn fail(&mut self, broken: Broken) -> Stop {
-        self.broken = Some(broken);
+        self.tokens.broken = Some(broken);
         Stop
     }
 
     /// Parses a scalar, or a list or an object up to its first scalar.
-    #[inline]
     fn value(&mut self) -> Result<(), Stop> {
         loop {
             self.space();
             match self.peek() {
                 Some(b'"') => {
-                    self.begin(false);
+                    self.begin(TokenKind::Text, false);
                     return self.text(Next::InText);
                 }
                 Some(b'{') => {
@@ -261,11 +313,16 @@ impl<S: Tokens> Tokenizer<S> {
                     }
                 }
                 Some(b'-' | b'0'..=b'9') => {
-                    self.begin(false);
+                    self.begin(TokenKind::Number, false);
                     return self.number();
                 }
-                Some(b't' | b'f' | b'n') => {
-                    self.begin(false);
+                Some(letter @ (b't' | b'f' | b'n')) => {
+                    let kind = match letter {
+                        b't' => TokenKind::True,
+                        b'f' => TokenKind::False,
+                        _ => TokenKind::Null,
+                    };
+                    self.begin(kind, false);
                     return self.word();
                 }
                 _ => return Err(self.stop(Next::Value, "a value")),
@@ -273,27 +330,78 @@ impl<S: Tokens> Tokenizer<S> {
         }
     }
 
-    /// Starts a scalar or a key at its first character.
-    #[inline]
-    fn begin(&mut self, is_key: bool) {
-        self.start = self.at;
-        self.tokens.begin(self.at, is_key);
-        self.at += 1;
+    /// Starts a key or a value at its first character.
+    fn begin(&mut self, kind: TokenKind, is_key: bool) {
+        let tokens = &mut self.tokens;
+        let token = tokens.list.len() as u32;
+        if let Some(open) = tokens.open.last_mut().filter(|open| is_key || open.is_list) {
+            open.newest = token;
+            open.count += 1;
+            if self.grows {
+                tokens.children.entry(open.token).or_default().push(token);
+            }
+        }
+        let start = (tokens.at + usize::from(kind.is_text())) as u32;
+        tokens.list.push(Token { start, end: 0, next: OPEN, kind });
+        tokens.start = tokens.at;
+        tokens.at += 1;
+    }
+
+    /// Ends the key or the scalar that has begun before `end`.
+    fn end(&mut self, end: usize) {
+        let next = self.tokens.list.len() as u32;
+        if let Some(token) = self.tokens.list.last_mut() {
+            (token.end, token.next) = (end as u32, next);
+        }
     }
 
     /// Opens a list or an object, unless the text nests too deeply.
     fn open(&mut self, kind: TokenKind) -> Result<(), Stop> {
-        if self.tokens.depth() >= self.deepest {
+        if self.tokens.open.len() >= self.deepest {
             return Err(self.fail(Broken::TooDeep));
         }
-        self.tokens.open(kind, self.at);
-        self.at += 1;
+        let token = self.tokens.list.len() as u32;
+        self.begin(kind, false);
+        let is_list = kind == TokenKind::List;
+        self.tokens.open.push(Open { token, newest: token, count: 0, is_list });
         Ok(())
+    }
+
+    /// Whether the innermost open container is a list; `None` if there is none.
+    fn in_list(&self) -> Option<bool> {
+        self.tokens.open.last().map(|open| open.is_list)
+    }
+
+    /// Rejects a key that its object has already.
+    fn check_key(&mut self) -> Result<(), Stop> {
+        let Some(&Open { token: object, newest, count, .. }) = self.tokens.open.last() else {
+            return Ok(());
+        };
+        let (text, list) = (self.text, &self.tokens.list);
+        let name = |key: u32| list.get(key as usize).map(|key| key.text(text)).unwrap_or_default();
+        let key = name(newest);
+        let mut at = object + 1;
+        let mut before = std::iter::from_fn(|| {
+            let key = at;
+            at = list.get(key as usize + 1).map_or(newest, |value| value.next);
+            (key < newest).then_some(key)
+        });
+        let is_new = if count <= MANY {
+            before.all(|known| name(known) != key)
+        } else {
+            let all = || before.map(|known| (name(known).into_owned(), known)).collect();
+            let keys = self.tokens.keys.entry(object).or_insert_with(all);
+            keys.insert(key.to_string(), newest).is_none()
+        };
+        if is_new {
+            return Ok(());
+        }
+        let path = self.tokens.path(text, self.tokens.open.len() - 1);
+        Err(self.fail(Broken::Twice { path, key: key.into_owned() }))
     }
 
     /// Parses the text after an opening bracket, up to the first value; returns whether there is
     /// a value.
-    #[inline]
     fn first(&mut self, is_list: bool) -> Result<bool, Stop> {
         self.space();
         match self.peek() {
@@ -307,22 +415,23 @@ impl<S: Tokens> Tokenizer<S> {
 
     /// Parses the text after a value: closing brackets, and the separator of the next value.
     /// Returns true if all containers are closed.
-    #[inline]
     fn close(&mut self) -> Result<bool, Stop> {
-        while let Some(kind) = self.tokens.innermost() {
+        while let Some(is_list) = self.in_list() {
             self.space();
-            let is_list = kind == TokenKind::List;
             match (self.peek(), is_list) {
                 (Some(b','), _) => {
-                    self.at += 1;
+                    self.tokens.at += 1;
                     if !is_list {
                         self.key()?;
                     }
                     return Ok(false);
                 }
                 (Some(b']'), true) | (Some(b'}'), false) => {
-                    self.at += 1;
-                    self.tokens.close(self.at).map_err(|broken| self.fail(broken))?;
+                    self.tokens.at += 1;
+                    let (end, next) = (self.tokens.at as u32, self.tokens.list.len() as u32);
+                    let open = self.tokens.open.pop();
+                    let token = open.and_then(|it| self.tokens.list.get_mut(it.token as usize));
+                    token.into_iter().for_each(|token| (token.end, token.next) = (end, next));
                 }
                 (_, true) => return Err(self.stop(Next::AfterValue, "`,` or `]`")),
                 (_, false) => return Err(self.stop(Next::AfterValue, "`,` or `}`")),
@@ -332,85 +441,82 @@ impl<S: Tokens> Tokenizer<S> {
     }
 
     /// Parses a key and its colon.
-    #[inline]
     fn key(&mut self) -> Result<(), Stop> {
         self.space();
         if self.peek() != Some(b'"') {
             return Err(self.stop(Next::Key, "a name in double quotes"));
         }
-        self.begin(true);
+        self.begin(TokenKind::Text, true);
         self.end_key()
     }
 
     /// Parses the rest of a key and its colon.
-    #[inline]
     fn end_key(&mut self) -> Result<(), Stop> {
         self.text(Next::InKey)?;
-        self.tokens.key_ended().map_err(|broken| self.fail(broken))?;
+        self.check_key()?;
         self.colon()
     }
 
     /// Parses the colon after a key.
-    #[inline]
     fn colon(&mut self) -> Result<(), Stop> {
         self.space();
         if self.peek() != Some(b':') {
             return Err(self.stop(Next::Colon, "`:`"));
         }
-        self.at += 1;
+        self.tokens.at += 1;
         Ok(())
     }
 
     /// Parses the rest of `true`, `false` or `null`.
     fn word(&mut self) -> Result<(), Stop> {
-        let (word, kind) = match self.bytes().get(self.start) {
-            Some(b't') => ("true", TokenKind::True),
-            Some(b'f') => ("false", TokenKind::False),
-            _ => ("null", TokenKind::Null),
+        let word = match self.tokens.list.last().map(|token| token.kind) {
+            Some(TokenKind::True) => "true",
+            Some(TokenKind::False) => "false",
+            _ => "null",
         };
-        while let Some(expected) = word.as_bytes().get(self.at - self.start) {
+        while let Some(expected) = word.as_bytes().get(self.tokens.at - self.tokens.start) {
             if self.peek() != Some(*expected) {
                 return Err(self.stop(Next::InWord, "a value"));
             }
-            self.at += 1;
+            self.tokens.at += 1;
         }
-        self.tokens.end(kind, self.start..self.at);
+        self.end(self.tokens.at);
         Ok(())
     }
 
     /// Parses a number from its start. A growing one waits for the character after it.
     fn number(&mut self) -> Result<(), Stop> {
-        if S::GROWS {
+        if self.grows {
             // `12` may become `125`: it is parsed when the character after it is there.
             let is_part = |b: &u8| matches!(b, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
-            let ahead = self.bytes().get(self.at..).unwrap_or_default();
+            let ahead = self.text.as_bytes().get(self.tokens.at..).unwrap_or_default();
             if ahead.iter().all(is_part) {
-                self.at += ahead.len();
+                self.tokens.at += ahead.len();
                 return Err(self.stop(Next::InNumber, ""));
             }
         }
-        self.at = self.start;
+        self.tokens.at = self.tokens.start;
         if self.peek() == Some(b'-') {
-            self.at += 1;
+            self.tokens.at += 1;
         }
-        let first = self.at;
+        let first = self.tokens.at;
         self.digits()?;
-        if self.at > first + 1 && self.bytes().get(first) == Some(&b'0') {
-            self.at = first;
+        if self.tokens.at > first + 1 && self.text.as_bytes().get(first) == Some(&b'0') {
+            self.tokens.at = first;
             return Err(self.stop(Next::InNumber, "a number without a leading zero"));
         }
         if self.peek() == Some(b'.') {
-            self.at += 1;
+            self.tokens.at += 1;
             self.digits()?;
         }
         if let Some(b'e' | b'E') = self.peek() {
-            self.at += 1;
+            self.tokens.at += 1;
             if let Some(b'+' | b'-') = self.peek() {
-                self.at += 1;
+                self.tokens.at += 1;
             }
             self.digits()?;
         }
-        self.tokens.end(TokenKind::Number, self.start..self.at);
+        self.end(self.tokens.at);
         Ok(())
     }
 
@@ -420,58 +526,44 @@ impl<S: Tokens> Tokenizer<S> {
             return Err(self.stop(Next::InNumber, "a digit"));
         }
         while let Some(b'0'..=b'9') = self.peek() {
-            self.at += 1;
+            self.tokens.at += 1;
         }
         Ok(())
     }
 
     /// Parses the rest of a text or a key; `next` is the place to continue after a pause.
-    #[inline]
     fn text(&mut self, next: Next) -> Result<(), Stop> {
-        let mut kind = TokenKind::Text;
         // A local variable stays in a register, unlike the field.
-        let mut at = self.at;
+        let mut at = self.tokens.at;
         loop {
-            let run = plain_run(self.bytes().get(at..).unwrap_or_default());
-            self.tokens.plain(at..at + run);
-            at += run;
-            match self.bytes().get(at) {
+            at += plain_run(self.text.as_bytes().get(at..).unwrap_or_default());
+            match self.text.as_bytes().get(at) {
                 Some(b'"') => break,
                 Some(b'\\') => {
-                    kind = TokenKind::Escaped;
-                    self.tokens.escape(at);
-                    let (c, length) = self.escape(at, next)?;
-                    self.tokens.unescaped(c);
-                    at += 1 + length;
+                    if let Some(token) = self.tokens.list.last_mut() {
+                        token.kind = TokenKind::Escaped;
+                    }
+                    at += 1 + self.escape(at, next)?;
                 }
                 _ => {
-                    self.at = at;
+                    self.tokens.at = at;
                     return Err(self.stop(next, "an escaped control character"));
                 }
             }
         }
-        self.tokens.end(kind, self.start + 1..at);
-        self.at = at + 1;
+        self.end(at);
+        self.tokens.at = at + 1;
         Ok(())
     }
 
-    /// Returns the character of an escape, and the number of bytes after the backslash.
-    #[inline]
-    fn escape(&mut self, at: usize, next: Next) -> Result<(char, usize), Stop> {
-        match self.bytes().get(at + 1).and_then(|letter| simple_escape(*letter)) {
-            Some(c) => Ok((c, 1)),
-            None => self.unicode(at, next),
+    /// Returns the number of bytes of the escape after a backslash. Pauses before it if it is not
+    /// complete.
+    fn escape(&mut self, at: usize, next: Next) -> Result<usize, Stop> {
+        let rest = self.text.get(at + 1..).unwrap_or_default();
+        if let Some((_, length)) = unescaped(rest) {
+            return Ok(length);
         }
-    }
-
-    /// Decodes an escape of more than one letter. Pauses before it if it is not complete.
-    #[cold]
-    fn unicode(&mut self, at: usize, next: Next) -> Result<(char, usize), Stop> {
-        self.at = at;
-        let rest = self.tokens.source().get(self.at + 1..).unwrap_or_default();
-        if let Some(found) = unescaped(rest) {
-            return Ok(found);
-        }
+        self.tokens.at = at;
         // Any end of a correct escape and of a correct pair of them.
         let goes_on = rest.is_empty()
             || ["u0000", "ud800\\udc00"].iter().any(|whole| {
@@ -479,7 +571,7 @@ impl<S: Tokens> Tokenizer<S> {
                 end.is_some_and(|end| unescaped(&format!("{rest}{end}")).is_some())
             });
         if goes_on {
-            self.next = next;
+            self.tokens.next = next;
             return Err(Stop);
         }
         // The first wrong character decides, so that pieces and the whole have the same fault.
@@ -491,7 +583,7 @@ impl<S: Tokens> Tokenizer<S> {
             [b'u', ..] => "four hexadecimal digits after `\\u`",
             _ => "one of \" \\ / b f n r t u after a backslash",
         };
-        Err(self.fail(Broken::Unexpected { at: self.at + 1, expected }))
+        Err(self.fail(Broken::Unexpected { at: self.tokens.at + 1, expected }))
     }
 }
 
@@ -504,7 +596,6 @@ pub(super) fn unescaped(rest: &str) -> Option<(char, usize)> {
 }
 
 /// Returns the character of a one-letter escape.
-#[inline]
 pub(crate) fn simple_escape(letter: u8) -> Option<char> {
     Some(match letter {
         b'"' | b'\\' | b'/' => char::from(letter),
@@ -517,29 +608,10 @@ pub(crate) fn simple_escape(letter: u8) -> Option<char> {
     })
 }
 
-/// Returns the number of bytes before the next quote, backslash or control character. It reads
-/// eight bytes at a time, because most of an answer is such text.
-#[inline]
+/// Returns the number of bytes before the next quote, backslash or control character.
 fn plain_run(bytes: &[u8]) -> usize {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
-    let mut at = 0;
-    for &eight in bytes.as_chunks::<8>().0 {
-        let word = u64::from_le_bytes(eight);
-        // The high bit of each byte below `n`. A later byte above it may be marked too, but
-        // never the first one.
-        let below = |word: u64, n: u64| word.wrapping_sub(ONES * n) & !word & HIGH;
-        let quote = word ^ (ONES * u64::from(b'"'));
-        let backslash = word ^ (ONES * u64::from(b'\\'));
-        let found = below(word, 0x20) | below(quote, 1) | below(backslash, 1);
-        if found != 0 {
-            return at + found.trailing_zeros() as usize / 8;
-        }
-        at += 8;
-    }
-    let rest = bytes.get(at..).unwrap_or_default();
     let special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
-    at + rest.iter().position(special).unwrap_or(rest.len())
+    bytes.iter().position(special).unwrap_or(bytes.len())
 }
 
 /// Decodes `uXXXX`, or two of them for one character; a lone surrogate is not a character.

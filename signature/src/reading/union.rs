@@ -50,7 +50,7 @@ impl RepairWalk<'_> {
     /// {"kind": "Circle", "r": 1}            →  by the tag
     /// {"r": 1}                              →  by trying all members
     /// ```
-    pub(super) fn union(&mut self, at: At<'_>, node: &Node, union: &Union, level: Level) -> bool {
+    pub(super) fn union(&mut self, at: At<'_>, node: &Node, union: &Union) -> bool {
         if at.kind() == TokenKind::Null && node.takes_null() {
             return self.keep(at);
         }
@@ -62,15 +62,15 @@ impl RepairWalk<'_> {
         }
         if at.kind() == TokenKind::Object
             && let Some(tag) = &union.tag
-            && let Some(fits) = self.by_tag(at, union, tag, level)
+            && let Some(fits) = self.by_tag(at, union, tag)
         {
             return fits;
         }
         let tagged = at.kind() == TokenKind::Object && union.tag.is_some();
-        match self.choose(at, union, level, tagged) {
+        match self.choose(at, union, tagged) {
             Choice::One(candidate) => self.take(candidate.attempt),
             Choice::Doubt(why) => self.fault(at, node, &why),
-            Choice::None => self.none_fits(at, node, union, level),
+            Choice::None => self.none_fits(at, node, union),
         }
     }
 
@@ -128,7 +128,7 @@ impl RepairWalk<'_> {
     /// {"kind": "Circle", …}   →  the member `circle`, if the policy coerces and no other is alike
     /// {"kind": "cirle", …}    →  $.kind: expected one of `circle`, `square`, got …
     /// ```
-    fn by_tag(&mut self, at: At<'_>, union: &Union, tag: &str, level: Level) -> Option<bool> {
+    fn by_tag(&mut self, at: At<'_>, union: &Union, tag: &str) -> Option<bool> {
         let value = at.tape.field(at.token, tag)?;
         let path = Path::Field(at.path, tag);
         let mut known = Vec::new();
@@ -137,14 +137,14 @@ impl RepairWalk<'_> {
             for id in &union.members {
                 for text in self.tags(*id, tag) {
                     if text == *found {
-                        return Some(self.value(at, *id, level));
+                        return Some(self.value(at, *id));
                     }
                     known.push((*id, text));
                 }
             }
             let mut near = known.iter().filter(|(_, text)| folded(text) == folded(&found));
-            if let (Some((id, _)), None, Level::Coerce) = (near.next(), near.next(), level) {
-                return Some(self.value(at, *id, level));
+            if let (Some((id, _)), None, Level::Coerce) = (near.next(), near.next(), self.level) {
+                return Some(self.value(at, *id));
             }
         }
         Some(self.push_fault(&path, self.all_tags(union, tag), got(at.tape, value), ""))
@@ -175,7 +175,7 @@ impl RepairWalk<'_> {
     /// "5" for integer | text    →  the text: it fits without coercion
     /// "5" for integer | float   →  doubt: both are coerced
     /// ```
-    fn choose(&mut self, at: At<'_>, union: &Union, level: Level, tagged: bool) -> Choice {
+    fn choose(&mut self, at: At<'_>, union: &Union, tagged: bool) -> Choice {
         let typed = self.graph.typed;
         let mut candidates: Vec<Candidate> = Vec::new();
         for step in [Level::Exact, Level::Restore, Level::Coerce] {
@@ -183,7 +183,7 @@ impl RepairWalk<'_> {
             // are kept, so they are not lost.
             let lost = |candidate: &Candidate| typed && candidate.attempt.unknown > 0;
             let settled = !candidates.iter().all(lost);
-            if step > level || step == Level::Coerce && settled {
+            if step > self.level || step == Level::Coerce && settled {
                 break;
             }
             for (index, id) in union.members.iter().enumerate() {
@@ -194,7 +194,7 @@ impl RepairWalk<'_> {
             }
         }
         let rank = |candidate: &Candidate| {
-            let (unknown, level) = (candidate.attempt.unknown, candidate.attempt.level);
+            let Attempt { unknown, level, .. } = candidate.attempt;
             if typed { (unknown, level, 0) } else { (0, level, unknown) }
         };
         let Some(best) = candidates.iter().map(rank).min() else {
@@ -323,7 +323,7 @@ impl RepairWalk<'_> {
     /// {"side": "x"}   →   $.side: expected a number, …     only one member has `side`
     /// 7               →   $: expected a string or an object with `side`, got the number 7
     /// ```
-    fn none_fits(&mut self, at: At<'_>, node: &Node, union: &Union, level: Level) -> bool {
+    fn none_fits(&mut self, at: At<'_>, node: &Node, union: &Union) -> bool {
         if self.trying {
             return false;
         }
@@ -339,7 +339,7 @@ impl RepairWalk<'_> {
         let only = first.filter(|_| alike.next().is_none()).or_else(|| self.by_keys(at, union));
         let faults = self.faults.len() + self.more;
         if let Some(id) = only {
-            self.value(at, *id, level);
+            self.value(at, *id);
         } else if let (TokenKind::Object, Some(tag)) = (at.kind(), &union.tag) {
             let expected = self.all_tags(union, tag);
             self.push_fault(&Path::Field(at.path, tag), expected, "nothing".to_owned(), "");

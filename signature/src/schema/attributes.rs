@@ -11,7 +11,7 @@
 use serde_json::Value;
 
 use super::graph::Graph;
-use super::keywords::{DEFINITIONS, Keywords, below, path_below};
+use super::keywords::{DEFINITIONS, Keywords, schemas_in};
 use super::normal;
 use crate::error::{Checked, SchemaFault, refuse, shown};
 
@@ -22,13 +22,9 @@ use crate::error::{Checked, SchemaFault, refuse, shown};
 /// The error has the path of the first rule that no value fits, or that the default breaks.
 pub(crate) fn check_attributes(root: &Value) -> Checked {
     let definitions = root.get(DEFINITIONS);
-    let mut waiting = vec![(root, "$".to_owned())];
-    while let Some((schema, path)) = waiting.pop() {
-        let Some(map) = schema.as_object() else { continue };
+    for (map, path) in schemas_in(root) {
         bounds(map, &path)?;
         default(map, definitions, &path)?;
-        let parts = below(map).into_iter();
-        waiting.extend(parts.map(|(keyword, name, part)| (part, path_below(&path, keyword, name))));
     }
     Ok(())
 }

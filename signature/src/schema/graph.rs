@@ -101,14 +101,8 @@ impl Graph {
     }
 
     /// Returns the node of an id, with references resolved.
-    #[inline]
     pub(crate) fn node(&self, id: Id) -> &Node {
-        let node = match self.nodes.get(id) {
-            Some(node) if node.link == NO_LINK => Some(node),
-            Some(node) => self.nodes.get(node.link as usize),
-            None => None,
-        };
-        node.unwrap_or(&ANY)
+        self.nodes.get(self.target(id)).unwrap_or(&ANY)
     }
 
     /// Returns the shape of the schema of an id, without resolving references.
@@ -136,8 +130,16 @@ impl Graph {
         for node in &mut self.nodes {
             node.text.format = None;
             let number = &mut node.number;
-            (number.range, number.single) = (None, false);
-            (number.quick, number.quick_fraction) = (None, None);
+            (number.range, number.single, number.quick) = (None, false, None);
+        }
+    }
+
+    /// Returns the only text that a field may contain, if there is only one: then it is a tag.
+    pub(crate) fn tag_of(&self, field: &FieldRule) -> Option<&str> {
+        let node = self.node(field.node);
+        match node.values.as_deref()? {
+            [Value::String(text)] if node.types == Types::TEXT => Some(text),
+            _ => None,
         }
     }
 
@@ -277,9 +279,6 @@ impl<'s> Schemas<'s> {
     }
 }
 
-/// The link of a node that is not a reference.
-const NO_LINK: u32 = u32::MAX;
-
 /// The node that accepts any value.
 static ANY: Node = Node::any();
 
@@ -288,9 +287,6 @@ static ANY: Node = Node::any();
 pub(crate) struct Node {
     /// The notation of the schema; the other fields are its rules.
     pub(crate) shape: Shape,
-    /// The target of a reference, or [`NO_LINK`]. It repeats `shape`, but is beside `types` in
-    /// memory because every check of a value reads both.
-    link: u32,
     /// The types of values that fit.
     pub(crate) types: Types,
     /// The values of `enum` and `const`, if there are any; `types` says whether null is among them.
@@ -316,7 +312,6 @@ impl Node {
     pub(crate) const fn any() -> Self {
         Self {
             shape: Shape::Any,
-            link: NO_LINK,
             types: Types::ALL,
             values: None,
             number: NumberRule {
@@ -330,7 +325,6 @@ impl Node {
                 float: false,
                 implied: true,
                 quick: None,
-                quick_fraction: None,
             },
             text: TextRule { shortest: 0, longest: usize::MAX, pattern: None, format: None },
             list: ListRule {
@@ -398,14 +392,6 @@ impl Node {
         let null = (self.values.is_some() && self.takes_null()).then_some(&Value::Null);
         self.values.iter().flatten().chain(null).collect()
     }
-
-    /// Returns the only text that fits, if there is only one value and it is a text.
-    pub(crate) fn only_text(&self) -> Option<&str> {
-        match self.values.as_deref()? {
-            [Value::String(text)] if self.types == Types::TEXT => Some(text),
-            _ => None,
-        }
-    }
 }
 
 /// The bounds of a number. They are decimals, because `f64` does not distinguish large integers.
@@ -429,42 +415,20 @@ pub(crate) struct NumberRule {
     pub(crate) float: bool,
     /// Whether serde enforces this rule by itself.
     pub(crate) implied: bool,
-    /// A range of integers that certainly fit: most do, and need no further check.
-    pub(crate) quick: Option<(i64, i64)>,
-    /// The same for numbers with a fraction, without both ends.
-    pub(crate) quick_fraction: Option<(f64, f64)>,
+    /// Numbers between these two certainly fit: most do, and need no further check.
+    pub(crate) quick: Option<(f64, f64)>,
 }
 
 impl NumberRule {
     /// Computes the field `quick`; `None` if there is no such range.
-    pub(crate) fn quick(&self) -> Option<(i64, i64)> {
+    pub(crate) fn quick(&self) -> Option<(f64, f64)> {
         let (range_low, range_high) = self.range.clone().unzip();
-        let ends =
-            |bounds: [&Option<Decimal>; 2], open: &Option<Decimal>, strict: i64, outer: i64| {
-                let closed = bounds.into_iter().flatten().map(|bound| bound.as_i64(outer));
-                let open = open.iter().map(|bound| Some(bound.as_i64(outer)? + strict));
-                closed.chain(open).collect::<Option<Vec<i64>>>()
-            };
-        let lows = ends([&self.least, &range_low], &self.above, 1, i64::MIN + 1)?;
-        let highs = ends([&self.greatest, &range_high], &self.below, -1, i64::MAX - 1)?;
-        let low = lows.into_iter().max().unwrap_or(i64::MIN);
-        let high = highs.into_iter().min().unwrap_or(i64::MAX);
-        self.step.is_none().then_some((low, high))
-    }
-
-    /// Computes the field `quick_fraction`; `None` if there is no such range.
-    pub(crate) fn quick_fraction(&self) -> Option<(f64, f64)> {
-        if self.step.is_some() {
-            return None;
-        }
-        let (range_low, range_high) = self.range.clone().unzip();
-        let float = |bound: &Decimal| bound.to_string().parse::<f64>().ok();
         let largest = if self.single { f64::from(f32::MAX) } else { f64::MAX };
-        let lows = [&self.least, &range_low, &self.above].into_iter().flatten().map(float);
-        let highs = [&self.greatest, &range_high, &self.below].into_iter().flatten().map(float);
-        let low = lows.collect::<Option<Vec<_>>>()?.into_iter().fold(-largest, f64::max);
-        let high = highs.collect::<Option<Vec<_>>>()?.into_iter().fold(largest, f64::min);
-        Some((low, high))
+        let lows = [&self.least, &range_low, &self.above].into_iter().flatten();
+        let highs = [&self.greatest, &range_high, &self.below].into_iter().flatten();
+        let low = lows.map(Decimal::approximate).fold(-largest, f64::max);
+        let high = highs.map(Decimal::approximate).fold(largest, f64::min);
+        self.step.is_none().then_some((low, high))
     }
 
     /// Whether a number fits all bounds.
@@ -593,7 +557,6 @@ impl ObjectRule {
     }
 
     /// Returns the position of a field. The hint helps, because most texts keep the schema's order.
-    #[inline]
     pub(crate) fn field(&self, name: &str, hint: usize) -> Option<usize> {
         if self.fields.get(hint).is_some_and(|field| *field.name == *name) {
             return Some(hint);
@@ -636,8 +599,6 @@ pub(crate) struct FieldRule {
     /// Whether the field is declared; a field that is only required follows the rule of undeclared
     /// fields.
     pub(crate) described: bool,
-    /// The only text that it may contain, if there is only one: a tag.
-    pub(crate) only: Option<Box<str>>,
 }
 
 /// The members of a union, flattened.

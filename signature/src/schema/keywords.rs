@@ -295,3 +295,19 @@ pub(crate) fn path_below(path: &str, keyword: &str, name: Option<&str>) -> Strin
         _ => path.to_owned(),
     }
 }
+
+/// Returns a schema and all schemas below it, each with its path.
+pub(crate) fn schemas_in(root: &Value) -> impl Iterator<Item = (&Keywords, String)> {
+    let mut waiting = vec![(root, "$".to_owned())];
+    std::iter::from_fn(move || {
+        loop {
+            let (schema, path) = waiting.pop()?;
+            if let Some(map) = schema.as_object() {
+                let parts = below(map).into_iter().rev();
+                let with_path = |(keyword, name, part)| (part, path_below(&path, keyword, name));
+                waiting.extend(parts.map(with_path));
+                return Some((map, path));
+            }
+        }
+    })
+}

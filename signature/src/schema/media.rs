@@ -8,7 +8,7 @@ use std::fmt;
 use schemars::{Schema, json_schema};
 use serde_json::Value;
 
-use super::keywords::{below, below_mut, path_below};
+use super::keywords::{Keywords, below_mut, schemas_in};
 
 /// The keyword with which the schema of a type says that its values are media.
 const MARKER: &str = "x-part";
@@ -27,53 +27,34 @@ pub enum MediaKind {
 
 impl fmt::Display for MediaKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Image => "image",
-            Self::Document => "document",
-            Self::Audio => "audio",
-        })
+        f.write_str(self.words()[0])
     }
 }
 
 impl MediaKind {
+    const ALL: [Self; 3] = [Self::Image, Self::Document, Self::Audio];
+
     /// Returns the schema of a type whose values are media of this kind, for its `JsonSchema`.
     ///
     /// A [`Contract`](crate::Contract) lists the fields with this schema, and shows a model that the
     /// content is beside the JSON.
     #[must_use]
     pub fn schema(self) -> Schema {
-        let description = match self {
-            Self::Image => "An image, beside this JSON.",
-            Self::Document => "A document, beside this JSON.",
-            Self::Audio => "A recording of sound, beside this JSON.",
+        let what = match self {
+            Self::Image => "An image",
+            Self::Document => "A document",
+            Self::Audio => "A recording of sound",
         };
+        let description = format!("{what}, beside this JSON.");
         json_schema!({"type": "string", "description": description, MARKER: self.to_string()})
     }
 
-    fn of(marker: &Value) -> Option<Self> {
-        match marker.as_str()? {
-            "image" => Some(Self::Image),
-            "document" => Some(Self::Document),
-            "audio" => Some(Self::Audio),
-            _ => None,
-        }
-    }
-
-    /// Returns the kind for a sentence: `an image`.
-    pub(crate) fn with_article(self) -> &'static str {
+    /// Returns the name of the kind, and the words for one and for many of it.
+    pub(crate) fn words(self) -> [&'static str; 3] {
         match self {
-            Self::Image => "an image",
-            Self::Document => "a document",
-            Self::Audio => "audio",
-        }
-    }
-
-    /// Returns the kind for a sentence: `images`.
-    pub(crate) fn plural(self) -> &'static str {
-        match self {
-            Self::Image => "images",
-            Self::Document => "documents",
-            Self::Audio => "audio",
+            Self::Image => ["image", "an image", "images"],
+            Self::Document => ["document", "a document", "documents"],
+            Self::Audio => ["audio", "audio", "audio"],
         }
     }
 }
@@ -90,24 +71,19 @@ pub struct MediaField {
 
 /// Takes the markers out of a schema, and returns the fields that had one.
 pub(crate) fn take(schema: &mut Value) -> Vec<MediaField> {
-    let mut fields = Vec::new();
-    find(schema, "$", &mut fields);
+    let marked = |(map, path): (&Keywords, String)| {
+        let marker = map.get(MARKER)?;
+        let kind = MediaKind::ALL.into_iter().find(|kind| marker == kind.words()[0])?;
+        Some(MediaField { path, kind })
+    };
+    let fields: Vec<_> = schemas_in(schema).filter_map(marked).collect();
     if !fields.is_empty() {
         remove(schema);
     }
     fields
 }
 
-fn find(schema: &Value, path: &str, fields: &mut Vec<MediaField>) {
-    let Some(map) = schema.as_object() else { return };
-    if let Some(kind) = map.get(MARKER).and_then(MediaKind::of) {
-        fields.push(MediaField { path: path.to_owned(), kind });
-    }
-    for (keyword, name, schema) in below(map) {
-        find(schema, &path_below(path, keyword, name), fields);
-    }
-}
-
+/// Removes the markers of a schema and of all schemas below it.
 fn remove(schema: &mut Value) {
     let Some(map) = schema.as_object_mut() else { return };
     map.shift_remove(MARKER);

@@ -38,7 +38,7 @@ impl Walk<'_> {
 
     fn default(&mut self, at: At<'_>, value: &Value, out: &mut Keywords) {
         let rendered = self.rendered(at.id, value);
-        if self.rules.keeps.has("default") && (rendered.is_some() || !self.rules.closed) {
+        if self.rules.keeps("default") && (rendered.is_some() || !self.rules.closed) {
             out.insert("default".into(), rendered.unwrap_or_else(|| value.clone()));
         } else if !value.is_null() {
             self.told.push(format!("Default: {}.", rendered.as_ref().unwrap_or(value)));
@@ -82,9 +82,9 @@ impl Walk<'_> {
     /// Whether the dialect accepts a keyword with this value.
     fn keeps(&self, keyword: &str, value: &Value) -> bool {
         let text = value.as_str().unwrap_or("");
-        self.rules.keeps.has(keyword)
+        self.rules.keeps(keyword)
             && match keyword {
-                "format" => self.rules.formats.has(text),
+                "format" => self.rules.keeps_format(text),
                 "pattern" => !self.rules.patterns.iter().any(|bad| text.contains(bad)),
                 "minItems" => value.as_f64().is_some_and(|n| n <= self.rules.min_items as f64),
                 _ => true,
@@ -104,7 +104,7 @@ impl Walk<'_> {
         };
         let whole = has_type(map, "integer") && !map.contains_key(bound);
         let next = value.as_i64().filter(|_| whole)?.checked_add(step)?;
-        self.rules.keeps.has(bound).then(|| (bound.to_owned(), json!(next)))
+        self.rules.keeps(bound).then(|| (bound.to_owned(), json!(next)))
     }
 
     /// Writes a rule into the description if the dialect has no keyword for it.

@@ -66,7 +66,7 @@ impl Walk<'_> {
         let mut out = typed(type_like(at, "array"));
         out.insert("prefixItems".into(), items.into());
         if at.map.get("items") == Some(&Value::Bool(false)) {
-            if self.rules.keeps.has("items") {
+            if self.rules.keeps("items") {
                 out.insert("items".into(), false.into());
             } else {
                 out.insert("maxItems".into(), count.into());

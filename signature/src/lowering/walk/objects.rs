@@ -202,7 +202,7 @@ impl Walk<'_> {
             let Some(said) = map.get(keyword) else {
                 continue;
             };
-            if !self.rules.keeps.has(keyword) {
+            if !self.rules.keeps(keyword) {
                 self.tell(keyword, said, path);
             } else if keyword == "patternProperties" {
                 let mut lowered = Map::new();
@@ -214,7 +214,7 @@ impl Walk<'_> {
                 out.insert(keyword.into(), self.node(names, &below)?);
             }
         }
-        let folded = !self.rules.keeps.has("patternProperties");
+        let folded = !self.rules.keeps("patternProperties");
         let rest = match node.object.rest {
             _ if folded && !pairs.is_empty() && !node.object.patterns.is_empty() => {
                 Some(self.value(pairs, &below)?)

@@ -105,7 +105,7 @@ fn scan(text: &str, asked: &Asked<'_>) -> Result<Scanned, NotJson> {
                     return Err(refusal);
                 }
                 Err(_) => {
-                    left = left.saturating_sub(parser.looked_at(at));
+                    left = left.saturating_sub(parser.at - at + parser.refused);
                     if left == 0 {
                         return Err(NotJson::Unclear { at, what: TOO_MANY });
                     }
@@ -126,7 +126,7 @@ fn scan(text: &str, asked: &Asked<'_>) -> Result<Scanned, NotJson> {
 /// https://a.b, #5       not a comment
 /// ```
 fn comment(text: &str, at: usize) -> Option<usize> {
-    let end = comment_mark(text, at)?.end();
+    let end = comment_end(text, at)?;
     let inside = at + if text.get(at..)?.starts_with('#') { 1 } else { 2 };
     let found = text.get(inside..).and_then(|rest| rest.find(end));
     // The end of a line is not a part of the comment.
@@ -134,27 +134,8 @@ fn comment(text: &str, at: usize) -> Option<usize> {
     Some(found.map_or(text.len(), |found| inside + found + length))
 }
 
-/// The kind of a comment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CommentMark {
-    /// `//` or `#`, up to the end of the line.
-    Line,
-    /// `/*`
-    Block,
-}
-
-impl CommentMark {
-    /// Returns the text at the end of the comment.
-    pub(crate) fn end(self) -> &'static str {
-        match self {
-            Self::Line => "\n",
-            Self::Block => "*/",
-        }
-    }
-}
-
-/// Returns the kind of the comment that begins at an offset.
-pub(crate) fn comment_mark(text: &str, at: usize) -> Option<CommentMark> {
+/// Returns the end of the kind of comment that begins at an offset: `*/`, or the end of the line.
+pub(crate) fn comment_end(text: &str, at: usize) -> Option<&'static str> {
     let (before, rest) = text.split_at_checked(at)?;
     if !rest.starts_with(['/', '#']) {
         return None;
@@ -164,11 +145,11 @@ pub(crate) fn comment_mark(text: &str, at: usize) -> Option<CommentMark> {
     });
     let before = before.trim_end_matches([' ', '\t', '\u{feff}']);
     if rest.starts_with("/*") && apart {
-        Some(CommentMark::Block)
+        Some("*/")
     } else if rest.starts_with("//") && apart
         || rest.starts_with('#') && (before.is_empty() || before.ends_with('\n'))
     {
-        Some(CommentMark::Line)
+        Some("\n")
     } else {
         None
     }

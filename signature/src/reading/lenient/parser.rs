@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Most of its work is doubt: `//` and `#` may begin a comment, or may be a part of a text whose
-//! quotes were not escaped. The last token ([`Ended`]) and the expected one ([`Place`]) decide.
+//! quotes were not escaped. The last token ([`Ended`]) and the expected one decide.
 //!
 //! Begin with [`LenientParser::value`].
 
@@ -37,14 +37,6 @@ const BARE_VALUE: &str = "this is a comment or a value without quotes; write it 
 /// The fault of a comment after a number: `7 // 2`.
 const ARITHMETIC: &str = "this is a comment or arithmetic; write the number alone";
 
-/// The expected token after white space and comments.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// A value, which a model may have written without quotes.
-    Value,
-    Other,
-}
-
 /// The token before white space and comments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ended {
@@ -70,7 +62,7 @@ pub(super) struct LenientParser<'t> {
     /// The last text or number.
     ended: Ended,
     /// The length of the rejected comment.
-    refused: usize,
+    pub(super) refused: usize,
 }
 
 impl<'t> LenientParser<'t> {
@@ -82,18 +74,13 @@ impl<'t> LenientParser<'t> {
 
     /// Parses a text that is one value, with nothing but white space and comments around it.
     pub(super) fn whole(mut self) -> Result<Repaired, NotJson> {
-        self.space(Place::Other)?;
+        self.space(false)?;
         self.value()?;
-        self.space(Place::Other)?;
+        self.space(false)?;
         if self.at < self.text.len() {
             return Err(self.unclear("something follows the value"));
         }
         Ok(self.found())
-    }
-
-    /// Returns the number of bytes scanned since a start.
-    pub(super) fn looked_at(&self, start: usize) -> usize {
-        self.at.saturating_sub(start) + self.refused
     }
 
     /// Returns the value and its repairs, one note for each kind.
@@ -158,8 +145,9 @@ impl<'t> LenientParser<'t> {
         self.unclear(if after_text { AFTER_TEXT } else { what })
     }
 
-    /// Skips white space and comments.
-    fn space(&mut self, place: Place) -> Result<(), NotJson> {
+    /// Skips white space and comments. `before_value` means that a value follows, which a model may
+    /// have written without quotes.
+    fn space(&mut self, before_value: bool) -> Result<(), NotJson> {
         let start = self.at;
         loop {
             let rest = self.rest();
@@ -179,7 +167,7 @@ impl<'t> LenientParser<'t> {
                 return Ok(());
             };
             let comment = trimmed.get(..length).unwrap_or(trimmed);
-            if let Some(what) = self.doubt(comment, start, place) {
+            if let Some(what) = self.doubt(comment, start, before_value) {
                 self.refused = comment.len();
                 return Err(self.unclear(what));
             }
@@ -199,7 +187,7 @@ impl<'t> LenientParser<'t> {
     /// 7 // 2                   arithmetic
     /// "url": //host/page       a value without quotes
     /// ```
-    fn doubt(&self, comment: &str, start: usize, place: Place) -> Option<&'static str> {
+    fn doubt(&self, comment: &str, start: usize, before_value: bool) -> Option<&'static str> {
         match self.ended {
             // `"<a href="//host/page">"`: the comment is the rest of the text.
             Ended::Text { quote, at } if at == start => {
@@ -226,7 +214,7 @@ impl<'t> LenientParser<'t> {
             return Some(LONE_QUOTE);
         }
         let word = inside.trim_end_matches([',', '\r']);
-        let bare = place == Place::Value && !comment.starts_with("/*");
+        let bare = before_value && !comment.starts_with("/*");
         (bare && !word.is_empty() && !word.contains(char::is_whitespace)).then_some(BARE_VALUE)
     }
 
@@ -252,7 +240,7 @@ impl<'t> LenientParser<'t> {
         }
         self.bump();
         self.out.push(bracket);
-        self.space(if bracket == '[' { Place::Value } else { Place::Other })
+        self.space(bracket == '[')
     }
 
     /// Parses a list; a comma may follow the last item.
@@ -263,7 +251,7 @@ impl<'t> LenientParser<'t> {
             self.path.push(format!("[{count}]"));
             self.value()?;
             self.path.pop();
-            self.space(Place::Other)?;
+            self.space(false)?;
             count += 1;
             if !self.comma(']')? {
                 break;
@@ -279,19 +267,19 @@ impl<'t> LenientParser<'t> {
         while self.peek() != Some('}') {
             let key = self.key()?;
             self.out.push_str(&quoted(&key));
-            self.space(Place::Other)?;
+            self.space(false)?;
             if self.peek() != Some(':') {
                 return Err(self.unclear("`:` is expected after a name"));
             }
             self.bump();
             self.out.push(':');
-            self.space(Place::Value)?;
+            self.space(true)?;
             self.path.push(format!(".{key}"));
             let is_text = matches!(self.peek(), Some('"' | '\'' | '“'));
             self.value()?;
             self.path.pop();
             let end = self.at;
-            self.space(Place::Other)?;
+            self.space(false)?;
             let more = self.comma('}')? || self.at > end && !is_text && self.missing_comma();
             if !more {
                 break;
@@ -320,7 +308,7 @@ impl<'t> LenientParser<'t> {
             return Ok(false);
         }
         self.bump();
-        self.space(if bracket == ']' { Place::Value } else { Place::Other })?;
+        self.space(bracket == ']')?;
         if self.peek() == Some(bracket) {
             self.note("left out a trailing comma");
             return Ok(false);

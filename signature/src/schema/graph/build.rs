@@ -5,8 +5,7 @@
 //! 1. Every schema gets a node with its own rules ([`Builder::made`]). A queue takes the place of
 //!    recursion, because a schema may be deep.
 //! 2. Rules that depend on other nodes follow: references to references lead to their end
-//!    ([`Graph::end_chains`]), unions get the rules of their leaves ([`Graph::join_unions`]), and
-//!    fields with one possible text are noted as tags ([`Graph::note_tags`]).
+//!    ([`Graph::end_chains`]), and unions get the rules of their leaves ([`Graph::join_unions`]).
 //!
 //! ```text
 //! anyOf [{"const": "a"}, {"const": "b"}] → values "a", "b", as of an enum
@@ -24,8 +23,8 @@ use super::super::keywords::{
 use super::super::types::Types;
 use super::super::{reference_to, resolve};
 use super::{
-    FieldRule, Graph, Id, ListRule, NO_LINK, Node, NumberRule, ObjectRule, Rest, Schemas, Shape,
-    TextRule, Union,
+    FieldRule, Graph, Id, ListRule, Node, NumberRule, ObjectRule, Rest, Schemas, Shape, TextRule,
+    Union,
 };
 use crate::reading::date::Format;
 use crate::reading::number::Decimal;
@@ -77,7 +76,6 @@ impl<'s> Builder<'s> {
         graph.end_chains();
         graph.join_unions();
         graph.refuse_names(&mut sources);
-        graph.note_tags();
         Schemas { graph, sources }
     }
 
@@ -214,7 +212,6 @@ impl<'s> Builder<'s> {
             node,
             required: required.contains(name),
             described,
-            only: None,
         };
         let mut fields = Vec::new();
         let mut declared = HashSet::new();
@@ -292,9 +289,8 @@ impl Graph {
                 && let Shape::Reference(target) = &mut node.shape
             {
                 *target = end;
-                node.link = u32::try_from(end).unwrap_or(NO_LINK);
                 if is_circle {
-                    (node.shape, node.link) = (Shape::Any, NO_LINK);
+                    node.shape = Shape::Any;
                 }
             }
         }
@@ -432,20 +428,6 @@ impl Graph {
             }
         }
     }
-
-    /// Sets `only` for fields that may contain one text only.
-    ///
-    /// It runs last, because the field may be a reference or a union.
-    fn note_tags(&mut self) {
-        let only = |field: &FieldRule| self.node(field.node).only_text().map(Box::from);
-        let tags = |node: &Node| node.object.fields.iter().map(only).collect::<Vec<_>>();
-        let tags: Vec<_> = self.nodes.iter().map(tags).collect();
-        for (node, tags) in self.nodes.iter_mut().zip(tags) {
-            for (field, only) in node.object.fields.iter_mut().zip(tags) {
-                field.only = only;
-            }
-        }
-    }
 }
 
 /// Reads `const` and `enum`, and narrows the types to those of the values.
@@ -517,12 +499,11 @@ fn number(map: &Keywords) -> NumberRule {
         ..NumberRule::default()
     };
     let (low, high) = rule.range.clone().unzip();
-    rule.implied = (rule.range.is_some() || rule.float)
+    rule.implied = (rule.range.is_some() || rule.float && !rule.single)
         && (rule.least.is_none() || rule.least == low)
         && (rule.greatest.is_none() || rule.greatest == high)
         && [&rule.above, &rule.below, &rule.step].iter().all(|bound| bound.is_none());
     rule.quick = rule.quick();
-    rule.quick_fraction = rule.quick_fraction();
     rule
 }
 

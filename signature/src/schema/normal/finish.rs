@@ -153,7 +153,10 @@ impl Normal<'_> {
             self.spend(path)?;
             let mut member = map.clone();
             member.insert("type".into(), kind.into());
-            member.retain(|keyword, _| !is_annotation(keyword) && speaks_of(keyword, kind));
+            let is_about = |keyword: &str| {
+                known(keyword).is_none_or(|known| known.of.meets(Types::named(kind)))
+            };
+            member.retain(|keyword, _| !is_annotation(keyword) && is_about(keyword));
             beside_values(&mut member);
             members.push(Value::Object(member));
         }
@@ -166,11 +169,6 @@ impl Normal<'_> {
 /// Whether a schema is `{}`.
 fn is_any(schema: &Value) -> bool {
     schema.as_object().is_some_and(Map::is_empty)
-}
-
-/// Whether a keyword applies to values of a type.
-fn speaks_of(keyword: &str, kind: &str) -> bool {
-    known(keyword).is_none_or(|known| known.of.meets(Types::named(kind)))
 }
 
 /// Merges `[X, null]` into X with the type `null`, if X has a plain type.

@@ -1,0 +1,81 @@
+//! Values that a program writes with a contract: inputs for a model, and outputs to check.
+
+use serde::Serialize;
+
+use super::Contract;
+use crate::error::{ContractError, Result};
+use crate::reading::{Readable, Target};
+
+impl Contract {
+    /// Returns whether the output schema has rules that its type does not enforce. A serialized
+    /// value may then break the schema, so it is checked before it is sent.
+    #[must_use]
+    pub fn checks_output(&self) -> bool {
+        self.output.as_ref().is_some_and(|output| output.to_write.is_checked())
+    }
+
+    /// Returns whether the output contains a float that must not be null. serde serializes `NaN`
+    /// and infinities as `null`, so an output that contains `null` is checked.
+    #[must_use]
+    pub fn output_has_floats(&self) -> bool {
+        self.output.as_ref().is_some_and(|output| output.to_write.has_floats())
+    }
+
+    /// Validates a serialized output against [`output_to_write`](Self::output_to_write).
+    ///
+    /// The check is cheap where [`checks_output`](Self::checks_output) is false.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use toolwright_signature::{Contract, Signature};
+    /// # #[derive(Serialize, Deserialize, JsonSchema)]
+    /// # struct Rate {}
+    /// #[derive(Serialize, Deserialize, JsonSchema)]
+    /// struct Rating {
+    ///     #[schemars(range(min = 1, max = 5))]
+    ///     stars: u8,
+    /// }
+    ///
+    /// impl Signature for Rate {
+    ///     type Output = Rating;
+    /// }
+    ///
+    /// let contract = Contract::of::<Rate>()?;
+    /// contract.check_output(r#"{"stars": 5}"#)?;
+    /// let error = contract.check_output(r#"{"stars": 9}"#).unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "output of `rate` does not fit: $.stars: expected an integer from 1 to 5, got the number 9",
+    /// );
+    /// # Ok::<(), toolwright_signature::ContractError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ContractError::Reading`] lists every fault.
+    pub fn check_output(&self, json: &str) -> Result<()> {
+        let written = self.output.as_ref().map(|output| &output.to_write);
+        let may_break = |written: &Readable| {
+            written.is_checked() || written.has_floats() && json.contains("null")
+        };
+        let readable = written.filter(|written| may_break(written));
+        Target { readable, wrapped: false, ..self.output_target() }.check(json)
+    }
+
+    /// Serializes an input for the model as one line of JSON. An input without fields is `{}`.
+    ///
+    /// The result has the contract's own shape; [`lower_value`](Self::lower_value) converts it to
+    /// the shape of a dialect.
+    ///
+    /// # Errors
+    ///
+    /// [`ContractError::Write`] means that the value does not serialize to JSON.
+    pub fn write_input<T: Serialize>(&self, input: &T) -> Result<String> {
+        if self.unit_input {
+            return Ok("{}".to_owned());
+        }
+        serde_json::to_string(input)
+            .map_err(|source| ContractError::write(self.name.clone(), source))
+    }
+}
