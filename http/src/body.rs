@@ -201,7 +201,7 @@ impl HttpResponse {
 
     /// Returns the error [`ErrorKind::Status`] for the response, with the beginning of its
     /// body. It waits for the body no longer than [`HttpLimits::silence`].
-    pub async fn refusal(mut self) -> HttpError {
+    async fn refusal(mut self) -> HttpError {
         let location = self.location().map(|url| shown(&url));
         let location = location.filter(|_| self.0.inner.status().is_redirection());
         let mut bytes = Vec::new();

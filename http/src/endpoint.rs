@@ -240,7 +240,17 @@ impl Endpoint {
         &self.0.url
     }
 
-    /// Returns whether the server is on this machine; see [`is_loopback`].
+    /// Returns whether the server is on this machine: `localhost`, `127.0.0.0/8` or `::1`, also written
+    /// `::ffff:127.0.0.1`.
+    ///
+    /// ```
+    /// use toolwright_http::Endpoint;
+    ///
+    /// assert!(Endpoint::new("http://LOCALHOST:8080/")?.is_loopback());
+    /// assert!(Endpoint::new("http://[::ffff:127.0.0.1]/")?.is_loopback());
+    /// assert!(!Endpoint::new("http://localhost.example.com/")?.is_loopback());
+    /// # Ok::<(), toolwright_http::HttpError>(())
+    /// ```
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         self.0.loopback
@@ -288,15 +298,7 @@ pub(crate) fn shown(url: &Url) -> String {
 
 /// Returns whether a URL points to this machine: `localhost`, `127.0.0.0/8` or `::1`, also
 /// written `::ffff:127.0.0.1`.
-///
-/// ```
-/// let is_loopback = |url: &str| toolwright_http::is_loopback(&url.parse().unwrap());
-/// assert!(is_loopback("http://LOCALHOST:8080/"));
-/// assert!(is_loopback("http://[::ffff:127.0.0.1]/"));
-/// assert!(!is_loopback("http://localhost.example.com/"));
-/// ```
-#[must_use]
-pub fn is_loopback(url: &Url) -> bool {
+fn is_loopback(url: &Url) -> bool {
     let Some(host) = url.host_str() else { return false };
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost")

@@ -85,7 +85,7 @@ mod wait;
 
 pub use body::{EventBody, HttpResponse, Streamed};
 pub use client::{Client, HttpRequest};
-pub use endpoint::{Endpoint, is_loopback};
+pub use endpoint::Endpoint;
 pub use error::{ErrorKind, HttpError, Refusal, UrlFault, with_causes};
 pub use headers::{RateLimit, rate_limits, request_id, retry_after};
 pub use limits::{Deadline, HttpLimits};

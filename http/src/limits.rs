@@ -59,12 +59,6 @@ impl HttpLimits {
     pub fn with_body(self, body: usize) -> Self {
         Self { body, ..self }
     }
-
-    /// Sets the maximum size of the body that a refusal keeps, in bytes. Default: 64 KiB.
-    #[must_use]
-    pub fn with_refusal(self, refusal: usize) -> Self {
-        Self { refusal, ..self }
-    }
 }
 
 /// Moment at which a call has to end, with its retries and pauses.
@@ -114,14 +108,12 @@ impl Deadline {
     }
 
     /// Returns the moment, or `None` if there is no deadline.
-    #[must_use]
-    pub fn instant(self) -> Option<Instant> {
+    pub(crate) fn instant(self) -> Option<Instant> {
         self.0.map(|(at, _)| at)
     }
 
     /// Returns the time between the creation of the deadline and its moment.
-    #[must_use]
-    pub fn allowed(self) -> Option<Duration> {
+    pub(crate) fn allowed(self) -> Option<Duration> {
         self.0.map(|(_, time)| time)
     }
 

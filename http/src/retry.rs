@@ -7,6 +7,10 @@ use tokio::time::{Instant, sleep};
 
 use crate::limits::Deadline;
 
+/// Longest pause that a server may ask for. If it asks for a longer one, there is no retry: the caller
+/// gets the error.
+const MAX_ASKED_PAUSE: Duration = Duration::from_secs(60);
+
 /// Answer to the question whether a failed attempt may be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -56,7 +60,6 @@ pub struct RetryPolicy {
     retries: u32,
     first_pause: Duration,
     max_pause: Duration,
-    max_asked_pause: Duration,
     begun_answers: bool,
 }
 
@@ -67,7 +70,6 @@ impl Default for RetryPolicy {
             retries: 2,
             first_pause: Duration::from_millis(500),
             max_pause: Duration::from_secs(8),
-            max_asked_pause: Duration::from_secs(60),
             begun_answers: false,
         }
     }
@@ -84,14 +86,6 @@ impl RetryPolicy {
     #[must_use]
     pub fn with_pauses(self, first: Duration, max: Duration) -> Self {
         Self { first_pause: first, max_pause: max, ..self }
-    }
-
-    /// Sets the longest pause that a server may ask for. Default: 60 seconds.
-    ///
-    /// If a server asks for a longer pause, there is no retry: the caller gets the error.
-    #[must_use]
-    pub fn with_max_asked_pause(self, max: Duration) -> Self {
-        Self { max_asked_pause: max, ..self }
     }
 
     /// Sets whether a request is retried after its response began and broke. Default: `false`.
@@ -111,7 +105,7 @@ impl RetryPolicy {
             Retry::Never => None,
             Retry::AnswerBegan if !self.begun_answers => None,
             Retry::Backoff | Retry::AnswerBegan => Some(self.backoff(used)),
-            Retry::After(asked) => (asked <= self.max_asked_pause).then_some(asked),
+            Retry::After(asked) => (asked <= MAX_ASKED_PAUSE).then_some(asked),
         };
         let in_time = |pause: &Duration| match (deadline.instant(), *pause) {
             (None, _) => true,

@@ -119,12 +119,7 @@ const NOT_SENT: &str = "[A file of the result could not be sent: the API has no 
 
 /// Whether the part is a file whose id means nothing to OpenAI.
 fn is_at_another_provider(part: &Part) -> bool {
-    let source = match part {
-        Part::Image(image) => &image.source,
-        Part::Document(document) => &document.source,
-        _ => return false,
-    };
-    matches!(source, Source::File { provider, .. } if provider != "openai")
+    matches!(part.source(), Some(Source::File { provider, .. }) if provider != "openai")
 }
 
 fn file_id(source: &Source) -> Option<String> {

@@ -98,7 +98,7 @@ async fn the_digits_of_arguments_stay() {
         [user("a"), Message::Assistant { parts }, Message::Tool(ToolResult::new(&call, "ok"))];
     let server = Server::answering([ok()]).await;
     server.model().generate(&Request::new(messages.map(Arc::new))).await.unwrap();
-    let sent = &server.seen()[0].raw;
+    let sent = &server.seen()[0].text;
     assert!(sent.contains(r#""args":{"a": 1.10, "b": 12345678901234567890123}"#), "{sent}");
 }
 

@@ -6,5 +6,5 @@ mod reply;
 mod request;
 
 pub(crate) use pieces::Pieces;
-pub(crate) use reply::Completion;
+pub(crate) use reply::{Completion, Function};
 pub(crate) use request::body;

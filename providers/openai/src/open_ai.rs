@@ -22,7 +22,7 @@ use toolwright_signature::Dialect;
 use crate::api::Api;
 use crate::request::{Options, Written};
 use crate::responses::{History, RequestInfo};
-use crate::rules::Rules;
+use crate::rules::{Quirk, Rules};
 use crate::services::Service;
 use crate::{Result, chat, responses};
 
@@ -137,7 +137,7 @@ impl OpenAi {
             model,
             api: Api::default(),
             dialect: service.map_or(Dialect::OpenAiLoose, |service| service.dialect),
-            structured_output: rules.has_structured_output,
+            structured_output: !rules.has(Quirk::NoStructuredOutput),
             settings: None,
             encrypted_reasoning: false,
             reasoning_summaries: false,
@@ -225,7 +225,7 @@ impl OpenAi {
         openai = openai.with(|parts| {
             parts.options.rules = Rules::of_service(service);
             (parts.options.api, parts.options.dialect) = (service.api, service.dialect);
-            parts.options.structured_output = parts.options.rules.has_structured_output;
+            parts.options.structured_output = !parts.options.rules.has(Quirk::NoStructuredOutput);
         });
         Ok((openai, service))
     }
@@ -327,7 +327,7 @@ impl OpenAi {
     /// character that is not allowed in a header. [`ProviderError::Http`] if the base URL is
     /// plain http and not on this machine, because others on the network could read the key.
     pub fn with_key(self, key: impl Into<String>) -> Result<Self> {
-        let header = self.0.options.rules.key_header;
+        let header = self.0.options.rules.key_header();
         self.with_connection(|connection| connection.with_key(header, &key.into(), KEY))
     }
 

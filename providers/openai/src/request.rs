@@ -43,7 +43,7 @@ pub(crate) struct Options {
 impl Options {
     /// Returns the settings that the API has.
     pub(crate) fn supported(&self) -> SettingSet {
-        let both = self.rules.settings.without(Setting::Cache);
+        let both = self.rules.settings().without(Setting::Cache);
         match self.api {
             Api::Chat => both,
             Api::Responses => both.without(Setting::Seed).without(Setting::Stop),

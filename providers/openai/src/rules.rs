@@ -41,52 +41,7 @@ pub(crate) enum Quirk {
 pub(crate) struct Rules {
     /// The provider of the reasoning and the opaque parts of Chat Completions, and of Responses.
     pub(crate) origins: [Arc<str>; 2],
-    /// Whether each message of the model must have `reasoning_content`.
-    pub(crate) needs_reasoning: bool,
-    /// Whether messages may have fields for reasoning.
-    pub(crate) takes_reasoning: bool,
-    /// The ids of calls in Chat Completions.
-    pub(crate) ids: Ids,
-    /// The name of the maximum of tokens in Chat Completions.
-    pub(crate) max_tokens: &'static str,
-    /// Whether messages of Chat Completions go out in the order that every server accepts.
-    pub(crate) has_strict_order: bool,
-    /// Whether the items after an item of reasoning go back with their ids.
-    pub(crate) has_item_ids: bool,
-    pub(crate) has_stream_options: bool,
-    pub(crate) has_structured_output: bool,
-    pub(crate) key_header: Option<&'static str>,
-    /// The settings that the server has, if its API has them.
-    pub(crate) settings: SettingSet,
-}
-
-/// The form of a call's id that a server accepts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ids {
-    /// At most 40 letters, digits, `_` and `-`.
-    Portable,
-    /// Exactly 9 letters and digits.
-    Nine,
-    /// At most 40 characters of any kind.
-    Any,
-}
-
-impl Ids {
-    pub(crate) fn write(self, id: &str) -> Cow<'_, str> {
-        const MOST: usize = 40;
-        match self {
-            Self::Any if (1..=MOST).contains(&id.len()) => Cow::Borrowed(id),
-            Self::Any | Self::Portable => portable_id(id, MOST),
-            Self::Nine if id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()) => {
-                Cow::Borrowed(id)
-            }
-            Self::Nine => {
-                // A length of 0 is never accepted, so that this is always the hash.
-                let hash = portable_id(id, 0).into_owned();
-                Cow::Owned(hash[hash.len() - 9..].to_owned())
-            }
-        }
-    }
+    quirks: &'static [Quirk],
 }
 
 impl Rules {
@@ -123,36 +78,58 @@ impl Rules {
         }
     }
 
-    fn new(service: &str, quirks: &[Quirk]) -> Self {
-        let has = |quirk| quirks.contains(&quirk);
-        let ids = match () {
-            () if has(Quirk::NineIds) => Ids::Nine,
-            () if has(Quirk::AnyIds) => Ids::Any,
-            () => Ids::Portable,
-        };
-        Self {
-            origins: ["chat", "responses"].map(|api| format!("openai-{api}{service}").into()),
-            needs_reasoning: has(Quirk::NeedsReasoning),
-            takes_reasoning: !has(Quirk::NoReasoning),
-            ids,
-            max_tokens: match has(Quirk::MaxTokens) {
-                true => "max_tokens",
-                // Reasoning models of OpenAI reject the older `max_tokens`.
-                false => "max_completion_tokens",
-            },
-            has_strict_order: !has(Quirk::AnyOrder),
-            has_item_ids: !has(Quirk::NoItemIds),
-            has_stream_options: !has(Quirk::NoStreamOptions),
-            has_structured_output: !has(Quirk::NoStructuredOutput),
-            key_header: quirks.iter().find_map(|quirk| match quirk {
-                Quirk::KeyHeader(name) => Some(*name),
-                _ => None,
-            }),
-            settings: quirks.iter().fold(SettingSet::ALL, |settings, quirk| match quirk {
-                Quirk::Without(setting) => settings.without(*setting),
-                _ => settings,
-            }),
+    fn new(service: &str, quirks: &'static [Quirk]) -> Self {
+        let origins = ["chat", "responses"].map(|api| format!("openai-{api}{service}").into());
+        Self { origins, quirks }
+    }
+
+    pub(crate) fn has(&self, quirk: Quirk) -> bool {
+        self.quirks.contains(&quirk)
+    }
+
+    /// Whether messages of Chat Completions go out in the order that every server accepts.
+    pub(crate) fn has_strict_order(&self) -> bool {
+        !self.has(Quirk::AnyOrder)
+    }
+
+    /// Returns the id of a call in Chat Completions.
+    pub(crate) fn id<'i>(&self, id: &'i str) -> Cow<'i, str> {
+        const MOST: usize = 40;
+        let is_nine = || id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if self.has(Quirk::NineIds) && !is_nine() {
+            // A length of 0 is never accepted, so that this is always the hash.
+            let hash = portable_id(id, 0).into_owned();
+            return Cow::Owned(hash[hash.len() - 9..].to_owned());
         }
+        match self.has(Quirk::AnyIds) && (1..=MOST).contains(&id.len()) {
+            true => Cow::Borrowed(id),
+            false => portable_id(id, MOST),
+        }
+    }
+
+    /// Returns the name of the maximum of tokens in Chat Completions.
+    pub(crate) fn max_tokens(&self) -> &'static str {
+        match self.has(Quirk::MaxTokens) {
+            true => "max_tokens",
+            // Reasoning models of OpenAI reject the older `max_tokens`.
+            false => "max_completion_tokens",
+        }
+    }
+
+    /// Returns the header for the key, if it is not `authorization`.
+    pub(crate) fn key_header(&self) -> Option<&'static str> {
+        self.quirks.iter().find_map(|quirk| match quirk {
+            Quirk::KeyHeader(name) => Some(*name),
+            _ => None,
+        })
+    }
+
+    /// Returns the settings that the server has, if its API has them.
+    pub(crate) fn settings(&self) -> SettingSet {
+        self.quirks.iter().fold(SettingSet::ALL, |settings, quirk| match quirk {
+            Quirk::Without(setting) => settings.without(*setting),
+            _ => settings,
+        })
     }
 }
 
@@ -177,16 +154,20 @@ mod tests {
     fn a_server_that_is_not_in_the_list_gets_the_maximum_that_the_model_accepts() {
         for name in ["gpt-5-mini", "openai/gpt-5.1", "o3", "azure/o4-mini", "openai.gpt-5", "gpt-6"]
         {
-            assert_eq!(Rules::of_model(name).max_tokens, "max_completion_tokens", "{name}");
+            assert_eq!(Rules::of_model(name).max_tokens(), "max_completion_tokens", "{name}");
         }
         for name in
             ["gpt-oss:20b", "openai/gpt-oss-120b", "gpt-4o", "gpt2", "olmo-2", "llama3.2:1b"]
         {
-            assert_eq!(Rules::of_model(name).max_tokens, "max_tokens", "{name}");
+            assert_eq!(Rules::of_model(name).max_tokens(), "max_tokens", "{name}");
         }
         for name in ["deepseek-chat", "kimi-k2", "mistral-small-latest", "m"] {
             let rules = Rules::of_model(name);
-            assert_eq!((rules.max_tokens, rules.has_strict_order), ("max_tokens", true), "{name}");
+            assert_eq!(
+                (rules.max_tokens(), rules.has_strict_order()),
+                ("max_tokens", true),
+                "{name}"
+            );
         }
     }
 }

@@ -4,3 +4,4 @@
 mod content;
 mod counts;
 mod lenient;
+mod streaming;

@@ -91,8 +91,6 @@ struct Slot {
     event: usize,
     /// Whether the arguments so far cannot become JSON.
     is_broken: bool,
-    /// Google's data of the call.
-    extra: Value,
 }
 
 impl Pieces {
@@ -282,7 +280,6 @@ impl Pieces {
                 part,
                 event: self.events,
                 is_broken: false,
-                extra: Value::Null,
             });
             place = Place::More(self.calls.len() - 1);
         }
@@ -290,11 +287,13 @@ impl Pieces {
             return Ok(());
         };
         let part = self.calls[at].part;
-        if is_set(&piece.extra) {
-            self.calls[at].extra = piece.extra;
-        }
-        if let Some(call) = self.parts.call_mut(part).filter(|_| piece.is_custom) {
-            call.kind = CallKind::Custom;
+        if let Some(call) = self.parts.call_mut(part) {
+            if is_set(&piece.extra) {
+                call.opaque = Some(Box::new(opaque(&self.origin, piece.extra)));
+            }
+            if piece.is_custom {
+                call.kind = CallKind::Custom;
+            }
         }
         self.parts.extend_call(part, piece.id, piece.name, piece.arguments, deltas);
         Ok(())
@@ -437,12 +436,6 @@ impl Pieces {
     /// Returns the parts, with a call once that the server sent in both forms of the API.
     fn parts(&mut self) -> Vec<ReplyPart> {
         let legacy = self.legacy.and_then(|part| self.parts.call(part).cloned());
-        for slot in &mut self.calls {
-            if let Some(call) = self.parts.call_mut(slot.part) {
-                let extra = std::mem::take(&mut slot.extra);
-                call.opaque = is_set(&extra).then(|| Box::new(opaque(&self.origin, extra)));
-            }
-        }
         // Thoughts that are taken out of the text are a part before it.
         let earlier = self.calls.iter().filter(|slot| Some(slot.part) < self.legacy).count();
         let mut parts = self.parts.take();

@@ -173,7 +173,7 @@ impl From<CallForm<'_>> for Call {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Function {
+pub(crate) struct Function {
     pub(super) name: Text,
     pub(super) arguments: Arguments,
     // The arguments under other names.
@@ -321,7 +321,7 @@ fn add_calls<E: Error>(json: &str, calls: &mut Vec<Call>) -> Result<(), E> {
 
 impl Function {
     /// Returns the name and the arguments, which have several names.
-    pub(super) fn name_and_arguments(self) -> (Text, Arguments) {
+    pub(crate) fn name_and_arguments(self) -> (Text, Arguments) {
         (self.name, Arguments::first([self.arguments, self.parameters, self.input]))
     }
 }

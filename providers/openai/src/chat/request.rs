@@ -21,7 +21,7 @@ use crate::request::{
     Choice, Function, Options, Schema, Texts, WrittenTools, arguments, effort, extra, file_id,
     name, settings, some, tools, unknown,
 };
-use crate::rules::Rules;
+use crate::rules::{Quirk, Rules};
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "function")]
@@ -75,7 +75,7 @@ pub(crate) fn body(request: &Request, options: &Options, stream: bool) -> Result
             body.raw("response_format", &tools.format);
         }
         let most = settings.max_output_tokens.unwrap_or(Request::MAX_OUTPUT_TOKENS);
-        body.field(options.rules.max_tokens, &most)?;
+        body.field(options.rules.max_tokens(), &most)?;
         body.optional("temperature", &settings.temperature)?;
         body.optional("top_p", &settings.top_p)?;
         body.optional("seed", &settings.seed)?;
@@ -89,7 +89,7 @@ pub(crate) fn body(request: &Request, options: &Options, stream: bool) -> Result
         body.optional("prompt_cache_key", &options.cache_key)?;
         if stream {
             body.field("stream", &true)?;
-            if options.rules.has_stream_options {
+            if !options.rules.has(Quirk::NoStreamOptions) {
                 body.field("stream_options", &StreamOptions { include_usage: true })?;
             }
         }
@@ -104,7 +104,7 @@ fn messages(request: &Request, options: &Options) -> Result<Vec<Arc<[u8]>>> {
     let written = options.written.messages(request, |message, _| match message {
         // Nothing is left of it for this server.
         Message::Assistant { parts }
-            if (rules.has_strict_order || !parts.is_empty())
+            if (rules.has_strict_order() || !parts.is_empty())
                 && Said::of(parts, rules).is_empty() =>
         {
             Ok(Vec::new())
@@ -112,7 +112,7 @@ fn messages(request: &Request, options: &Options) -> Result<Vec<Arc<[u8]>>> {
         message => serde_json::to_vec(&Entry { message, rules }),
     })?;
     let is_sent = |at: usize| written.get(at).is_some_and(|json| !json.is_empty());
-    let turns = turns(&request.messages, is_sent, rules.has_strict_order).into_iter();
+    let turns = turns(&request.messages, is_sent, rules.has_strict_order()).into_iter();
     let json = turns.map(|turn| match turn.of[..] {
         [Content::Message(at)] => Ok(Arc::clone(&written[at])),
         _ => Ok(serde_json::to_vec(&Several { turn: &turn, request, rules })
@@ -262,7 +262,7 @@ impl Serialize for Entry<'_> {
             Message::Assistant { parts } => Said::of(parts, self.rules).serialize(&mut entry)?,
             Message::Tool(result) => {
                 entry.serialize_entry("role", "tool")?;
-                entry.serialize_entry("tool_call_id", &self.rules.ids.write(&result.id))?;
+                entry.serialize_entry("tool_call_id", &self.rules.id(&result.id))?;
                 entry.serialize_entry("content", &result.text)?;
             }
             _ => return Err(unknown()),
@@ -287,13 +287,14 @@ struct Said<'a> {
 impl<'a> Said<'a> {
     fn of(parts: &'a [ReplyPart], rules: &'a Rules) -> Self {
         let origin = &*rules.origins[0];
+        let needs_reasoning = rules.has(Quirk::NeedsReasoning);
         let (texts, calls) = (Texts { parts, origin }, Calls { parts, rules });
         let has_calls = calls.iter().next().is_some();
         let (mut content, mut plain) = (String::new(), String::new());
         let (mut thinking, mut details, mut extra_content) = (String::new(), Vec::new(), None);
         for part in parts {
             match part {
-                ReplyPart::Reasoning(_) if !rules.takes_reasoning => {}
+                ReplyPart::Reasoning(_) if rules.has(Quirk::NoReasoning) => {}
                 ReplyPart::Reasoning(thoughts) if in_content(thoughts, origin).is_some() => {}
                 ReplyPart::Reasoning(reasoning) => {
                     let text = &*reasoning.text;
@@ -301,7 +302,7 @@ impl<'a> Said<'a> {
                     details.extend(field.map(|_| details_of(reasoning)).unwrap_or_default());
                     match field {
                         // The same model may have written it on another server.
-                        _ if rules.needs_reasoning && is_of_this_api(&reasoning.provider) => {
+                        _ if needs_reasoning && is_of_this_api(&reasoning.provider) => {
                             content.push_str(text);
                         }
                         Some(Field::ReasoningContent) => content.push_str(text),
@@ -318,8 +319,8 @@ impl<'a> Said<'a> {
             }
         }
         let is_silent = !has_calls && texts.iter().next().is_none();
-        let must_speak = rules.has_strict_order;
-        let reasoning = if !content.is_empty() || rules.needs_reasoning && !is_silent {
+        let must_speak = rules.has_strict_order();
+        let reasoning = if !content.is_empty() || needs_reasoning && !is_silent {
             Some(("reasoning_content", content))
         } else {
             (!plain.is_empty()).then_some(("reasoning", plain))
@@ -487,7 +488,7 @@ impl<'a> Serialize for Calls<'a> {
         let opaque =
             |call: &'a ToolCall| extra_content_of(call.opaque.as_deref()?, &self.rules.origins[0]);
         serializer.collect_seq(self.iter().map(|call| Call {
-            id: self.rules.ids.write(&call.id),
+            id: self.rules.id(&call.id),
             called: match call.kind {
                 CallKind::Custom => {
                     Called::Custom { custom: Input { name: name(call), input: &call.arguments } }

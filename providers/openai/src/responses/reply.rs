@@ -24,7 +24,8 @@ use super::request::{ITEM_ID, items_of};
 use super::state::History;
 use crate::Result;
 use crate::arguments::is_complete;
-use crate::rules::Rules;
+use crate::chat::Function;
+use crate::rules::{Quirk, Rules};
 use toolwright_provider::Decoder;
 use toolwright_provider::ProviderError;
 
@@ -163,14 +164,6 @@ struct Item<'e> {
     encrypted_content: Value,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Function {
-    name: Text,
-    arguments: Arguments,
-    parameters: Arguments,
-}
-
 impl<'e> Item<'e> {
     fn of(raw: &'e RawValue) -> Result<Self> {
         // For serde, a list is also a struct: its items are the fields, in their order.
@@ -179,12 +172,11 @@ impl<'e> Item<'e> {
             return Err(ProviderError::Decoding { source, raw: raw.get().to_owned() });
         }
         let mut item: Self = read(raw)?;
-        let Function { name, arguments, parameters } = std::mem::take(&mut item.function);
+        let (name, arguments) = std::mem::take(&mut item.function).name_and_arguments();
         if item.name.is_empty() {
             item.name = name;
         }
-        item.arguments =
-            Arguments::first([std::mem::take(&mut item.arguments), arguments, parameters]);
+        item.arguments = Arguments::first([std::mem::take(&mut item.arguments), arguments]);
         let is_named = !item.name.is_empty() && !item.call_id.is_empty();
         item.kind = Str(Cow::Borrowed(match &*item.kind {
             "tool_call" | "tool_use" | "function" => "function_call",
@@ -565,7 +557,7 @@ impl RequestInfo {
             max_output_tokens: request.max_output_tokens(),
             tools: Arc::clone(&request.tools),
             origin: Arc::clone(&rules.origins[1]),
-            has_item_ids: rules.has_item_ids,
+            has_item_ids: !rules.has(Quirk::NoItemIds),
             history: None,
         }
     }
