@@ -1,6 +1,5 @@
 //! The handlers of a group's tools, and their conversion to plain tools.
 
-use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Deserialize;
@@ -18,35 +17,23 @@ use crate::handle::Handle;
 /// The implementation of one tool.
 pub(crate) enum Work<In, Out> {
     Tool(Tool),
-    Typed(Arc<dyn Typed<In, Out>>),
+    Typed(Typed<In, Out>),
 }
 
 /// The output of a call, and the handler's value for the program.
 pub(crate) type Answer<Out> = (ToolOutput, Option<Out>);
 
-/// A handler with its type erased.
-pub(crate) trait Typed<In, Out>: Send + Sync {
-    fn call<'a>(
-        &'a self,
-        arguments: Arguments<'a>,
-        cx_in: &'a In,
-        cx: &'a Context,
-    ) -> BoxFuture<'a, Result<Answer<Out>>>;
-}
-
-/// A handler that takes JSON.
-struct Function<T>(PhantomData<fn() -> T>);
-
-/// A handler that takes text.
-struct FreeText<T>(PhantomData<fn() -> T>);
+/// The call of a handler whose type is erased.
+pub(crate) type Typed<In, Out> =
+    for<'a> fn(Arguments<'a>, &'a In, &'a Context) -> BoxFuture<'a, Result<Answer<Out>>>;
 
 impl<In: Sync + 'static, Out: Send + 'static> Work<In, Out> {
     pub(crate) fn function<T: Handle<In, Out>>() -> Self {
-        Self::Typed(Arc::new(Function::<T>(PhantomData)))
+        Self::Typed(call_function::<T, In, Out>)
     }
 
     pub(crate) fn custom<T: Custom<In, Out>>() -> Self {
-        Self::Typed(Arc::new(FreeText::<T>(PhantomData)))
+        Self::Typed(call_custom::<T, In, Out>)
     }
 
     /// Makes a call, without the hooks of the context.
@@ -58,41 +45,36 @@ impl<In: Sync + 'static, Out: Send + 'static> Work<In, Out> {
     ) -> Result<Answer<Out>> {
         match self {
             Self::Tool(tool) => Ok((driver::call_with(tool, arguments, cx).await?, None)),
-            Self::Typed(typed) => Contained::new(typed.call(arguments, cx_in, cx)).await,
+            Self::Typed(call) => Contained::new(call(arguments, cx_in, cx)).await,
         }
     }
 }
 
-impl<T: Handle<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out> for Function<T> {
-    fn call<'a>(
-        &'a self,
-        arguments: Arguments<'a>,
-        cx_in: &'a In,
-        cx: &'a Context,
-    ) -> BoxFuture<'a, Result<Answer<Out>>> {
-        Box::pin(async move {
-            let (input, repaired) = arguments.read::<T>()?;
-            let work = async { input.handle(cx_in, cx).await };
-            let (text, out) = driver::answered(repaired.as_deref(), work).await?;
-            Ok((ToolOutput::text_only(text).with_repaired(repaired), Some(out)))
-        })
-    }
+/// Calls a handler that takes JSON.
+fn call_function<'a, T: Handle<In, Out>, In: Sync, Out: Send>(
+    arguments: Arguments<'a>,
+    cx_in: &'a In,
+    cx: &'a Context,
+) -> BoxFuture<'a, Result<Answer<Out>>> {
+    Box::pin(async move {
+        let (input, repaired) = arguments.read::<T>()?;
+        let work = async { input.handle(cx_in, cx).await };
+        let (text, out) = driver::answered(repaired.as_deref(), work).await?;
+        Ok((ToolOutput::text_only(text).with_repaired(repaired), Some(out)))
+    })
 }
 
-impl<T: Custom<In, Out>, In: Sync + 'static, Out: Send + 'static> Typed<In, Out> for FreeText<T> {
-    fn call<'a>(
-        &'a self,
-        arguments: Arguments<'a>,
-        cx_in: &'a In,
-        cx: &'a Context,
-    ) -> BoxFuture<'a, Result<Answer<Out>>> {
-        Box::pin(async move {
-            let input: T = read_text(arguments)?;
-            let (text, out) =
-                driver::answered(None, async { input.handle(cx_in, cx).await }).await?;
-            Ok((ToolOutput::text_only(text), Some(out)))
-        })
-    }
+/// Calls a handler that takes text.
+fn call_custom<'a, T: Custom<In, Out>, In: Sync, Out: Send>(
+    arguments: Arguments<'a>,
+    cx_in: &'a In,
+    cx: &'a Context,
+) -> BoxFuture<'a, Result<Answer<Out>>> {
+    Box::pin(async move {
+        let input: T = read_text(arguments)?;
+        let (text, out) = driver::answered(None, async { input.handle(cx_in, cx).await }).await?;
+        Ok((ToolOutput::text_only(text), Some(out)))
+    })
 }
 
 fn read_text<T: DeserializeOwned>(arguments: Arguments<'_>) -> Result<T> {
@@ -136,7 +118,7 @@ type OnOut<Out> = Box<dyn Fn(&str, Out) + Send + Sync>;
 
 /// A handler with the `In` and the callback of its binding.
 struct Bound<In, Out> {
-    typed: Arc<dyn Typed<In, Out>>,
+    call: Typed<In, Out>,
     binding: Arc<Binding<In, Out>>,
     custom: bool,
 }
@@ -156,11 +138,11 @@ impl<In: Send + Sync + 'static, Out: Send + 'static> Handler for Bound<In, Out> 
         Box::pin(async move {
             let cx_in = &self.binding.cx_in;
             let (output, out) = match self.custom {
-                false => self.typed.call(arguments, cx_in, cx).await?,
+                false => (self.call)(arguments, cx_in, cx).await?,
                 true => {
                     let (input, repaired) = arguments.read::<Input>()?;
                     let given = Arguments { text: &input.input, ..arguments };
-                    let work = self.typed.call(given, cx_in, cx);
+                    let work = (self.call)(given, cx_in, cx);
                     let (output, out) = driver::answered(repaired.as_deref(), work).await?;
                     (output.with_repaired(repaired), out)
                 }
@@ -184,9 +166,8 @@ impl<In: Send + Sync + 'static, Out: Send + 'static> Work<In, Out> {
     ) -> Tool {
         match self {
             Self::Tool(tool) => tool.clone(),
-            Self::Typed(typed) => {
-                let (typed, binding) = (Arc::clone(typed), Arc::clone(binding));
-                let bound = Bound { typed, binding, custom };
+            Self::Typed(call) => {
+                let bound = Bound { call: *call, binding: Arc::clone(binding), custom };
                 driver::tool(Arc::clone(contract), effect, Arc::new(bound))
             }
         }

@@ -80,8 +80,7 @@ impl Anthropic {
     /// # Errors
     ///
     /// [`ProviderError::MissingKey`] if there is no key. [`ProviderError::Http`] if a variable has
-    /// a character that is not allowed in a header. [`ProviderError::Http`] if
-    /// `ANTHROPIC_BASE_URL` cannot be used.
+    /// a character that is not allowed in a header, or if `ANTHROPIC_BASE_URL` cannot be used.
     pub fn from_env(model: impl Into<String>) -> Result<Self> {
         let key = from_env(KEY)?.ok_or(ProviderError::MissingKey { variable: KEY })?;
         let base_url = from_env("ANTHROPIC_BASE_URL")?;
@@ -171,8 +170,8 @@ impl Anthropic {
     /// # Errors
     ///
     /// [`ProviderError::MissingKey`] if the key is blank. [`ProviderError::Http`] if it has a
-    /// character that is not allowed in a header. [`ProviderError::Http`] if the base URL is
-    /// plain http and not on this machine, because others on the network could read the key.
+    /// character that is not allowed in a header, or if the base URL is plain http and not on this
+    /// machine, because others on the network could read the key.
     pub fn with_key(self, key: impl Into<String>) -> Result<Self> {
         let header = Some("x-api-key");
         self.with_connection(|connection| connection.with_key(header, &key.into(), KEY))

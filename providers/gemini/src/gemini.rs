@@ -87,8 +87,8 @@ impl Gemini {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Http`] if the base URL cannot be used, or the model's name has an empty
-    /// part.
+    /// [`ProviderError::Http`] if the base URL cannot be used. [`ProviderError::Service`] if the
+    /// model's name has an empty part.
     pub fn at(base_url: &str, model: impl Into<String>) -> Result<Self> {
         let model = model.into();
         let path = match model.contains('/') {
@@ -119,7 +119,7 @@ impl Gemini {
     /// # Errors
     ///
     /// [`ProviderError::MissingKey`] if the token is blank. [`ProviderError::Http`] if it has a
-    /// character that is not allowed in a header. [`ProviderError::Http`] if the project, the
+    /// character that is not allowed in a header. [`ProviderError::Service`] if the project, the
     /// location or the model cannot be part of a URL.
     pub fn vertex(
         project: &str,
@@ -251,8 +251,8 @@ impl Gemini {
     /// # Errors
     ///
     /// [`ProviderError::MissingKey`] if the key is blank. [`ProviderError::Http`] if it has a
-    /// character that is not allowed in a header. [`ProviderError::Http`] if the base URL is
-    /// plain http and not on this machine, because others on the network could read the key.
+    /// character that is not allowed in a header, or if the base URL is plain http and not on this
+    /// machine, because others on the network could read the key.
     pub fn with_key(self, key: impl Into<String>) -> Result<Self> {
         let header = Some("x-goog-api-key");
         self.with_connection(|connection| connection.with_key(header, &key.into(), KEYS[0]))

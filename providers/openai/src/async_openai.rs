@@ -33,9 +33,9 @@ impl OpenAi {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Http`] if a URL cannot be used, is not below the base URL, or is plain
-    /// http to another machine while there is a key. [`ProviderError::Http`] if the key or a header
-    /// has a character that is not allowed there, such as the line break at the end of a file.
+    /// [`ProviderError::Http`] if a URL cannot be used, is not below the base URL, or is plain http
+    /// to another machine while there is a key, or if the key or a header has a character that is
+    /// not allowed there, such as the line break at the end of a file.
     ///
     /// # Panics
     ///

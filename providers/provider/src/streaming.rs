@@ -269,13 +269,11 @@ impl<D: Decoder> Decoding<D> {
         match self.take_json(data, is_error) {
             // Some servers leave out the empty line between two events.
             Err(ProviderError::Decoding { .. }) if data.contains('\n') => {
-                for line in data.lines().filter(|line| !line.trim().is_empty()) {
-                    if line.trim() == "[DONE]" {
-                        self.decoder.done(&mut self.deltas);
-                        self.is_over = true;
-                        break;
-                    }
-                    self.take_json(line, is_error)?;
+                let mut lines = data.lines().map(str::trim).filter(|line| !line.is_empty());
+                while !self.is_over
+                    && let Some(line) = lines.next()
+                {
+                    self.take_text(line, is_error)?;
                 }
                 Ok(())
             }

@@ -139,28 +139,34 @@ impl<'a> Several<'a> {
     }
 
     /// Returns the content of a system or user message.
-    fn content(&self) -> Vec<Shows<'a>> {
+    fn content<E: serde::ser::Error>(&self) -> Result<Vec<Piece<'a>>, E> {
         let messages = &self.request.messages;
-        let shown = |content: &Content| match content {
-            Content::Added(text) => vec![Shows::Text(Cow::Borrowed(*text))],
-            Content::Message(at) => match messages.get(*at).map(Arc::as_ref) {
-                Some(Message::System { text }) => vec![Shows::Text(Cow::Borrowed(&**text))],
-                Some(Message::User { parts }) => parts.iter().map(Shows::of).collect(),
-                _ => Vec::new(),
-            },
-            Content::Shown(results) => {
-                let results = messages.get(results.clone()).unwrap_or_default();
-                let parts = |message: &'a Arc<Message>| match &**message {
-                    Message::Tool(result) if !result.parts.is_empty() => {
-                        let title = Shows::Text(Cow::Owned(parts_of(&result.id)));
-                        [title].into_iter().chain(result.parts.iter().map(Shows::of)).collect()
+        let mut pieces = Vec::new();
+        for content in &self.turn.of {
+            match content {
+                Content::Added(text) => pieces.push(Piece::text(*text)),
+                Content::Message(at) => match messages.get(*at).map(Arc::as_ref) {
+                    Some(Message::System { text }) => pieces.push(Piece::text(&**text)),
+                    Some(Message::User { parts }) => {
+                        for part in parts {
+                            pieces.push(Piece::of(part)?);
+                        }
                     }
-                    _ => Vec::new(),
-                };
-                results.iter().flat_map(parts).collect()
+                    _ => {}
+                },
+                Content::Shown(results) => {
+                    for message in messages.get(results.clone()).unwrap_or_default() {
+                        let Message::Tool(result) = &**message else { continue };
+                        for (at, part) in result.parts.iter().enumerate() {
+                            let title = (at == 0).then(|| Piece::text(parts_of(&result.id)));
+                            pieces.extend(title);
+                            pieces.push(Piece::of(part)?);
+                        }
+                    }
+                }
             }
-        };
-        self.turn.of.iter().flat_map(shown).collect()
+        }
+        Ok(pieces)
     }
 
     /// Returns the parts of the model's messages, with an empty line between their texts.
@@ -198,8 +204,12 @@ impl Serialize for Several<'_> {
                     "role",
                     if role == Role::System { "system" } else { "user" },
                 )?;
-                let content = self.content();
-                let texts: Option<Vec<&str>> = content.iter().map(Shows::text).collect();
+                let content = self.content()?;
+                let text = |piece: &'_ Piece<'_>| match piece {
+                    Piece::Text { text } => Some(text.to_string()),
+                    _ => None,
+                };
+                let texts: Option<Vec<String>> = content.iter().map(text).collect();
                 match texts {
                     // Not every server takes a list.
                     Some(texts) => entry.serialize_entry("content", &texts.join(BETWEEN))?,
@@ -208,37 +218,6 @@ impl Serialize for Several<'_> {
             }
         }
         entry.end()
-    }
-}
-
-/// One part of a user's message.
-enum Shows<'a> {
-    Text(Cow<'a, str>),
-    Part(&'a Part),
-}
-
-impl<'a> Shows<'a> {
-    fn of(part: &'a Part) -> Self {
-        match part {
-            Part::Text(text) => Self::Text(Cow::Borrowed(text)),
-            part => Self::Part(part),
-        }
-    }
-
-    fn text(&self) -> Option<&str> {
-        match self {
-            Self::Text(text) => Some(text),
-            Self::Part(_) => None,
-        }
-    }
-}
-
-impl Serialize for Shows<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Text(text) => Piece::Text { text }.serialize(serializer),
-            Self::Part(part) => Piece::of(part)?.serialize(serializer),
-        }
     }
 }
 
@@ -349,8 +328,8 @@ impl<'a> Said<'a> {
             match self.thinking.is_empty() {
                 true => entry.serialize_entry("content", SILENT)?,
                 false => {
-                    let thinking = vec![Piece::Text { text: &self.thinking }];
-                    let text = Piece::Text { text: SILENT };
+                    let thinking = vec![Piece::text(&self.thinking)];
+                    let text = Piece::text(SILENT);
                     entry.serialize_entry("content", &[Piece::Thinking { thinking }, text])?;
                 }
             }
@@ -358,11 +337,11 @@ impl<'a> Said<'a> {
             // Servers reject a message without text and calls, but accept an empty text.
             entry.serialize_entry("content", &(has_text || !has_calls).then_some(&self.texts))?;
         } else {
-            let thinking = vec![Piece::Text { text: &self.thinking }];
+            let thinking = vec![Piece::text(&self.thinking)];
             let text = self.texts.to_string();
             let mut content = vec![Piece::Thinking { thinking }];
             if has_text {
-                content.push(Piece::Text { text: &text });
+                content.push(Piece::text(&text));
             }
             entry.serialize_entry("content", &content)?;
         }
@@ -400,7 +379,7 @@ impl Serialize for Parts<'_> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Piece<'a> {
-    Text { text: &'a str },
+    Text { text: Cow<'a, str> },
     Thinking { thinking: Vec<Piece<'a>> },
     ImageUrl { image_url: ImageUrl<'a> },
     File { file: File<'a> },
@@ -408,9 +387,13 @@ enum Piece<'a> {
 }
 
 impl<'a> Piece<'a> {
+    fn text(text: impl Into<Cow<'a, str>>) -> Self {
+        Self::Text { text: text.into() }
+    }
+
     fn of<E: serde::ser::Error>(part: &'a Part) -> Result<Self, E> {
         match part {
-            Part::Text(text) => Ok(Self::Text { text }),
+            Part::Text(text) => Ok(Self::text(text)),
             Part::Image(Image { source, .. }) => match source.to_url() {
                 Some(url) => Ok(Self::ImageUrl { image_url: ImageUrl { url } }),
                 None => Err(E::custom(
@@ -418,9 +401,7 @@ impl<'a> Piece<'a> {
                 )),
             },
             Part::Document(Document { source, .. }) => match source {
-                _ if source.text().is_some() => {
-                    Ok(Self::Text { text: source.text().unwrap_or_default() })
-                }
+                _ if source.text().is_some() => Ok(Self::text(source.text().unwrap_or_default())),
                 Source::Url(url) if !url.starts_with("data:") => Err(E::custom(
                     "Chat Completions takes no document by address; send its bytes, or use `Api::Responses`",
                 )),
