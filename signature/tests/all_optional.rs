@@ -746,6 +746,8 @@ fn a_declared_field_that_a_wrapper_holds_with_another_value_is_a_fault_under_eve
         "function_call",
         "tool_call",
         "tool_calls",
+        "delete",
+        "filter",
     ];
     let mut wires = Vec::new();
     for name in around {
@@ -775,4 +777,32 @@ fn a_declared_field_that_a_wrapper_holds_with_another_value_is_a_fault_under_eve
     let dynamic = Contract::dynamic("delete", "Delete.", input, None).unwrap();
     let wire = format!(r#"{{"path":"safe.txt","arguments":{inner}}}"#);
     assert!(dynamic.read_with::<Value>(&wire, Policy::Strict).is_err());
+}
+
+/// The tool would run without what it holds.
+#[test]
+fn what_a_wrapper_holds_beside_other_fields_is_never_left_out() {
+    let purge = Contract::of::<Purge>().unwrap();
+    for wire in [
+        r#"{"purge":{"prefix":"t"},"dry_run":true}"#,
+        r#"{"dry_run":true,"Purge":{"prefx":"t"}}"#,
+        r#"{"filter":{"prefix":"t"},"dry_run":true}"#,
+        r#"{"options":[{"prefix":"t"}],"dry_run":true}"#,
+        r#"{"arguments":{"prefx":"t"},"dry_run":true}"#,
+        r#"{"arguments":["t"],"dry_run":true}"#,
+        r#"{"dry_run":true,"scope":{"older":3,"filter":{"owner":"Ada"}}}"#,
+    ] {
+        for policy in [Policy::Exact, Policy::Strict, Policy::Repair, Policy::Coerce] {
+            let read = purge.read_with::<Purge>(wire, policy);
+            assert!(read.is_err(), "{wire} under {policy:?}: {read:?}");
+        }
+    }
+    for wire in [
+        r#"{"dry_run":true,"arguments":{}}"#,
+        r#"{"dry_run":true,"purge":null}"#,
+        r#"{"dry_run":true,"note":{"by":"Ada"}}"#,
+    ] {
+        let read = purge.read_with::<Purge>(wire, Policy::Coerce).unwrap();
+        assert!(read.value.dry_run && read.repairs.len() == 1, "{wire}: {read:?}");
+    }
 }

@@ -230,6 +230,17 @@ impl Document<'_> {
             return Ok(());
         }
         let unknown = || tape.entries(token).filter(|(key, _)| !self.knows(&tape.text(*key)));
+        // The arguments under the tool's own name, beside others.
+        let own = unknown().find(|(key, value)| {
+            tape.kind(*value) == TokenKind::Object
+                && !is_void(tape, *value)
+                && is_name_of(&tape.text(*key), self.name)
+        });
+        if let Some((key, _)) = own {
+            let (name, expected) = (tape.text(key), "all fields side by side");
+            let got = format!("some of them inside `{}`", shortened(&name));
+            return Err(refused(&format!("{path}.{}", shortened(&name)), expected, &got, ""));
+        }
         let is_call = unknown().any(|(key, value)| {
             let name = tape.text(key);
             TOOLS.contains(&&*name)

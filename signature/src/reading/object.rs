@@ -42,9 +42,6 @@ pub(super) const TAG: &str = "_type";
 pub(super) const WRAPPERS: [&str; 8] =
     ["input", "arguments", "args", "parameters", "params", "kwargs", "tool_input", "action_input"];
 
-/// Further fields in which models put arguments, with less certainty.
-const AROUND: [&str; 7] = ["properties", "request", "result", "data", "body", "payload", "fields"];
-
 /// The repair for an undeclared field.
 pub(super) const UNASKED: &str = "left out a field that is not asked for";
 
@@ -399,25 +396,32 @@ impl RepairWalk<'_> {
     /// the field or has another value in it. Both values may be meant.
     ///
     /// ```text
-    /// {"dry_run": true, "arguments": {"prefix": "tmp"}}
+    /// {"dry_run": true, "filter": {"prefix": "tmp"}}
     /// {"path": "safe.txt", "arguments": {"path": "danger.txt"}}
     /// ```
+    ///
+    /// In a wrapper, any other value counts, because it would be an argument.
     fn holds_nothing_deeper(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
         let typed = self.graph.typed;
         // The caller of a contract made at run time gets all fields, but not in a wrapper.
-        let around = |name: &str| {
-            WRAPPERS.contains(&name) || CALLS.contains(&name) || typed && AROUND.contains(&name)
-        };
+        let around = |name: &str| typed || WRAPPERS.contains(&name) || CALLS.contains(&name);
         let inside = |entry: &&Entry<'_>| {
+            let is_wrapper = typed && WRAPPERS.contains(&&*entry.name);
             let is_other = |name: &str, tape: &Tape<'_>, value: usize| {
+                let is_around = WRAPPERS.contains(&name) || CALLS.contains(&name);
                 let name = folded(name);
                 let field = rule.fields.iter().position(|field| folded(&field.name) == name);
-                field.is_some_and(|index| match plan.says(self.graph, rule, at, index) {
-                    false => typed,
-                    true => !plan.has_value(at, index, tape.whole(value)),
-                })
+                match field {
+                    None => is_wrapper && !is_around && !is_void(tape, value),
+                    Some(index) => match plan.says(self.graph, rule, at, index) {
+                        false => typed,
+                        true => !plan.has_value(at, index, tape.whole(value)),
+                    },
+                }
             };
-            holds(at.tape, entry.value, &is_other, true, GUESS_DEPTH)
+            let is_list = at.tape.kind(entry.value) == TokenKind::List;
+            is_wrapper && is_list && !is_void(at.tape, entry.value)
+                || holds(at.tape, entry.value, &is_other, true, GUESS_DEPTH)
         };
         let found = plan.unknown(at, rule).filter(|entry| around(&entry.name)).find(inside);
         let Some(entry) = found else {
