@@ -62,7 +62,7 @@ pub struct AgentArgs {
     /// Ask before each irreversible call, and before each call of an MCP server's tool; needs a
     /// terminal
     #[arg(long, help_heading = "Agent")]
-    pub(crate) approve: bool,
+    pub(crate) ask: bool,
 
     /// Maximum number of model calls for one task. Without it: 10 rounds of
     /// tool calls
@@ -174,7 +174,7 @@ impl AgentArgs {
             self.max_output_tokens =
                 self.max_output_tokens.or(config.max_output_tokens.map(NonZeroU64::get));
         }
-        self.approve |= config.approve;
+        self.ask |= config.ask;
         self.max_model_calls = self.max_model_calls.or(config.max_model_calls.map(NonZeroU64::get));
         self.max_time = self.max_time.or(config.max_time.map(NonZeroU64::get));
         Ok(self)
@@ -362,7 +362,7 @@ impl AgentArgs {
     pub(crate) fn asks_from(&self) -> Option<Effect> {
         match &self.replay {
             Some(_) if !self.allows_replayed => Some(Effect::Idempotent),
-            _ => self.approve.then_some(Effect::Irreversible),
+            _ => self.ask.then_some(Effect::Irreversible),
         }
     }
 

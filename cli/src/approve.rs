@@ -27,24 +27,25 @@ pub(crate) async fn decide(
     if asked.unknown {
         return decide_again(input, asked).await;
     }
-    let mut arguments = on_one_line(&asked.call.arguments);
+    // The question always shows the call that `y` makes. What was typed stays for the next edit.
+    let mut edited = on_one_line(&asked.call.arguments);
+    let above = shown(asked, &edited);
     loop {
         let question = "allow it? y(es) n(o) e(dit) ";
-        let above = shown(asked, &arguments);
-        let Some(said) = input.ask(above, question, String::new()).await? else {
+        let Some(said) = input.ask(above.clone(), question, String::new()).await? else {
             return Ok(None);
         };
         match said.trim() {
             "y" | "yes" => return Ok(Some(Decision::Approve)),
             "n" | "no" => return Ok(Some(Decision::deny("The user denied this call."))),
             "e" | "edit" => {
-                let edited = input.ask(String::new(), "arguments: ", arguments.clone()).await?;
-                let Some(edited) = edited else { continue };
-                match read(contract, &edited) {
-                    Ok(()) => return Ok(Some(Decision::edit(edited))),
+                let typed = input.ask(String::new(), "arguments: ", edited.clone()).await?;
+                let Some(typed) = typed else { continue };
+                match read(contract, &typed) {
+                    Ok(()) => return Ok(Some(Decision::edit(typed))),
                     Err(fault) => note(&format!("error: {fault}")),
                 }
-                arguments = on_one_line(&edited);
+                edited = on_one_line(&typed);
             }
             _ => {}
         }

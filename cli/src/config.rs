@@ -58,7 +58,7 @@ pub(crate) struct Config {
     #[serde(default)]
     pub(crate) selector: bool,
     #[serde(default)]
-    pub(crate) approve: bool,
+    pub(crate) ask: bool,
     pub(crate) max_model_calls: Option<NonZeroU64>,
     pub(crate) max_time: Option<NonZeroU64>,
     pub(crate) max_output_tokens: Option<NonZeroU64>,

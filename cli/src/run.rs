@@ -26,7 +26,7 @@ Examples:
   toolwright run \"Store the key color with value blue, then retrieve it.\"
   toolwright run --model anthropic:claude-haiku-4-5 --tools files:. \"What is in this folder?\"
   toolwright run --schema 'name, age int' \"Ada Lovelace was born in 1815 and died in 1852.\"
-  toolwright run --mcp 'npx -y @modelcontextprotocol/server-filesystem .' --approve \"Tidy up.\"
+  toolwright run --mcp 'npx -y @modelcontextprotocol/server-filesystem .' --ask \"Tidy up.\"
   git diff | toolwright run --tools none --system \"Review the change.\" -")]
 pub struct RunArgs {
     /// The task; `-` reads it from standard input
@@ -77,7 +77,7 @@ pub struct ReplayArgs {
 
     /// Make the recorded calls without a question. Default: at a terminal, ask before each call that
     /// does more than read, because the file may be from someone else
-    #[arg(long, conflicts_with = "approve")]
+    #[arg(long, conflicts_with = "ask")]
     yes: bool,
 
     /// The agent.

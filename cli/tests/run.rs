@@ -64,7 +64,7 @@ fn a_call_that_cannot_be_undone_is_not_made_where_nobody_can_be_asked() {
     ];
     let why = "`memory_clear` waits for a person's approval";
     let server_ = server(&calls);
-    let ran = run(task(&server_).args(["--approve", "Store it and clear."]));
+    let ran = run(task(&server_).args(["--ask", "Store it and clear."]));
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     assert!(ran.stderr.contains(&format!("error: {why}")), "{}", ran.stderr);
     assert!(ran.stderr.contains("<- memory_store"), "{}", ran.stderr);
@@ -72,7 +72,7 @@ fn a_call_that_cannot_be_undone_is_not_made_where_nobody_can_be_asked() {
     assert_eq!(server_.asked().len(), 2);
 
     let server_ = server(&calls);
-    let ran = run(task(&server_).args(["--approve", "--json", "Store it and clear."]));
+    let ran = run(task(&server_).args(["--ask", "--json", "Store it and clear."]));
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     let lines = lines(&ran.stdout);
     let error = &lines.last().unwrap()["error"];
@@ -245,7 +245,7 @@ fn whatever_a_server_says_of_its_tools_a_person_is_asked() {
     // It says of itself that it only reads.
     let model = server(&[call("memory_count", "{}"), says("None.")]);
     let servers = ["--tools", "text", "--mcp", &theirs];
-    let ran = run(task(&model).args(servers).args(["--approve", "How many?"]));
+    let ran = run(task(&model).args(servers).args(["--ask", "How many?"]));
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     let told = "error: `memory_count` waits for a person's approval";
     assert!(ran.stderr.contains(told), "{}", ran.stderr);
@@ -257,7 +257,7 @@ fn whatever_a_server_says_of_its_tools_a_person_is_asked() {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "None.\n"), "{}", ran.stderr);
     // Its own are as they were.
     let model = server(&[call("memory_count", "{}"), says("None.")]);
-    let ran = run(task(&model).args(["--approve", "How many?"]));
+    let ran = run(task(&model).args(["--ask", "How many?"]));
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "None.\n"), "{}", ran.stderr);
 }
 

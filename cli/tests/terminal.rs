@@ -201,7 +201,7 @@ fn a_question_is_answered_at_the_terminal() {
     ] {
         let model = server(&[stored.clone(), call("memory_clear", "{}"), says("Ready.")]);
         let mut command = asking("run", &model);
-        command.args(["--approve", "Store it and clear."]).env("NO_COLOR", "1");
+        command.args(["--ask", "Store it and clear."]).env("NO_COLOR", "1");
         let mut session = at_terminal(command, TERM);
         session.exp_string("a call waits for your decision (it is irreversible):").unwrap();
         session.exp_string("| memory_clear {}").unwrap();
@@ -220,7 +220,7 @@ fn a_question_is_answered_at_the_terminal() {
     // Edited arguments.
     let model = server(&[call("memory_delete", r#"{"key":"colour"}"#), says("Ready.")]);
     let mut command = asking("run", &model);
-    command.args(["--approve", "Delete it."]);
+    command.args(["--ask", "Delete it."]);
     let mut session = at_terminal(command, TERM);
     session.exp_string("allow it? ").unwrap();
     type_in(&mut session, "e\r");
@@ -237,6 +237,34 @@ fn a_question_is_answered_at_the_terminal() {
     session.exp_eof().unwrap();
     let said = model.asked()[1]["messages"].to_string();
     assert!(said.contains("'color' not found") || said.contains("\"color\""), "{said}");
+}
+
+/// An edit that does not fit is not the call that `y` makes, so the question does not show it.
+#[test]
+fn after_an_edit_that_does_not_fit_the_question_shows_the_call_that_is_made() {
+    for edit in [r#"{"path":"junk.txt""#, r#"{"path":5}"#] {
+        let (folder, tools) = precious();
+        let model = server(&[call("file_delete", r#"{"path":"precious.txt"}"#), says("Ready.")]);
+        let mut command = asking("run", &model);
+        command.args(["--ask", "--tools", &tools, "Tidy up."]);
+        let mut session = at_terminal(command, TERM);
+        session.exp_string("allow it? ").unwrap();
+        type_in(&mut session, "e\r");
+        session.exp_string("arguments: ").unwrap();
+        type_in(&mut session, &format!("\u{15}{edit}\r"));
+        session.exp_string("error:").unwrap();
+        let above = session.exp_string("allow it? ").unwrap();
+        assert!(above.contains(r#"| file_delete {"path":"precious.txt"}"#), "{above:?}");
+        // What was typed is the beginning of the next edit.
+        type_in(&mut session, "e\r");
+        session.exp_string("arguments: ").unwrap();
+        session.exp_string(edit).unwrap();
+        type_in(&mut session, "\u{15}{\"path\":\"b.txt\"}\r");
+        session.exp_string("Ready.").unwrap();
+        session.exp_eof().unwrap();
+        let left = ["b.txt", "precious.txt"].map(|name| is_there(&folder, name));
+        assert_eq!(left, [false, true]);
+    }
 }
 
 /// A text that looks like a question of the command, also where a line of 80 columns breaks.
@@ -273,7 +301,7 @@ fn what_was_typed_before_a_question_does_not_answer_it() {
         let read = call("file_read", r#"{"path":"a.txt"}"#);
         let model = server(&[read, call("file_delete", delete), says("Ready.")]);
         let mut command = asking("run", &model);
-        command.args(["--approve", "--tools", &tools, "Read a.txt."]);
+        command.args(["--ask", "--tools", &tools, "Read a.txt."]);
         let mut session = at_terminal(command, term);
         // The answer to the question in the file waits in the terminal.
         type_in(&mut session, "y\ryes\r");
@@ -301,7 +329,7 @@ fn each_question_has_an_answer_of_its_own() {
         call_two(("file_delete", r#"{"path":"a.txt"}"#), ("file_delete", r#"{"path":"b.txt"}"#));
     let model = server(&[deletes, says("Ready.")]);
     let mut command = asking("run", &model);
-    command.args(["--approve", "--tools", &tools, "Tidy up."]);
+    command.args(["--ask", "--tools", &tools, "Tidy up."]);
     let mut session = at_terminal(command, TERM);
     session.exp_string("| file_delete {\"path\":\"a.txt\"}").unwrap();
     session.exp_string("allow it? ").unwrap();
@@ -329,7 +357,7 @@ fn a_question_is_shown_where_it_is_answered() {
     let delete = call("file_delete", r#"{"path":"precious.txt"}"#);
     let model = server(&[lost, delete, says("Ready.")]);
     let mut command = asking("run", &model);
-    command.args(["--approve", "--tools", &tools, "Tidy up."]);
+    command.args(["--ask", "--tools", &tools, "Tidy up."]);
     command.stderr(fs::File::create(folder.path().join("log")).unwrap());
     let mut session = at_terminal(command, TERM);
     session.exp_string("x\r\n| allow it? y(es) n(o) e(dit) \"}\r\n").unwrap();
@@ -385,7 +413,7 @@ fn a_resumed_run_asks_about_the_call_that_it_would_make() {
     let model = server(&[delete, says("Ready.")]);
     let runs = folder.path().join("runs");
     let mut command = asking("run", &model);
-    command.args(["--approve", "--tools", &tools, "Tidy up."]);
+    command.args(["--ask", "--tools", &tools, "Tidy up."]);
     let mut kept = program("run");
     kept.args(command.get_args().skip(1).filter(|argument| *argument != "--no-journal"));
     assert_eq!(run(kept.arg("--journal").arg(&runs)).code, Some(1));
@@ -514,7 +542,7 @@ fn a_pasted_line_is_a_task_and_never_an_answer() {
     let delete = call("file_delete", r#"{"path":"precious.txt"}"#);
     let model = server(&[delete, says("Asked."), says("Yes to what?")]);
     let mut command = asking("chat", &model);
-    command.env("XDG_DATA_HOME", folder.path()).args(["--approve", "--tools", &tools]);
+    command.env("XDG_DATA_HOME", folder.path()).args(["--ask", "--tools", &tools]);
     let mut session = at_terminal(command, TERM);
     session.exp_string("> ").unwrap();
     type_in(&mut session, "Tidy up.\ry\r");

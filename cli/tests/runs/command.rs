@@ -444,14 +444,16 @@ fn a_run_is_shown_with_agents_below_decisions_and_lost_calls() {
     "#);
 }
 
-/// `--approve` of `resume` asks. It decides nothing, so it needs no call.
+/// `--ask` decides nothing, so it needs no call. `--approve` belongs to `decide` only.
 #[tokio::test]
-async fn a_run_that_is_resumed_with_approve_makes_no_call_that_waits() {
+async fn a_run_that_is_resumed_with_ask_makes_no_call_that_waits() {
     let folder = tempfile::tempdir().unwrap();
     let journal = waiting(&folder).await;
     let asked = journal.run("clear").unwrap().waiting;
     let model = Server::start(&[]);
-    for more in [&["--approve"][..], &[], &["--approve", "--json"]] {
+    let refused = runs(folder.path(), &["resume", "clear", "--approve"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    for more in [&["--ask"][..], &[], &["--ask", "--json"]] {
         let model = ["--base-url", &model.base_url, "--model", "small", "--no-stream"];
         let resumed = runs(folder.path(), &[&["resume", "clear"], more, &model].concat());
         assert_eq!(resumed.code, Some(1), "{}", resumed.stderr);
