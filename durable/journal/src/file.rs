@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use crc32fast::Hasher;
 use serde::{Deserialize, Serialize};
@@ -41,9 +41,9 @@ const MAX_LEVELS: usize = 127;
 const CHECKSUM: usize = 8;
 const LONGEST_START: usize = CHECKSUM + 1 + 20 + 1;
 
-/// How often and with which pauses a lock is tried. A drive that was dropped keeps its lock until
-/// its last record is on disk.
-const LOCK_TRIES: u32 = 40;
+/// Maximum time to wait for the lock of a run. A drive that was dropped keeps its lock until its last
+/// record is on disk.
+const LOCK_TIME: Duration = Duration::from_millis(200);
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// One line: a record and its time.
@@ -347,17 +347,32 @@ fn levels(json: &[u8]) -> usize {
 }
 
 fn lock(file: &File, path: &Path, id: &str) -> Result<()> {
-    for attempt in 1.. {
-        match file.try_lock() {
-            Ok(()) => break,
-            Err(TryLockError::WouldBlock) if attempt < LOCK_TRIES => std::thread::sleep(LOCK_PAUSE),
-            Err(TryLockError::WouldBlock) => {
-                return Err(JournalError::Locked { id: id.to_owned() });
+    lock_within(LOCK_TIME, file, File::try_lock).map_err(|error| match error {
+        TryLockError::WouldBlock => JournalError::Locked { id: id.to_owned() },
+        TryLockError::Error(error) => JournalError::io(path, error),
+    })
+}
+
+/// Tries to get a lock until this time has passed. A number of tries would take longer on a busy
+/// machine.
+///
+/// # Errors
+///
+/// That of the last try.
+pub(crate) fn lock_within(
+    time: Duration,
+    file: &File,
+    lock: fn(&File) -> Result<(), TryLockError>,
+) -> Result<(), TryLockError> {
+    let began = Instant::now();
+    loop {
+        match lock(file) {
+            Err(TryLockError::WouldBlock) if began.elapsed() < time => {
+                std::thread::sleep(LOCK_PAUSE);
             }
-            Err(TryLockError::Error(error)) => return Err(JournalError::io(path, error)),
+            tried => return tried,
         }
     }
-    Ok(())
 }
 
 /// Makes the names in a folder durable.

@@ -15,7 +15,7 @@ use toolwright_orchestrator::perform::Record;
 use toolwright_orchestrator::{Agent, Change, Finished, Task, ToolSet};
 
 use crate::error::{JournalError, Result};
-use crate::file::{self, Contents, Line, RunFile};
+use crate::file::{self, Contents, Line, RunFile, lock_within};
 use crate::home::{Drive, Options};
 use crate::name;
 use crate::parts;
@@ -24,10 +24,8 @@ use crate::writer::{Writer, run_blocking};
 /// The file whose lock keeps a file from being opened while it is deleted.
 const LOCK: &str = "lock";
 
-/// How often and with which pauses the lock of the folder is tried. It is held while one file is
-/// opened or deleted.
-const FOLDER_LOCK_TRIES: u32 = 2_000;
-const FOLDER_LOCK_PAUSE: Duration = Duration::from_millis(5);
+/// Maximum time to wait for the lock of the folder. It is held while one file is opened or deleted.
+const FOLDER_LOCK_TIME: Duration = Duration::from_secs(10);
 
 /// The extension of the files with the tools of runs.
 const TOOLS: &str = "tools";
@@ -297,15 +295,14 @@ impl Journal {
         // The runs of a folder that must not be written can still be listed.
         let read_only = || __files::open(OpenOptions::new().read(true), &path, Link::Refuse);
         let file = file.or_else(|error| read_only().map_err(|_| failed(error)))?;
-        for _ in 0..FOLDER_LOCK_TRIES {
-            match lock(&file) {
-                Ok(()) => return Ok(file),
-                Err(TryLockError::WouldBlock) => std::thread::sleep(FOLDER_LOCK_PAUSE),
-                Err(TryLockError::Error(error)) => return Err(failed(error)),
+        match lock_within(FOLDER_LOCK_TIME, &file, lock) {
+            Ok(()) => Ok(file),
+            Err(TryLockError::Error(error)) => Err(failed(error)),
+            Err(TryLockError::WouldBlock) => {
+                let text = "another process has locked it for ten seconds; end that process";
+                Err(failed(io::Error::new(io::ErrorKind::TimedOut, text)))
             }
         }
-        let text = "another process has locked it for ten seconds; end that process";
-        Err(failed(io::Error::new(io::ErrorKind::TimedOut, text)))
     }
 
     /// Keeps the tools of a run, once for all runs that have them. The caller has the lock of the

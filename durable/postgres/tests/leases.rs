@@ -14,7 +14,7 @@ use toolwright_orchestrator::ToolOrchestrator;
 use toolwright_orchestrator::perform::{OutcomeKind, Record};
 use toolwright_postgres::{RunStatus, Runs, RunsError};
 
-use crate::support::{Database, TASK, World, calls, database, runs_error, tool, until};
+use crate::support::{Database, Lateness, TASK, World, calls, database, runs_error, tool, until};
 
 /// A worker on a task of its own, which ends with this value.
 struct Worker {
@@ -129,9 +129,10 @@ async fn of_two_drives_at_once_one_works_and_the_other_fails_or_gets_the_answer(
 #[tokio::test]
 async fn a_long_call_keeps_its_run() {
     let Some(database) = database().await else { return };
-    let runs = database.runs().await.with_lease(Duration::from_millis(500));
+    // A renewal may be late by two thirds of the lease, which a busy machine needs.
+    let runs = database.runs().await.with_lease(Duration::from_secs(4));
     let world = World::default();
-    let slow = || world.agent([world.look_for(Duration::from_millis(1_800)), world.tidy()]);
+    let slow = || world.agent([world.look_for(Duration::from_secs(6)), world.tidy()]);
     let worker = Worker::start(&runs, world.small(), world.cx());
     let finished = runs.drive(&slow(), "run", TASK, &world.cx()).await.unwrap();
     worker.stop().await;
@@ -207,11 +208,12 @@ async fn a_cancelled_worker_gives_its_runs_to_others_at_once() {
     let slow = world.agent([world.look_for(Duration::from_secs(60)), world.tidy()]);
     let first = Worker::start(&runs, slow, world.cx());
     until("the call", async || world.counts()[1] == 1).await;
-    let began = Instant::now();
+    let (began, lateness) = (Instant::now(), Lateness::measure());
     first.stop().await;
     let second = Worker::start(&runs, world.small(), world.cx());
     assert_eq!(finished(&runs, "run").await, "Done.");
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    let most = Duration::from_secs(10) + lateness.longest();
+    assert!(began.elapsed() < most, "{:?}", began.elapsed());
     second.stop().await;
     assert_eq!(world.counts(), [3, 2, 1, 0]);
 }
@@ -299,7 +301,7 @@ async fn way(database: &Database) -> Way {
 async fn a_worker_without_its_database_stops_before_another_one_takes_the_run() {
     let Some(database) = database().await else { return };
     let (way, world) = (way(&database).await, World::default());
-    let lease = Duration::from_millis(900);
+    let (lease, lateness) = (Duration::from_secs(3), Lateness::measure());
     let far = Runs::connect(&way.url, "agent").await.unwrap().with_lease(lease);
     let slow = world.agent([world.look_for(Duration::from_secs(60)), world.tidy()]);
     let drive = {
@@ -312,7 +314,8 @@ async fn a_worker_without_its_database_stops_before_another_one_takes_the_run() 
     let error = drive.await.unwrap().unwrap_err();
     assert_eq!(error.stage(), Stage::Journal);
     runs_error(&error);
-    assert!(cut.elapsed() <= lease + Duration::from_millis(300), "{:?}", cut.elapsed());
+    let most = lease + Duration::from_millis(300) + lateness.longest();
+    assert!(cut.elapsed() <= most, "{:?} of {most:?}", cut.elapsed());
     let runs = database.runs().await;
     let worker = Worker::start(&runs, world.small(), world.cx());
     assert_eq!(finished(&runs, "run").await, "Done.");

@@ -362,7 +362,7 @@ async fn of_two_people_who_decide_at_once_the_second_hears_of_the_first() {
 #[tokio::test]
 async fn a_run_that_is_driven_elsewhere_can_be_cancelled() {
     let Some(database) = database().await else { return };
-    let runs = database.runs().await.with_lease(Duration::from_millis(900));
+    let runs = database.runs().await.with_lease(Duration::from_secs(3));
     let begun = Arc::new(Notify::new());
     let asked = Arc::clone(&begun);
     let model = Scripted::new(move |_: &Request| {

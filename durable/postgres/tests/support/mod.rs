@@ -3,8 +3,9 @@
 #[path = "../../../journal/tests/support/world.rs"]
 mod world;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use tokio_postgres::{Client, NoTls};
 use toolwright_module::Error;
@@ -104,13 +105,47 @@ pub(crate) fn runs_error(error: &Error) -> &RunsError {
     error.downcast_ref().unwrap_or_else(|| panic!("{error:#}"))
 }
 
-/// Waits until something holds.
+/// Waits until something holds. The time is far beyond that of any work on a busy machine.
 pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    for _ in 0..1_000 {
+    for _ in 0..12_000 {
         if holds().await {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("{what} does not happen");
+}
+
+/// The longest time by which a timer of this process was late, which shows how busy the machine is.
+/// A limit of a test has to be that much longer.
+pub(crate) struct Lateness {
+    longest: Arc<AtomicU64>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Lateness {
+    pub(crate) fn measure() -> Self {
+        let longest = Arc::new(AtomicU64::new(0));
+        let late = Arc::clone(&longest);
+        let task = tokio::spawn(async move {
+            const TICK: Duration = Duration::from_millis(10);
+            loop {
+                let began = Instant::now();
+                tokio::time::sleep(TICK).await;
+                let by = began.elapsed().saturating_sub(TICK).as_millis();
+                late.fetch_max(u64::try_from(by).unwrap(), Ordering::SeqCst);
+            }
+        });
+        Self { longest, task }
+    }
+
+    pub(crate) fn longest(&self) -> Duration {
+        Duration::from_millis(self.longest.load(Ordering::SeqCst))
+    }
+}
+
+impl Drop for Lateness {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
