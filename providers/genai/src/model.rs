@@ -146,20 +146,59 @@ fn finish(reason: Option<&StopReason>) -> Finish {
     }
 }
 
+/// Returns why a reply of Responses is not whole although genai reads it as whole: by its details, or by
+/// the status of a message or a call.
+fn cut_off(body: &Value) -> Option<Finish> {
+    let reason = body.pointer("/incomplete_details/reason").and_then(Value::as_str);
+    if let Some(reason) = reason.filter(|reason| !reason.is_empty()) {
+        return Some(match ending::finish(reason) {
+            Finish::Stop => Finish::Other(reason.to_owned()),
+            finish => finish,
+        });
+    }
+    let is_cut = |item: &Value| {
+        let status = item["status"].as_str().unwrap_or("completed");
+        let is_part = ["message", "function_call"].iter().any(|kind| item["type"] == **kind);
+        is_part && ending::finish(status) != Finish::Stop
+    };
+    body["output"].as_array()?.iter().any(is_cut).then_some(Finish::Length)
+}
+
+/// Returns the refusal of a model in OpenAI's APIs, which genai leaves out.
+fn refusal(body: &Value) -> Option<&str> {
+    let of_items = body["output"].as_array().into_iter().flatten();
+    let of_items = of_items.filter_map(|item| item["content"].as_array()).flatten();
+    let refusals = of_items.map(|piece| &piece["refusal"]);
+    let of_choice = &body["choices"][0]["message"]["refusal"];
+    let mut refusals = [of_choice].into_iter().chain(refusals).filter_map(Value::as_str);
+    refusals.find(|refusal| !refusal.is_empty())
+}
+
 /// Returns whether a reply may have ended inside a call: by a stop text, which services report in
-/// fields of their own, or by the word of the model's own server behind a gateway. Without a reason
-/// nothing shows the end of a call.
+/// fields of their own, by the word of the model's own server behind a gateway, or because Gemini
+/// announced more of the arguments. Without a reason nothing shows the end of a call.
 fn may_cut_calls(reason: Option<&StopReason>, body: &Value) -> bool {
     let of_choice = |name: &str| &body["choices"][0][name];
     let native = of_choice("native_finish_reason").as_str().unwrap_or_default();
     let stops = ["stop_reason", "matched_stop"].map(of_choice);
     reason.is_none_or(|reason| ending::may_cut_calls(reason.raw(), native, stops))
         || body.get("stop_sequence").is_some_and(lenient::is_set)
+        || body["candidates"][0]["content"]["parts"].as_array().into_iter().flatten().any(|part| {
+            let call = &part["functionCall"];
+            ["willContinue", "partialArgs"].iter().any(|name| {
+                call.get(name).is_some_and(|value| lenient::is_set(value) && *value != false)
+            })
+        })
 }
 
 fn reply(response: ChatResponse, request: &Request, body: &Value) -> Result<Reply, ProviderError> {
     let usage = usage(&response.usage);
-    let finish = finish(response.stop_reason.as_ref());
+    let (refusal, cut_off) = (refusal(body), cut_off(body));
+    let finish = match (refusal, cut_off) {
+        (Some(_), _) => Finish::Refused,
+        (None, Some(finish)) => finish,
+        (None, None) => finish(response.stop_reason.as_ref()),
+    };
     let reasoning = |text| ReplyPart::Reasoning(Reasoning::new(PROVIDER, text, Value::Null));
     let mut parts: Vec<_> = response.reasoning_content.into_iter().map(reasoning).collect();
     for part in response.content {
@@ -187,6 +226,8 @@ fn reply(response: ChatResponse, request: &Request, body: &Value) -> Result<Repl
             _ => {}
         }
     }
+    let has_text = parts.iter().any(|part| matches!(part, ReplyPart::Text(_)));
+    parts.extend(refusal.filter(|_| !has_text).map(ReplyPart::text));
     if parts.is_empty() && finish == Finish::Stop {
         return Err(ProviderError::Empty { usage });
     }
@@ -205,7 +246,12 @@ fn reply(response: ChatResponse, request: &Request, body: &Value) -> Result<Repl
     if let Some(reason) = response.stop_reason
         && reply.finish == Finish::Refused
     {
-        reply = reply.with_reason(reason.raw());
+        let details = body.pointer("/incomplete_details/reason").and_then(Value::as_str);
+        let word = match refusal {
+            Some(_) => "refusal",
+            None => details.unwrap_or(reason.raw()),
+        };
+        reply = reply.with_reason(word);
     }
     Ok(reply)
 }

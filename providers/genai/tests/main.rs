@@ -150,6 +150,93 @@ async fn the_end_of_a_reply_is_read_as_other_providers_read_it() {
     }
 }
 
+/// genai reads only a part of a reply. The rest says that the reply or its call is not whole.
+#[tokio::test]
+async fn what_the_rest_of_a_reply_says_of_its_end_counts() {
+    let arguments = r#"{"prefix":"t"}"#;
+    let call = json!({"id": "c1", "type": "function", "function": {"name": "purge", "arguments": arguments}});
+    let chat = |refusal: &str| {
+        let message = json!({"content": null, "refusal": refusal, "tool_calls": [call]});
+        json!({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]})
+    };
+    let gemini = |call: Value| {
+        let content = json!({"role": "model", "parts": [{"functionCall": call}]});
+        json!({"candidates": [{"content": content, "finishReason": "STOP"}]})
+    };
+    let piece = json!([{"jsonPath": "$.prefix", "stringValue": "t"}]);
+    let item = |status: &str| json!({"type": "function_call", "id": "fc", "call_id": "c1", "name": "purge", "arguments": arguments, "status": status});
+    let message = |status: &str, kind: &str| {
+        let field = if kind == "refusal" { kind } else { "text" };
+        let piece = json!({"type": kind, field: "a", "annotations": []});
+        json!({"type": "message", "id": "m", "role": "assistant", "status": status, "content": [piece]})
+    };
+    let responses = |items: Value, status: &str, reason: Option<&str>| {
+        let details = reason.map(|reason| json!({"reason": reason}));
+        json!({"id": "r", "object": "response", "created_at": 1, "model": "m", "status": status, "incomplete_details": details, "output": items,
+            "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}})
+    };
+    let whole = item("completed");
+    let (openai, google, response) =
+        (AdapterKind::OpenAI, AdapterKind::Gemini, AdapterKind::OpenAIResp);
+    for (kind, reply, finish, is_complete) in [
+        (openai, chat(""), Finish::Stop, true),
+        (openai, chat("I cannot."), Finish::Refused, false),
+        (google, gemini(json!({"name": "purge", "args": {"prefix": "t"}})), Finish::Stop, true),
+        (
+            google,
+            gemini(json!({"name": "purge", "args": {"prefix": "tm"}, "willContinue": true})),
+            Finish::Stop,
+            false,
+        ),
+        (google, gemini(json!({"name": "purge", "partialArgs": piece})), Finish::Stop, false),
+        (response, responses(json!([whole]), "completed", None), Finish::Stop, true),
+        (
+            response,
+            responses(json!([item("incomplete")]), "completed", None),
+            Finish::Length,
+            false,
+        ),
+        (
+            response,
+            responses(json!([whole]), "completed", Some("max_output_tokens")),
+            Finish::Length,
+            false,
+        ),
+        (
+            response,
+            responses(json!([message("incomplete", "output_text"), whole]), "completed", None),
+            Finish::Length,
+            false,
+        ),
+        (
+            response,
+            responses(json!([message("completed", "refusal"), whole]), "completed", None),
+            Finish::Refused,
+            false,
+        ),
+        (
+            response,
+            responses(json!([whole]), "incomplete", Some("content_filter")),
+            Finish::Refused,
+            false,
+        ),
+    ] {
+        let (listener, model) = listen(kind).await;
+        let request = Request::new([Message::user("Hi!")]);
+        let shown = reply.to_string();
+        let (_, reply) = tokio::join!(answer(listener, 200, reply), model.generate(&request));
+        let reply = reply.unwrap_or_else(|error| panic!("{shown}: {error}"));
+        let call = reply.tool_calls().next().unwrap();
+        assert_eq!((&reply.finish, !call.incomplete), (&finish, is_complete), "{shown}");
+    }
+    let refused = json!({"choices": [{"message": {"content": null, "refusal": "I cannot."}, "finish_reason": "stop"}]});
+    let (listener, model) = listen(openai).await;
+    let request = Request::new([Message::user("Hi!")]);
+    let (_, reply) = tokio::join!(answer(listener, 200, refused), model.generate(&request));
+    let reply = reply.unwrap();
+    assert_eq!((&reply.finish, &*reply.to_text()), (&Finish::Refused, "I cannot."));
+}
+
 /// genai replaces bytes that are not UTF-8, so that a call with U+FFFD may be another one. It cannot
 /// read half of a character.
 #[tokio::test]
