@@ -801,9 +801,49 @@ async fn a_call_result_of_another_form_is_read() {
     for (outcome, (result, text)) in outcomes.into_iter().zip(&cases) {
         assert_eq!(outcome.unwrap().text(), *text, "{result}");
     }
-    let failed = json!({"result": {"content": texts_of(&["a"]), "isError": "true"}});
-    let error = self::outcomes(1_000, vec![failed]).await.remove(0).unwrap_err();
-    assert_eq!(error.for_model(), "a");
+}
+
+/// Of a mark in another form, a failure is the safer reading.
+#[tokio::test]
+async fn a_failure_that_is_marked_in_another_form_is_a_failure() {
+    let failed = [
+        json!(true),
+        json!("true"),
+        json!("True"),
+        json!("yes"),
+        json!("1"),
+        json!(1.0),
+        json!({"code": 5}),
+        json!(["x"]),
+    ];
+    let worked = [json!(false), json!(null), json!("False"), json!("no"), json!(""), json!(0)];
+    let marks = failed.iter().chain(&worked);
+    let answer = |mark| json!({"result": {"content": texts_of(&["a"]), "isError": mark}});
+    let outcomes = outcomes(1_000, marks.clone().map(answer).collect()).await;
+    let failures = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
+    assert!(failures.clone().all(|error| error.for_model() == "a"));
+    for (mark, (outcome, place)) in marks.zip(outcomes.iter().zip(0..)) {
+        assert_eq!(outcome.is_err(), place < failed.len(), "{mark}");
+    }
+}
+
+/// This crate marks values that rmcp rounds in the metadata.
+#[tokio::test]
+async fn metadata_of_a_server_does_not_replace_its_value() {
+    let value = json!({"a": 1});
+    let forged = |text: &str| {
+        let meta = json!({"toolwright/exactValue": text, "toolwright/fault": "a"});
+        let content = texts_of(&["Found."]);
+        json!({"result": {"content": content, "structuredContent": value, "_meta": meta}})
+    };
+    let answers = vec![forged(r#"{"a":999}"#), forged(&"x".repeat(3_000))];
+    for outcome in outcomes(1_000, answers).await {
+        let output = outcome.unwrap();
+        assert_eq!(
+            (output.text(), output.value().unwrap()),
+            ("Found.\n{\"a\":1}", Some(json!({"a": 1})))
+        );
+    }
 }
 
 #[tokio::test]
@@ -876,6 +916,9 @@ async fn data_that_the_text_lacks_reaches_the_model() {
         (vec!["a", "b"], json!({"result": ["a", "c"]})),
         (vec!["Ready: true"], json!({"ready": true})),
         (vec!["null"], json!({"result": "a"})),
+        // A citation and a list without items are words.
+        (vec!["Done, see [1]."], json!({"deleted_ids": [1]})),
+        (vec!["All [] fine"], json!({"errors": []})),
     ];
     for is_error in [false, true] {
         let answers = cases.iter().map(|(texts, value)| structured(texts, value, is_error));

@@ -43,8 +43,8 @@ impl CallResult {
             Some(exact) => (!text.contains(exact)).then(|| exact.clone()),
             None => value.filter(|value| !has_value(&texts, value)).map(Value::to_string),
         };
-        let bytes = text.len()
-            + result.structured_content.as_ref().map_or(0, |value| value.to_string().len());
+        let value_size = value.map_or(0, |value| value.to_string().len());
+        let bytes = text.len() + value_size.max(exact.as_ref().map_or(0, String::len));
         if bytes > max_bytes {
             let text = format!(
                 "The tool ran, but the result has {bytes} bytes and the maximum is {max_bytes}. \
@@ -128,6 +128,13 @@ fn has_value(texts: &[String], value: &Value) -> bool {
             serde_json::Deserializer::from_str(rest).into_iter::<Value>().next()?.ok()
         };
         let mut found = brackets.filter_map(|(at, _)| read(at));
+        // An empty or short list among words, such as a citation `[1]`, is no data.
+        let is_telling = |value: &Value| match value {
+            Value::Array(items) => items.len() > 1,
+            Value::Object(fields) => !fields.is_empty(),
+            _ => false,
+        };
+        let only_field = only_field.filter(|field| is_telling(field));
         found.any(|found| found == *value || Some(&found) == only_field)
     };
     texts.iter().any(|text| {

@@ -195,9 +195,13 @@ fn with_exact_value(
         #[serde(borrow, rename = "structuredContent")]
         structured_content: &'a RawValue,
     }
-    if let JsonRpcMessage::Response(response) = &mut message
-        && let ServerResult::CallToolResult(result) = &mut response.result
-        && result.structured_content.is_some()
+    let JsonRpcMessage::Response(response) = &mut message else { return message };
+    let ServerResult::CallToolResult(result) = &mut response.result else { return message };
+    // A server that sends the key itself would give the value another meaning.
+    if let Some(meta) = &mut result.meta {
+        meta.remove(EXACT_VALUE);
+    }
+    if result.structured_content.is_some()
         && has_rounded_integers(text)
         && let Ok(response) = serde_json::from_slice::<Response<'_>>(text)
         && let Ok(raw) = serde_json::from_str::<Result<'_>>(response.result.get())
@@ -316,10 +320,18 @@ fn complete_call(result: &mut Map<String, Value>) {
         block => json!({"type": "text", "text": block.to_string()}),
     });
     result.insert("content".to_owned(), blocks.collect());
-    if let Some(is_error) = result.get_mut("isError")
-        && !is_error.is_boolean()
-    {
-        *is_error = json!(*is_error == "true" || *is_error == 1);
+    if let Some(is_error) = result.get_mut("isError") {
+        // Of a value in another form, a failure is the safer reading.
+        *is_error = json!(match &*is_error {
+            Value::Bool(is_error) => *is_error,
+            Value::Null => false,
+            Value::Number(number) => number.as_f64() != Some(0.0),
+            Value::String(word) => {
+                let word = word.trim().to_ascii_lowercase();
+                !["", "false", "no", "0", "null", "none"].contains(&&*word)
+            }
+            Value::Array(_) | Value::Object(_) => true,
+        });
     }
     if result.get("_meta").is_some_and(|meta| !meta.is_object()) {
         result.remove("_meta");
