@@ -95,6 +95,18 @@ struct Piece<'e> {
     partial_json: Option<&'e RawValue>,
 }
 
+impl Piece<'_> {
+    /// Returns the kind of the piece. Some servers leave it out.
+    fn kind(&self) -> &str {
+        match &*self.kind {
+            "" if self.text.is_some() => "text_delta",
+            "" if self.thinking.is_some() => "thinking_delta",
+            "" if self.partial_json.is_some() => "input_json_delta",
+            kind => kind,
+        }
+    }
+}
+
 /// Returns the text of a value. A server may send an object where the API has a text. Its content is
 /// not lost.
 fn words(value: Option<&RawValue>) -> serde_json::Result<Cow<'_, str>> {
@@ -152,7 +164,7 @@ impl Block {
     /// Returns an empty block for a piece whose block never began.
     pub(crate) fn of_piece(index: u64, piece: &RawValue) -> Self {
         let piece: Piece<'_> = serde_json::from_str(piece.get()).unwrap_or_default();
-        let kind = match &*piece.kind {
+        let kind = match piece.kind() {
             "thinking_delta" | "signature_delta" => "thinking",
             "input_json_delta" => "tool_use",
             _ => "text",
@@ -177,7 +189,7 @@ impl Block {
         }
         let broken = |source| ProviderError::Decoding { source, raw: raw.get().to_owned() };
         let piece: Piece<'_> = serde_json::from_str(raw.get()).map_err(broken)?;
-        match (&*piece.kind, self.kind) {
+        match (piece.kind(), self.kind) {
             ("text_delta", kind @ (Kind::Text | Kind::Thinking | Kind::Call)) => {
                 let text = words(piece.text).map_err(broken)?;
                 match kind {

@@ -335,3 +335,27 @@ async fn a_call_beside_a_refusal_or_a_stop_sequence_is_incomplete() {
         }
     }
 }
+
+/// Some servers leave the type of a piece out, as that of a block.
+#[tokio::test]
+async fn a_piece_without_its_type_is_not_lost() {
+    let bare = |index: u64, piece: Value| json!({"type": "content_block_delta", "index": index, "delta": piece});
+    let block = |block: Value, index: u64| json!({"type": "content_block_start", "index": index, "content_block": block});
+    let mut events = vec![
+        start(),
+        block(json!({"type": "thinking", "thinking": ""}), 0),
+        bare(0, json!({"thinking": "Hm."})),
+        stops(0),
+        block(json!({"type": "text", "text": ""}), 1),
+        bare(1, json!({"text": "hel"})),
+        bare(1, json!({"text": {"value": "lo"}})),
+        stops(1),
+        begins(2, &json!({})),
+        bare(2, json!({"partial_json": "{\"prefix\": \"t\"}"})),
+        stops(2),
+    ];
+    events.extend(ends("tool_use"));
+    let reply = streamed_reply(&events).await.unwrap();
+    let call = reply.tool_calls().next().unwrap();
+    assert_eq!((&*reply.to_text(), &*call.arguments), ("hello", r#"{"prefix": "t"}"#));
+}

@@ -90,6 +90,7 @@ struct Tokens {
     candidates_token_count: Option<Count>,
     thoughts_token_count: Option<Count>,
     cached_content_token_count: Option<Count>,
+    total_token_count: Option<Count>,
 }
 
 /// The counts of tokens so far.
@@ -108,6 +109,7 @@ impl Counts {
             written: later.candidates_token_count,
             cached: later.cached_content_token_count,
             reasoning: later.thoughts_token_count,
+            total: later.total_token_count,
             ..TokenCounts::default()
         });
         let read = later.tool_use_prompt_token_count;

@@ -173,3 +173,22 @@ async fn a_conversation_that_the_model_begins_has_a_message_of_the_user_before_i
     let contents = server.seen().pop().unwrap().body["contents"].take();
     assert_eq!((&contents[0]["role"], &contents[1]["role"]), (&json!("user"), &json!("model")));
 }
+
+/// The total says what no other count does, as an answer whose own count a gateway leaves out.
+#[tokio::test]
+async fn tokens_that_only_the_total_has_make_the_usage_incomplete() {
+    for (usage, is_incomplete) in [
+        (json!({"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}), false),
+        (json!({"promptTokenCount": 10, "thoughtsTokenCount": 5, "totalTokenCount": 15}), false),
+        (json!({"promptTokenCount": 10, "totalTokenCount": 10}), false),
+        (json!({"promptTokenCount": 10}), false),
+        (json!({"promptTokenCount": 10, "totalTokenCount": 500}), true),
+        (json!({"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 500}), true),
+    ] {
+        let mut body = event(&[json!({"text": "a"})], Some("STOP"));
+        body["usageMetadata"] = usage.clone();
+        let server = Server::answering([Answer::json(body.to_string())]).await;
+        let reply = server.model().generate(&hi()).await.unwrap();
+        assert_eq!(reply.usage.incomplete, is_incomplete, "{usage}");
+    }
+}

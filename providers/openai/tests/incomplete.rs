@@ -126,6 +126,21 @@ async fn a_word_in_another_spelling_is_that_word() {
             assert_eq!((&reply.finish, !incomplete(&reply)), (&finish, is_complete), "{status}");
         }
     }
+    // A text for the details that nobody knows says that the reply is not whole.
+    for (details, is_complete) in [
+        (json!("max_output_tokens reached"), false),
+        (json!(true), false),
+        (json!("None"), true),
+        (json!(" n/a"), true),
+        (json!(false), true),
+        (json!({}), true),
+    ] {
+        let mut whole = response("completed", None, &[item("purge", "{}", Some("completed"))]);
+        whole["incomplete_details"] = details.clone();
+        for reply in responses("response.completed", &whole).await {
+            assert_eq!(!incomplete(&reply), is_complete, "{details}");
+        }
+    }
     for word in ["ABORT", "In-Progress", "Error"] {
         let choice = json!({"message": {"content": "a"}, "finish_reason": word});
         let whole = json!({"choices": [choice]});
@@ -133,6 +148,28 @@ async fn a_word_in_another_spelling_is_that_word() {
         let error = server.model(Api::Chat).generate(&request()).await.unwrap_err();
         assert!(error.to_string().contains("did not finish the reply"), "{error}");
     }
+}
+
+/// What a server has parsed is not the text of the model, and of two fields any may be meant.
+#[tokio::test]
+async fn content_and_items_that_lose_a_field_are_errors() {
+    let chat = |content: &str| {
+        format!(r#"{{"choices":[{{"message":{{"content":{content}}},"finish_reason":"stop"}}]}}"#)
+    };
+    let twice = r#"{"type":"function_call","call_id":"1","name":"purge","arguments":"{}","arguments":"{\"prefix\":\"t\"}"}"#;
+    let output = |output: &str| format!(r#"{{"status":"completed","output":{output}}}"#);
+    for (api, body) in [
+        (Api::Chat, chat(r#"{"text":"Ada","age":36}"#)),
+        (Api::Chat, chat(r#"{"answer":"Ada"}"#)),
+        (Api::Responses, output(twice)),
+        (Api::Responses, output(&format!("[{twice}]"))),
+    ] {
+        let server = Server::answering([Answer::json(body.clone())]).await;
+        assert!(server.model(api).generate(&request()).await.is_err(), "{body}");
+    }
+    let body = chat(r#"{"text":"Ada","annotations":[]}"#);
+    let server = Server::answering([Answer::json(body)]).await;
+    assert_eq!(server.model(Api::Chat).generate(&request()).await.unwrap().to_text(), "Ada");
 }
 
 /// Snowflake has no reason, or an empty one.

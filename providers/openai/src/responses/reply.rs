@@ -59,12 +59,17 @@ struct Details {
 /// Deserializes the details of an incomplete reply. `null` means that there are none.
 fn details<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Details>, D::Error> {
     let details = match Value::deserialize(deserializer)? {
+        Value::Object(details) => Details::deserialize(details).unwrap_or_default(),
         // Some servers send a text such as `none` where an object belongs.
-        Value::String(reason) if matches!(incomplete(&reason), Finish::Other(_)) => {
-            Details::default()
+        Value::String(reason) => {
+            let nothing = ["", "none", "null", "n/a", "false"];
+            match nothing.iter().any(|word| reason.trim().eq_ignore_ascii_case(word)) {
+                true => Details::default(),
+                false => Details { reason: Text(reason) },
+            }
         }
-        Value::String(reason) => Details { reason: Text(reason) },
-        details => Details::deserialize(details).unwrap_or_default(),
+        details if is_set(&details) => Details { reason: Text(details.to_string()) },
+        _ => Details::default(),
     };
     Ok(Some(details))
 }
