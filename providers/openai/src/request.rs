@@ -3,11 +3,10 @@
 //! The types borrow from the request, so that the history is copied once: into the body.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use toolwright_module::message::object_of;
@@ -230,40 +229,20 @@ pub(crate) fn arguments(call: &ToolCall) -> Cow<'_, str> {
     object_of(&call.arguments).unwrap_or(Cow::Borrowed(&call.arguments))
 }
 
-/// All text of a reply, with the thoughts that its server left in it. It serializes as one string
-/// without building that string first.
-pub(crate) struct Texts<'a> {
-    pub(crate) parts: &'a [ReplyPart],
-    /// The server that gets its own thoughts back.
-    pub(crate) origin: &'a str,
-}
-
-impl<'a> Texts<'a> {
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &'a str> {
-        let origin = self.origin;
-        let texts = move |part: &'a ReplyPart| match part {
-            ReplyPart::Text(text) => [&**text, "", ""],
-            ReplyPart::Reasoning(thoughts) => in_content(thoughts, origin).unwrap_or_default(),
-            _ => [""; 3],
-        };
-        self.parts.iter().flat_map(texts).filter(|text| !text.is_empty())
-    }
-}
-
-impl fmt::Display for Texts<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.iter().try_for_each(|text| f.write_str(text))
-    }
-}
-
-impl Serialize for Texts<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut texts = self.iter();
-        match (texts.next(), texts.next()) {
-            (Some(text), None) => serializer.serialize_str(text),
-            _ => serializer.collect_str(self),
-        }
-    }
+/// Returns all text of a reply, with the thoughts that its server left in it. `origin` is the server
+/// that gets its own thoughts back.
+pub(crate) fn text_of<'a>(parts: &'a [ReplyPart], origin: &str) -> Option<Cow<'a, str>> {
+    let texts = |part: &'a ReplyPart| match part {
+        ReplyPart::Text(text) => [&**text, "", ""],
+        ReplyPart::Reasoning(thoughts) => in_content(thoughts, origin).unwrap_or_default(),
+        _ => [""; 3],
+    };
+    let mut texts = parts.iter().flat_map(texts).filter(|text| !text.is_empty());
+    let first = texts.next()?;
+    Some(match texts.next() {
+        None => Cow::Borrowed(first),
+        Some(second) => Cow::Owned([first, second].into_iter().chain(texts).collect()),
+    })
 }
 
 /// Returns the error for a kind of message that a newer version of the module layer has.

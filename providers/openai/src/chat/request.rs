@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 use toolwright_http::RequestBody;
 use toolwright_module::message::{
     Audio, CallKind, Document, Image, Opaque, Part, ReplyPart, Source,
@@ -18,8 +18,8 @@ use toolwright_provider::{JsonBody, ProviderError, in_content};
 use super::reasoning::{Field, details_of};
 use crate::Result;
 use crate::request::{
-    Choice, Function, Options, Schema, Texts, WrittenTools, arguments, effort, extra, file_id,
-    name, settings, some, tools, unknown,
+    Choice, Function, Options, Schema, WrittenTools, arguments, effort, extra, file_id, name,
+    settings, some, text_of, tools, unknown,
 };
 use crate::rules::{Quirk, Rules};
 
@@ -252,8 +252,8 @@ impl Serialize for Entry<'_> {
 
 /// The parts of a model's message that its server gets back.
 struct Said<'a> {
-    texts: Texts<'a>,
-    calls: Calls<'a>,
+    text: Option<Cow<'a, str>>,
+    calls: Vec<Value>,
     reasoning: Option<(&'static str, String)>,
     thinking: String,
     details: Vec<&'a Value>,
@@ -267,8 +267,13 @@ impl<'a> Said<'a> {
     fn of(parts: &'a [ReplyPart], rules: &'a Rules) -> Self {
         let origin = &*rules.origins[0];
         let needs_reasoning = rules.has(Quirk::NeedsReasoning);
-        let (texts, calls) = (Texts { parts, origin }, Calls { parts, rules });
-        let has_calls = calls.iter().next().is_some();
+        let text = text_of(parts, origin);
+        let calls = parts.iter().filter_map(|part| match part {
+            ReplyPart::Call(call) => Some(call_of(call, rules)),
+            _ => None,
+        });
+        let calls: Vec<_> = calls.collect();
+        let has_calls = !calls.is_empty();
         let (mut content, mut plain) = (String::new(), String::new());
         let (mut thinking, mut details, mut extra_content) = (String::new(), Vec::new(), None);
         for part in parts {
@@ -297,21 +302,22 @@ impl<'a> Said<'a> {
                 _ => {}
             }
         }
-        let is_silent = !has_calls && texts.iter().next().is_none();
+        let is_silent = !has_calls && text.is_none();
         let must_speak = rules.has_strict_order();
         let reasoning = if !content.is_empty() || needs_reasoning && !is_silent {
             Some(("reasoning_content", content))
         } else {
             (!plain.is_empty()).then_some(("reasoning", plain))
         };
-        Self { texts, calls, reasoning, thinking, details, extra_content, must_speak }
+        Self { text, calls, reasoning, thinking, details, extra_content, must_speak }
     }
 
     /// Returns whether the message has neither text nor calls. A strict server does not take blank text
     /// either.
     fn is_silent(&self) -> bool {
-        let is_text = |text: &str| !self.must_speak || !text.trim().is_empty();
-        !self.texts.iter().any(is_text) && self.calls.iter().next().is_none()
+        let text = self.text.as_ref();
+        let speaks = text.is_some_and(|text| !self.must_speak || !text.trim().is_empty());
+        !speaks && self.calls.is_empty()
     }
 
     fn is_empty(&self) -> bool {
@@ -322,27 +328,18 @@ impl<'a> Said<'a> {
 
     fn serialize<M: SerializeMap>(&self, entry: &mut M) -> Result<(), M::Error> {
         entry.serialize_entry("role", "assistant")?;
-        let has_calls = self.calls.iter().next().is_some();
-        let has_text = self.texts.iter().next().is_some();
-        if self.must_speak && self.is_silent() {
-            match self.thinking.is_empty() {
-                true => entry.serialize_entry("content", SILENT)?,
-                false => {
-                    let thinking = vec![Piece::text(&self.thinking)];
-                    let text = Piece::text(SILENT);
-                    entry.serialize_entry("content", &[Piece::Thinking { thinking }, text])?;
-                }
-            }
-        } else if self.thinking.is_empty() {
+        let text = match self.text.as_deref() {
+            _ if self.must_speak && self.is_silent() => Some(SILENT),
             // Servers reject a message without text and calls, but accept an empty text.
-            entry.serialize_entry("content", &(has_text || !has_calls).then_some(&self.texts))?;
+            None if self.calls.is_empty() && self.thinking.is_empty() => Some(""),
+            text => text,
+        };
+        if self.thinking.is_empty() {
+            entry.serialize_entry("content", &text)?;
         } else {
             let thinking = vec![Piece::text(&self.thinking)];
-            let text = self.texts.to_string();
             let mut content = vec![Piece::Thinking { thinking }];
-            if has_text {
-                content.push(Piece::text(&text));
-            }
+            content.extend(text.map(Piece::text));
             entry.serialize_entry("content", &content)?;
         }
         if let Some((field, text)) = &self.reasoning {
@@ -354,12 +351,13 @@ impl<'a> Said<'a> {
         if let Some(extra_content) = self.extra_content {
             entry.serialize_entry("extra_content", extra_content)?;
         }
-        if has_calls {
+        if !self.calls.is_empty() {
             entry.serialize_entry("tool_calls", &self.calls)?;
         }
         Ok(())
     }
 }
+
 /// The content of a user's message: a string if it is one text, and otherwise a list.
 struct Parts<'a>(&'a [Part]);
 
@@ -450,65 +448,19 @@ struct InputAudio<'a> {
     format: String,
 }
 
-struct Calls<'a> {
-    parts: &'a [ReplyPart],
-    rules: &'a Rules,
-}
-
-impl<'a> Calls<'a> {
-    fn iter(&self) -> impl Iterator<Item = &'a ToolCall> {
-        self.parts.iter().filter_map(|part| match part {
-            ReplyPart::Call(call) => Some(call),
-            _ => None,
-        })
+/// Returns a call in the API's form.
+fn call_of(call: &ToolCall, rules: &Rules) -> Value {
+    let (kind, field, text) = match call.kind {
+        CallKind::Custom => ("custom", "input", Cow::Borrowed(&*call.arguments)),
+        _ => ("function", "arguments", arguments(call)),
+    };
+    let called = json!({"name": name(call), field: text});
+    let mut json = json!({"id": rules.id(&call.id), "type": kind, kind: called});
+    let opaque = call.opaque.as_deref();
+    if let Some(extra) = opaque.and_then(|opaque| extra_content_of(opaque, &rules.origins[0])) {
+        json["extra_content"] = extra.clone();
     }
-}
-
-impl<'a> Serialize for Calls<'a> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let opaque =
-            |call: &'a ToolCall| extra_content_of(call.opaque.as_deref()?, &self.rules.origins[0]);
-        serializer.collect_seq(self.iter().map(|call| Call {
-            id: self.rules.id(&call.id),
-            called: match call.kind {
-                CallKind::Custom => {
-                    Called::Custom { custom: Input { name: name(call), input: &call.arguments } }
-                }
-                _ => Called::Function {
-                    function: Arguments { name: name(call), arguments: arguments(call) },
-                },
-            },
-            extra_content: opaque(call),
-        }))
-    }
-}
-
-#[derive(Serialize)]
-struct Call<'a> {
-    id: Cow<'a, str>,
-    #[serde(flatten)]
-    called: Called<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    extra_content: Option<&'a Value>,
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Called<'a> {
-    Function { function: Arguments<'a> },
-    Custom { custom: Input<'a> },
-}
-
-#[derive(Serialize)]
-struct Arguments<'a> {
-    name: Cow<'a, str>,
-    arguments: Cow<'a, str>,
-}
-
-#[derive(Serialize)]
-struct Input<'a> {
-    name: Cow<'a, str>,
-    input: &'a str,
+    json
 }
 
 /// Returns Google's data in an opaque value.

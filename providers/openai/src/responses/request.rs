@@ -125,20 +125,13 @@ pub(crate) fn input(request: &Request, options: &Options) -> Result<Vec<Arc<[u8]
 /// which each part of a model's message is an item.
 fn items(message: &Message, before: &[Arc<Message>], origin: &str) -> serde_json::Result<Vec<u8>> {
     match message {
-        Message::System { text } => {
-            serde_json::to_vec(&Item::message("system", Content::Text(text)))
-        }
-        Message::User { parts } => {
-            let content = match &parts[..] {
-                [Part::Text(text)] => Content::Text(text),
-                parts => Content::Parts(Parts(parts)),
-            };
-            serde_json::to_vec(&Item::message("user", content))
-        }
+        Message::System { text } => message_of("system", text),
+        Message::User { parts } => match &parts[..] {
+            [Part::Text(text)] => message_of("user", text),
+            parts => message_of("user", &Pieces { text: "", parts }),
+        },
         Message::Assistant { parts } => items_of(parts, origin),
-        Message::Tool(result) => {
-            serde_json::to_vec(&Item::result(result, kind_of(&result.id, before)))
-        }
+        Message::Tool(result) => result_of(result, kind_of(&result.id, before)),
         _ => Err(unknown()),
     }
 }
@@ -159,12 +152,12 @@ pub(super) fn items_of(parts: &[ReplyPart], origin: &str) -> serde_json::Result<
                 && id_of(other, origin) == id
         };
         let pieces = 1 + parts[at + 1..].iter().take_while(|other| is_piece(other)).count();
-        if let Some(item) = Item::of(&parts[at..at + pieces], origin, id) {
+        if let Some(item) = item_of(&parts[at..at + pieces], origin, id)? {
             has_ids |= matches!(part, ReplyPart::Reasoning(_));
             if !items.is_empty() {
                 items.push(b',');
             }
-            serde_json::to_writer(&mut items, &item)?;
+            items.extend(item);
         }
         at += pieces;
     }
@@ -198,153 +191,99 @@ fn kind_of(id: &str, before: &[Arc<Message>]) -> CallKind {
     calls.flatten().find_map(kind).unwrap_or_default()
 }
 
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Item<'a> {
-    /// An item of this API, unchanged.
-    Opaque(&'a Value),
-    Own(Own<'a>),
+fn message_of(role: &str, content: &(impl Serialize + ?Sized)) -> serde_json::Result<Vec<u8>> {
+    let mut item = JsonBody::new(None);
+    item.field("type", "message")?;
+    item.field("role", role)?;
+    item.field("content", content)?;
+    item.end()
 }
 
-#[derive(Serialize)]
-struct Own<'a> {
-    #[serde(flatten)]
-    fields: Fields<'a>,
-    /// The provider's data, such as the `phase` of a message.
-    #[serde(flatten)]
-    other: Other<'a>,
-}
-
-/// The provider's data of an item, with its id only where that goes back.
-#[derive(Default)]
-struct Other<'a> {
-    fields: Option<&'a Map<String, Value>>,
-    has_id: bool,
-}
-
-impl Serialize for Other<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let fields = self.fields.into_iter().flatten();
-        serializer.collect_map(fields.filter(|(name, _)| self.has_id || *name != ITEM_ID))
-    }
-}
-
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Fields<'a> {
-    Message {
-        role: &'static str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        status: Option<&'static str>,
-        content: Content<'a>,
-    },
-    FunctionCall {
-        call_id: Cow<'a, str>,
-        name: Cow<'a, str>,
-        arguments: Cow<'a, str>,
-    },
-    FunctionCallOutput {
-        call_id: Cow<'a, str>,
-        output: Content<'a>,
-    },
-    CustomToolCall {
-        call_id: Cow<'a, str>,
-        name: Cow<'a, str>,
-        input: &'a str,
-    },
-    CustomToolCallOutput {
-        call_id: Cow<'a, str>,
-        output: Content<'a>,
-    },
-}
-
-impl<'a> From<Fields<'a>> for Item<'a> {
-    fn from(fields: Fields<'a>) -> Self {
-        Self::Own(Own { fields, other: Other::default() })
-    }
-}
-
-impl<'a> Item<'a> {
-    fn message(role: &'static str, content: Content<'a>) -> Self {
-        Fields::Message { role, status: None, content }.into()
-    }
-
-    /// Returns the item of a part of a model's message, or of several texts with one id. There is no
-    /// item for the reasoning and the opaque parts of another provider.
-    fn of(parts: &'a [ReplyPart], origin: &str, id: Option<&str>) -> Option<Self> {
-        let part = parts.first()?;
-        let fields = match part {
-            ReplyPart::Reasoning(reasoning) => {
-                if let Some(texts) = in_content(reasoning, origin) {
-                    return Some(Self::message("assistant", Content::Thoughts(texts.concat())));
-                }
-                let is_own = reasoning.provider == origin && reasoning.opaque.is_object();
-                return is_own.then_some(Self::Opaque(&reasoning.opaque));
+/// Returns the item of a part of a model's message, or of several texts with one id. There is no item
+/// for the reasoning and the opaque parts of another provider.
+fn item_of(
+    parts: &[ReplyPart],
+    origin: &str,
+    id: Option<&str>,
+) -> serde_json::Result<Option<Vec<u8>>> {
+    let Some(part) = parts.first() else { return Ok(None) };
+    // The provider's data, such as the `phase` of a message, with its id only where that goes back.
+    let fields = fields_of(part, origin);
+    let without_id = fields.filter(|_| id.is_none()).map(|fields| {
+        let others = fields.iter().filter(|(name, _)| *name != ITEM_ID);
+        others.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>()
+    });
+    let mut item = JsonBody::new(without_id.as_ref().or(fields));
+    match part {
+        ReplyPart::Reasoning(reasoning) => {
+            if let Some(texts) = in_content(reasoning, origin) {
+                return message_of("assistant", &texts.concat()).map(Some);
             }
-            ReplyPart::Other(other) => {
-                let item = other.of(origin).filter(|item| !state::is_mark(item));
-                return item.map(Self::Opaque);
-            }
-            ReplyPart::Text(text) => {
-                // A message with an id has the whole form of the API.
-                let (status, content) = match id {
-                    Some(_) => (Some("completed"), Content::Said(parts)),
-                    None => (None, Content::Text(text)),
-                };
-                Fields::Message { role: "assistant", status, content }
-            }
-            ReplyPart::Call(call) => {
-                let (call_id, name) = (portable_id(&call.id, MOST_ID), name(call));
-                match call.kind {
-                    CallKind::Custom => {
-                        Fields::CustomToolCall { call_id, name, input: &call.arguments }
-                    }
-                    _ => Fields::FunctionCall { call_id, name, arguments: arguments(call) },
-                }
-            }
-            _ => return None,
-        };
-        let other = Other { fields: fields_of(part, origin), has_id: id.is_some() };
-        Some(Self::Own(Own { fields, other }))
-    }
-
-    fn result(result: &'a ToolResult, kind: CallKind) -> Self {
-        let call_id = portable_id(&result.id, MOST_ID);
-        let output = if result.parts.is_empty() {
-            Content::Text(&result.text)
-        } else {
-            Content::Result(Illustrated(result))
-        };
-        match kind {
-            CallKind::Custom => Fields::CustomToolCallOutput { call_id, output }.into(),
-            _ => Fields::FunctionCallOutput { call_id, output }.into(),
+            let is_own = reasoning.provider == origin && reasoning.opaque.is_object();
+            return is_own.then(|| serde_json::to_vec(&reasoning.opaque)).transpose();
         }
+        ReplyPart::Other(other) => {
+            let value = other.of(origin).filter(|item| !state::is_mark(item));
+            return value.map(serde_json::to_vec).transpose();
+        }
+        ReplyPart::Text(text) => {
+            item.field("type", "message")?;
+            item.field("role", "assistant")?;
+            match id {
+                // A message with an id has the whole form of the API.
+                Some(_) => {
+                    item.field("status", "completed")?;
+                    item.field("content", &said(parts))?;
+                }
+                None => item.field("content", &text.text)?,
+            }
+        }
+        ReplyPart::Call(call) => {
+            let is_custom = call.kind == CallKind::Custom;
+            item.field("type", if is_custom { "custom_tool_call" } else { "function_call" })?;
+            item.field("call_id", &portable_id(&call.id, MOST_ID))?;
+            item.field("name", &name(call))?;
+            match is_custom {
+                true => item.field("input", &call.arguments)?,
+                false => item.field("arguments", &arguments(call))?,
+            }
+        }
+        _ => return Ok(None),
     }
+    item.end().map(Some)
 }
 
+fn result_of(result: &ToolResult, kind: CallKind) -> serde_json::Result<Vec<u8>> {
+    let mut item = JsonBody::new(None);
+    item.field(
+        "type",
+        match kind {
+            CallKind::Custom => "custom_tool_call_output",
+            _ => "function_call_output",
+        },
+    )?;
+    item.field("call_id", &portable_id(&result.id, MOST_ID))?;
+    match &result.parts[..] {
+        [] => item.field("output", &result.text)?,
+        parts => item.field("output", &Pieces { text: &result.text, parts })?,
+    }
+    item.end()
+}
+
+/// The text of a model's message, in the list that the API has for it.
 #[derive(Serialize)]
-#[serde(untagged)]
-enum Content<'a> {
-    Text(&'a str),
-    Thoughts(String),
-    Parts(Parts<'a>),
-    Result(Illustrated<'a>),
-    #[serde(serialize_with = "said")]
-    Said(&'a [ReplyPart]),
+#[serde(tag = "type", rename = "output_text")]
+struct Said<'a> {
+    text: &'a str,
+    annotations: [(); 0],
 }
 
-/// Writes the texts of a model's message as the list that the API has for them.
-fn said<S: Serializer>(parts: &[ReplyPart], serializer: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    #[serde(tag = "type", rename = "output_text")]
-    struct Said<'a> {
-        text: &'a str,
-        annotations: [(); 0],
-    }
-    serializer.collect_seq(parts.iter().filter_map(|part| match part {
+fn said(parts: &[ReplyPart]) -> Vec<Said<'_>> {
+    let texts = parts.iter().filter_map(|part| match part {
         ReplyPart::Text(text) => Some(Said { text, annotations: [] }),
         _ => None,
-    }))
+    });
+    texts.collect()
 }
 
 #[derive(Serialize)]
@@ -405,29 +344,20 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// The content of a user's message that is not one text.
-struct Parts<'a>(&'a [Part]);
-
-impl Serialize for Parts<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut content = serializer.serialize_seq(Some(self.0.len()))?;
-        for part in self.0 {
-            content.serialize_element(&Piece::of(part)?)?;
-        }
-        content.end()
-    }
+/// The content of a user's message that is not one text, or of a tool's result with images or files.
+struct Pieces<'a> {
+    /// The text before the parts, if there is one.
+    text: &'a str,
+    parts: &'a [Part],
 }
 
-/// A tool's result with images or files.
-struct Illustrated<'a>(&'a ToolResult);
-
-impl Serialize for Illustrated<'_> {
+impl Serialize for Pieces<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut content = serializer.serialize_seq(None)?;
-        if !self.0.text.is_empty() {
-            content.serialize_element(&Piece::Text { text: &self.0.text })?;
+        if !self.text.is_empty() {
+            content.serialize_element(&Piece::Text { text: self.text })?;
         }
-        for part in &self.0.parts {
+        for part in self.parts {
             content.serialize_element(&Piece::of(part)?)?;
         }
         content.end()
