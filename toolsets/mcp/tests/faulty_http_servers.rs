@@ -803,6 +803,21 @@ async fn a_call_result_of_another_form_is_read() {
     }
 }
 
+/// Nothing else can come on that response, so waiting for it would last until the timeout.
+#[tokio::test]
+async fn the_response_of_another_request_is_an_error_at_once() {
+    let other = |asked: &Asked| {
+        let id = asked.message["id"].as_u64().unwrap() + 1_000;
+        let result = json!({"content": [{"type": "text", "text": "a"}]});
+        let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
+        respond(200, "application/json", answer.to_string())
+    };
+    let remote = client(answering(vec![other]).await);
+    let remote = remote.with_tool_time(Duration::from_secs(600)).connect().await.unwrap();
+    let error = call(&remote, "count").await.unwrap_err();
+    assert!(error.for_model().contains("of another request"), "{error:#}");
+}
+
 /// Of a mark in another form, a failure is the safer reading.
 #[tokio::test]
 async fn a_failure_that_is_marked_in_another_form_is_a_failure() {

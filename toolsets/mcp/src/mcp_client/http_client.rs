@@ -460,7 +460,8 @@ async fn json_of(mut response: Response, max_bytes: usize) -> Result<Vec<u8>, Er
     Ok(body)
 }
 
-/// Returns the response to a request in a body, or another message if there is none.
+/// Returns the response to a request in a body, or another message if there is none. The response to
+/// another request is an error, because no other one follows.
 fn response_of(body: &[u8], request: &RequestId) -> Option<ServerJsonRpcMessage> {
     let messages = Incoming::read_all(body).into_iter().filter_map(|incoming| match incoming {
         Incoming::Message(message) => Some(*message),
@@ -470,8 +471,16 @@ fn response_of(body: &[u8], request: &RequestId) -> Option<ServerJsonRpcMessage>
     let answers = |message: &ServerJsonRpcMessage| {
         responds_to(message).is_some_and(|id| same_id(request, id))
     };
-    let place = messages.iter().position(answers).unwrap_or_default();
-    (!messages.is_empty()).then(|| messages.swap_remove(place))
+    if let Some(place) = messages.iter().position(answers) {
+        return Some(messages.swap_remove(place));
+    }
+    let message = (!messages.is_empty()).then(|| messages.swap_remove(0))?;
+    let is_of_another = responds_to(&message).is_some();
+    Some(if is_of_another {
+        malformed(request.clone(), Some("it is that of another request"))
+    } else {
+        message
+    })
 }
 
 /// Returns the beginning of a body for an error, or nothing.
