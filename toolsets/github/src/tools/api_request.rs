@@ -4,11 +4,8 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_module::Context;
 
-use crate::endpoint::segments;
 use crate::failure::{Failure, Prefixes};
-use crate::github::GitHub;
 use crate::untrusted::{Untrusted, fenced};
 
 /// Response of the API.
@@ -41,30 +38,8 @@ const MAX_FIELDS: usize = 50;
 /// Maximum length of a parameter's value, in bytes.
 const MAX_VALUE: usize = 4096;
 
-/// Reads from any path of the API.
-///
-/// The arguments become segments of a path and pairs of a query, each checked and encoded.
-pub(super) async fn get(
-    github: &GitHub,
-    endpoint: &str,
-    method: &str,
-    parameters: &BTreeMap<String, String>,
-    repo: Option<&str>,
-    cx: &Context,
-) -> Result<ApiReply, Failure> {
-    if !method.eq_ignore_ascii_case("GET") {
-        let text = "Error: Only GET requests are allowed for read-only access";
-        return Err(Failure::Refused(text));
-    }
-    let repo = github.repo_if_any(repo)?;
-    let segments = segments(endpoint, repo.as_ref())?;
-    let fields = fields(parameters)?;
-    let path: Vec<&str> = segments.iter().map(String::as_str).collect();
-    let reply = github.get(&path, &fields, cx).await?;
-    Ok(ApiReply { status: reply.status, body: reply.text.into() })
-}
-
-fn fields(fields: &BTreeMap<String, String>) -> Result<Vec<(&str, &str)>, Failure> {
+/// Checks the names and values of parameters, and returns them as pairs of a query.
+pub(super) fn checked(fields: &BTreeMap<String, String>) -> Result<Vec<(&str, &str)>, Failure> {
     let fault = |text: String| Err(Failure::Argument(format!("`fields` {text}")));
     if fields.len() > MAX_FIELDS {
         return fault(format!("must not have more than {MAX_FIELDS} entries"));

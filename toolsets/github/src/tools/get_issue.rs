@@ -4,10 +4,8 @@ use std::fmt::Write as _;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_module::Context;
 
 use crate::failure::{Failure, Prefixes};
-use crate::github::GitHub;
 use crate::item::Item;
 use crate::tools::list_issues::listed;
 use crate::untrusted::{Untrusted, fenced};
@@ -32,6 +30,18 @@ pub struct Issue {
 }
 
 impl Issue {
+    pub(super) fn of(item: &Item) -> Self {
+        Self {
+            number: item.number,
+            title: item.title(),
+            state: item.state(),
+            labels: item.labels(),
+            assignees: item.assignees(),
+            url: item.url(),
+            body: item.body(),
+        }
+    }
+
     /// Returns the text for the model.
     pub(super) fn text(&self) -> String {
         let mut shown =
@@ -55,32 +65,6 @@ pub(super) const PREFIXES: Prefixes = Prefixes {
     doing: "Error getting issue",
     parsing: "Failed to parse issue details",
 };
-
-/// Requests one issue.
-pub(super) async fn get(
-    github: &GitHub,
-    issue_number: u64,
-    repo: Option<&str>,
-    cx: &Context,
-) -> Result<Issue, Failure> {
-    let number = number("issue_number", issue_number)?;
-    let repo = github.repo(repo)?;
-    let path = ["repos", &repo.owner, &repo.name, "issues", &number];
-    let item: Item = github.get(&path, &[], cx).await?.read()?;
-    if item.is_pull_request() {
-        let fault = format!("#{number} is a pull request; use the tool for pull requests");
-        return Err(Failure::Argument(fault));
-    }
-    Ok(Issue {
-        number: item.number,
-        title: item.title(),
-        state: item.state(),
-        labels: item.labels(),
-        assignees: item.assignees(),
-        url: item.url(),
-        body: item.body(),
-    })
-}
 
 /// Checks the number of an issue or a pull request.
 pub(crate) fn number(what: &str, number: u64) -> Result<String, Failure> {

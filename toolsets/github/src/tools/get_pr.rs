@@ -5,12 +5,10 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolwright_module::Context;
 
-use crate::failure::{Failure, Prefixes};
-use crate::github::GitHub;
+use crate::failure::Prefixes;
 use crate::item::Item;
-use crate::tools::get_issue::{number, text};
+use crate::tools::get_issue::text;
 use crate::tools::list_prs::state;
 use crate::untrusted::{Untrusted, fenced};
 
@@ -61,6 +59,19 @@ impl Mergeable {
 }
 
 impl PullRequest {
+    pub(super) fn of(item: &Item) -> Self {
+        Self {
+            number: item.number,
+            title: item.title(),
+            state: state(item),
+            head: item.head(),
+            base: item.base(),
+            mergeable: Mergeable::of(item.mergeable.as_ref()),
+            url: item.url(),
+            body: item.body(),
+        }
+    }
+
     /// Returns the text for the model.
     pub(super) fn text(&self) -> String {
         let mergeable = match self.mergeable {
@@ -91,26 +102,3 @@ pub(super) const PREFIXES: Prefixes = Prefixes {
     doing: "Error getting pull request",
     parsing: "Failed to parse pull request details",
 };
-
-/// Requests one pull request.
-pub(super) async fn get(
-    github: &GitHub,
-    pr_number: u64,
-    repo: Option<&str>,
-    cx: &Context,
-) -> Result<PullRequest, Failure> {
-    let number = number("pr_number", pr_number)?;
-    let repo = github.repo(repo)?;
-    let path = ["repos", &repo.owner, &repo.name, "pulls", &number];
-    let item: Item = github.get(&path, &[], cx).await?.read()?;
-    Ok(PullRequest {
-        number: item.number,
-        title: item.title(),
-        state: state(&item),
-        head: item.head(),
-        base: item.base(),
-        mergeable: Mergeable::of(item.mergeable.as_ref()),
-        url: item.url(),
-        body: item.body(),
-    })
-}

@@ -4,10 +4,8 @@ use std::fmt::Write as _;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_module::Context;
 
 use crate::failure::{Failure, Prefixes};
-use crate::github::GitHub;
 use crate::item::Item;
 use crate::untrusted::{Untrusted, fenced};
 
@@ -24,7 +22,18 @@ pub enum IssueState {
     All,
 }
 
-pub(crate) fn check_limit(limit: u32, most: u32, when: &str) -> Result<(), Failure> {
+impl IssueState {
+    /// Returns the word of the API.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Closed => "closed",
+            Self::All => "all",
+        }
+    }
+}
+
+pub(super) fn check_limit(limit: u32, most: u32, when: &str) -> Result<(), Failure> {
     if (1..=most).contains(&limit) {
         return Ok(());
     }
@@ -58,7 +67,7 @@ pub struct IssueEntry {
 }
 
 impl IssueEntry {
-    fn of(item: &Item) -> Self {
+    pub(super) fn of(item: &Item) -> Self {
         Self {
             number: item.number,
             title: item.title(),
@@ -106,44 +115,8 @@ pub(super) const PREFIXES: Prefixes = Prefixes {
     parsing: "Failed to parse issues",
 };
 
-/// Requests the issues of a repository.
-///
-/// GitHub's list contains pull requests too, which are left out. Pages of 100 are requested until
-/// there are enough issues, and at most 20 pages.
-pub(super) async fn list(
-    github: &GitHub,
-    state: IssueState,
-    names: &[String],
-    assignee: Option<&str>,
-    repo: Option<&str>,
-    limit: u32,
-    cx: &Context,
-) -> Result<Issues, Failure> {
-    check_limit(limit, 1000, "")?;
-    let repo = github.repo(repo)?;
-    let state = match state {
-        IssueState::Open => "open",
-        IssueState::Closed => "closed",
-        IssueState::All => "all",
-    };
-    let labels = labels(names)?;
-    let assignee = match assignee {
-        None => None,
-        Some(any @ ("none" | "*")) => Some(any.to_owned()),
-        Some(login) => Some(github.login("assignee", login, cx).await?),
-    };
-    let mut query = vec![("state", state)];
-    query.extend(labels.as_deref().map(|labels| ("labels", labels)));
-    query.extend(assignee.as_deref().map(|assignee| ("assignee", assignee)));
-    let path = ["repos", &repo.owner, &repo.name, "issues"];
-    let is_issue: fn(&Item) -> bool = |item| !item.is_pull_request();
-    let listed = github.list(&path, &query, limit, Some(is_issue), cx).await?;
-    let issues = listed.items.iter().map(IssueEntry::of).collect();
-    Ok(Issues { issues, complete: listed.complete })
-}
-
 /// Returns the labels in the form of the API: one text with commas.
-fn labels(labels: &[String]) -> Result<Option<String>, Failure> {
+pub(super) fn joined(labels: &[String]) -> Result<Option<String>, Failure> {
     let fault = |text: &str| Err(Failure::Argument(format!("`labels` {text}")));
     for label in labels {
         if label.trim().is_empty() || label.chars().count() > 100 {

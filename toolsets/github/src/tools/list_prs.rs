@@ -11,7 +11,7 @@ use crate::failure::{Failure, Prefixes};
 use crate::github::GitHub;
 use crate::item::Item;
 use crate::repo::Repo;
-use crate::tools::list_issues::{INCOMPLETE, check_limit};
+use crate::tools::list_issues::INCOMPLETE;
 use crate::untrusted::{Untrusted, fenced};
 
 /// State of the pull requests to list.
@@ -56,7 +56,7 @@ pub struct PullRequestEntry {
 }
 
 impl PullRequestEntry {
-    fn of(item: &Item) -> Self {
+    pub(super) fn of(item: &Item) -> Self {
         Self {
             number: item.number,
             title: item.title(),
@@ -96,35 +96,9 @@ pub(super) const PREFIXES: Prefixes = Prefixes {
     parsing: "Failed to parse pull requests",
 };
 
-/// Requests the pull requests of a repository.
-///
-/// GitHub's list has no filter for authors. With an author, GitHub's search is used. A search
-/// result has no branches, so each pull request is requested then, one after the other as GitHub
-/// asks for. Merged pull requests are those of the closed ones that have a time of merging.
-pub(super) async fn list(
-    github: &GitHub,
-    state: PrState,
-    author: Option<&str>,
-    base: Option<&str>,
-    repo: Option<&str>,
-    limit: u32,
-    cx: &Context,
-) -> Result<PullRequests, Failure> {
-    let (most, when) = if author.is_some() { (100, " with `author`") } else { (1000, "") };
-    check_limit(limit, most, when)?;
-    let repo = github.repo(repo)?;
-    if let Some(base) = base {
-        check_branch(base)?;
-    }
-    let listed = match author {
-        Some(author) => search(github, state, author, base, &repo, limit, cx).await?,
-        None => page(github, state, base, &repo, limit, cx).await?,
-    };
-    let pull_requests = listed.items.iter().map(PullRequestEntry::of).collect();
-    Ok(PullRequests { pull_requests, complete: listed.complete })
-}
-
-async fn page(
+/// Requests pull requests with GitHub's list, which has no filter for authors. Merged pull requests are
+/// those of the closed ones that have a time of merging.
+pub(super) async fn page(
     github: &GitHub,
     state: PrState,
     base: Option<&str>,
@@ -145,7 +119,9 @@ async fn page(
     github.list(&path, &query, limit, fits, cx).await
 }
 
-async fn search(
+/// Requests pull requests with GitHub's search. Its results have no branches, so each pull request is
+/// requested, one after the other as GitHub asks for.
+pub(super) async fn search(
     github: &GitHub,
     state: PrState,
     author: &str,
@@ -182,7 +158,7 @@ async fn search(
 
 /// Checks the name of a branch by the rules of git. A quote is not allowed, because it would
 /// end the word in a search.
-fn check_branch(branch: &str) -> Result<(), Failure> {
+pub(super) fn check_branch(branch: &str) -> Result<(), Failure> {
     let odd = |char: char| char.is_control() || char.is_whitespace() || "~^:?*[\\\"".contains(char);
     let wrong = branch.is_empty()
         || branch.len() > 255
