@@ -29,7 +29,7 @@ pub(crate) async fn decide(
     }
     // The question always shows the call that `y` makes. What was typed stays for the next edit.
     let mut edited = on_one_line(&asked.call.arguments);
-    let above = shown(asked, &edited);
+    let above = lines_above(asked, &edited);
     loop {
         let question = "allow it? y(es) n(o) e(dit) ";
         let Some(said) = input.ask(above.clone(), question, String::new()).await? else {
@@ -41,7 +41,7 @@ pub(crate) async fn decide(
             "e" | "edit" => {
                 let typed = input.ask(String::new(), "arguments: ", edited.clone()).await?;
                 let Some(typed) = typed else { continue };
-                match read(contract, &typed) {
+                match check(contract, &typed) {
                     Ok(()) => return Ok(Some(Decision::edit(typed))),
                     Err(fault) => note(&format!("error: {fault}")),
                 }
@@ -53,7 +53,7 @@ pub(crate) async fn decide(
 }
 
 /// Checks arguments of a person. They are not repaired: the call gets them as they were typed.
-fn read(contract: &Contract, arguments: &str) -> Result<(), String> {
+fn check(contract: &Contract, arguments: &str) -> Result<(), String> {
     serde_json::from_str::<IgnoredAny>(arguments)
         .map_err(|error| format!("the arguments are not JSON: {error}"))?;
     contract.read::<Value>(arguments).map(drop).map_err(|fault| visible(&fault.to_string()))
@@ -63,7 +63,7 @@ fn read(contract: &Contract, arguments: &str) -> Result<(), String> {
 async fn decide_again(input: &Input, asked: &Approval) -> io::Result<Option<Decision>> {
     loop {
         let question = "make it again? y(es) n(o) h(appened) ";
-        let above = shown(asked, &on_one_line(&asked.call.arguments));
+        let above = lines_above(asked, &on_one_line(&asked.call.arguments));
         let Some(said) = input.ask(above, question, String::new()).await? else {
             return Ok(None);
         };
@@ -82,7 +82,7 @@ async fn decide_again(input: &Input, asked: &Approval) -> io::Result<Option<Deci
 }
 
 /// Returns the lines above a question: what the command says of the call, and the call.
-fn shown(asked: &Approval, arguments: &str) -> String {
+fn lines_above(asked: &Approval, arguments: &str) -> String {
     let effect = match asked.effect {
         Effect::Read => "it only reads",
         Effect::Idempotent => "it changes something and can be repeated",

@@ -77,7 +77,7 @@ impl Files {
         let (dir, path) = (Arc::clone(&self.dir), path.to_owned());
         let done = move || {
             let relative = below(&path)?;
-            work(&dir, &relative).map_err(|error| told(error, &path))?
+            work(&dir, &relative).map_err(|error| model_error(error, &path))?
         };
         tokio::task::spawn_blocking(done).await?
     }
@@ -283,7 +283,7 @@ impl Drop for Temporary<'_> {
 
 /// Converts an error. If the model can react, the result has a text for it; other errors are for
 /// the user.
-fn told(error: io::Error, path: &str) -> Error {
+fn model_error(error: io::Error, path: &str) -> Error {
     let text = match error.kind() {
         ErrorKind::NotFound => "There is no `{}`; file_list shows what there is.",
         ErrorKind::PermissionDenied => "`{}` leaves the folder, or access to it is denied.",

@@ -54,41 +54,31 @@ const WITH_KEY: [Provider; 3] = [Provider::Openai, Provider::Anthropic, Provider
 
 impl Provider {
     fn named(name: &str) -> Option<Self> {
-        match name {
-            "openai" => Some(Self::Openai),
-            "anthropic" => Some(Self::Anthropic),
-            "gemini" => Some(Self::Gemini),
-            _ => Service::ALL.iter().find(|service| service.name == name).map(Self::Service),
+        let own = WITH_KEY.into_iter().find(|provider| provider.name() == name);
+        own.or_else(|| Service::ALL.iter().find(|service| service.name == name).map(Self::Service))
+    }
+
+    /// Returns the name, the environment variable with the key, and the model to use if only the
+    /// provider is known. A server on this machine may have no key, and a service has no such model.
+    fn facts(self) -> (&'static str, Option<&'static str>, Option<&'static str>) {
+        match self {
+            Self::Openai => ("openai", Some("OPENAI_API_KEY"), Some("gpt-4.1-mini")),
+            Self::Anthropic => ("anthropic", Some("ANTHROPIC_API_KEY"), Some("claude-haiku-4-5")),
+            Self::Gemini => ("gemini", Some("GEMINI_API_KEY"), Some("gemini-2.5-flash")),
+            Self::Service(service) => (service.name, service.key_variable, None),
         }
     }
 
     fn name(self) -> &'static str {
-        match self {
-            Self::Openai => "openai",
-            Self::Anthropic => "anthropic",
-            Self::Gemini => "gemini",
-            Self::Service(service) => service.name,
-        }
+        self.facts().0
     }
 
-    /// Returns the environment variable with the key. A server on this machine may have none.
     fn key(self) -> Option<&'static str> {
-        match self {
-            Self::Openai => Some("OPENAI_API_KEY"),
-            Self::Anthropic => Some("ANTHROPIC_API_KEY"),
-            Self::Gemini => Some("GEMINI_API_KEY"),
-            Self::Service(service) => service.key_variable,
-        }
+        self.facts().1
     }
 
-    /// Returns the model to use if only the provider is known. A service has none.
     fn default_model(self) -> Option<&'static str> {
-        match self {
-            Self::Openai => Some("gpt-4.1-mini"),
-            Self::Anthropic => Some("claude-haiku-4-5"),
-            Self::Gemini => Some("gemini-2.5-flash"),
-            Self::Service(_) => None,
-        }
+        self.facts().2
     }
 }
 

@@ -165,7 +165,7 @@ impl RunsArgs {
                 }
             }
             Action::Show { id } => {
-                let id = named(&home, id).await?;
+                let id = run_id(&home, id).await?;
                 let (run, records) = (home.run(&id).await?, home.records(&id).await?);
                 say(show(&run, &task_of(records.first(), &id)?, &records).trim_end());
             }
@@ -182,11 +182,11 @@ impl RunsArgs {
             }
             Action::Decide { id, decision } => {
                 let is_latest = id == LATEST;
-                let id = named(&home, id).await?;
+                let id = run_id(&home, id).await?;
                 decision.run(&home, &id, is_latest).await?;
             }
             Action::Resume { id, agent } => {
-                let id = named(&home, id).await?;
+                let id = run_id(&home, id).await?;
                 return match &home {
                     Home::Folder(journal) => resume(journal, journal.folder(), &id, *agent).await,
                     #[cfg(feature = "postgres")]
@@ -198,7 +198,7 @@ impl RunsArgs {
                 };
             }
             Action::Page { id, output, follow } => {
-                let id = named(&home, id).await?;
+                let id = run_id(&home, id).await?;
                 match output {
                     Some(file) if follow => return follow::follow(&home, &id, &file).await,
                     Some(file) => follow::replace(&file, &page::of(&home, &id, None).await?)?,
@@ -213,7 +213,7 @@ impl RunsArgs {
 }
 
 /// Returns the id of the run that changed last for `latest`, and every other id as it is.
-async fn named(home: &Home, id: String) -> Result<String, Box<dyn Error>> {
+async fn run_id(home: &Home, id: String) -> Result<String, Box<dyn Error>> {
     if id != LATEST {
         return Ok(id);
     }

@@ -87,7 +87,7 @@ impl McpArgs {
 
     /// Returns the servers, each without what may be a secret.
     pub(crate) fn shown(&self) -> Vec<String> {
-        self.servers.iter().map(|server| shown_server(named(server).1)).collect()
+        self.servers.iter().map(|server| shown_server(split_name(server).1)).collect()
     }
 
     /// Returns all that distinguishes these servers from others, in their order, which decides the
@@ -115,7 +115,7 @@ impl McpArgs {
     fn servers(&self) -> Result<Vec<Server<'_>>> {
         let mut servers: Vec<Server<'_>> = Vec::new();
         for server in &self.servers {
-            let (name, target) = named(server);
+            let (name, target) = split_name(server);
             if name.is_some() && servers.iter().any(|other| other.name == name) {
                 let name = name.unwrap_or_default();
                 return Err(Error::other(format!("--mcp: two servers have the name {name}")));
@@ -132,7 +132,7 @@ impl McpArgs {
         ];
         for (option, texts, add) in options {
             for text in texts {
-                let (server, rest) = of(&mut servers, option, text)?;
+                let (server, rest) = server_of(&mut servers, option, text)?;
                 add(server, rest);
             }
         }
@@ -186,8 +186,8 @@ impl McpArgs {
             let Some(theirs) = remote.instructions().filter(|_| self.instructions) else {
                 continue;
             };
-            let (own, shown) = (remote.name(), shown_server(named(server).1));
-            let name = named(server).0.unwrap_or_else(|| own_name(&own, &shown));
+            let (own, shown) = (remote.name(), shown_server(split_name(server).1));
+            let name = split_name(server).0.unwrap_or_else(|| own_name(&own, &shown));
             let mut quoted = String::new();
             let mut theirs = theirs.trim().chars();
             theirs.by_ref().take(LONGEST_INSTRUCTIONS).for_each(|c| {
@@ -214,7 +214,7 @@ fn own_name<'a>(own: &'a str, shown: &'a str) -> &'a str {
 }
 
 /// Splits `NAME=REST`. A name has letters, digits, `-` and `_`.
-fn named(text: &str) -> (Option<&str>, &str) {
+fn split_name(text: &str) -> (Option<&str>, &str) {
     let is_name = |name: &str| {
         name.starts_with(|c: char| c.is_ascii_alphabetic())
             && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
@@ -226,12 +226,12 @@ fn named(text: &str) -> (Option<&str>, &str) {
 }
 
 /// Returns the server that an option is for, and the rest of the option.
-fn of<'a, 's, 'b>(
+fn server_of<'a, 's, 'b>(
     servers: &'s mut [Server<'a>],
     option: &str,
     text: &'b str,
 ) -> Result<(&'s mut Server<'a>, &'b str)> {
-    let (name, rest) = named(text);
+    let (name, rest) = split_name(text);
     let several = servers.len() > 1;
     let found = match name {
         Some(name) => servers.iter_mut().find(|server| server.name == Some(name)),
