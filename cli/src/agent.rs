@@ -214,7 +214,7 @@ impl AgentArgs {
         limits.max_time = args.max_time.map(Duration::from_secs);
         // A selection and a structured answer are JSON for the program, not text for the user.
         let streams = !args.model.no_stream && !args.selector && args.schema.is_none();
-        let ours = args.tools.tools_with(args.model.key_file()).await?;
+        let ours = args.tools.tools(args.model.key_file()).await?;
         let mut tools = ours.clone();
         let servers = tokio::select! {
             servers = args.mcp.connect(&mut tools, args.model.key_file()) => servers?,

@@ -244,7 +244,7 @@ impl Serve {
         let tools = self.tools.or(&config.tools)?;
         let shutdown = Cancellation::default();
         let version = env!("CARGO_PKG_VERSION");
-        let mut server = McpServer::new("toolwright", version, tools.tools().await?)?
+        let mut server = McpServer::new("toolwright", version, tools.tools(None).await?)?
             .with_shutdown(shutdown.clone())
             .with_hosts(self.host)
             .with_origins(self.origin);

@@ -183,18 +183,14 @@ impl ToolArgs {
         }
     }
 
-    /// Returns the tools of the selected toolsets, each toolset once.
+    /// Returns the tools of the selected toolsets, each toolset once, with the keys of this file or of
+    /// the default one.
     ///
     /// # Errors
     ///
     /// If a file or a folder cannot be opened, a toolset is selected with two places or beside
     /// `none`, or the token for GitHub is not valid.
-    pub(crate) async fn tools(&self) -> Result<Vec<Tool>> {
-        self.tools_with(None).await
-    }
-
-    /// Returns the tools, with the keys of this file or of the default one.
-    pub(crate) async fn tools_with(&self, key_file: Option<&Path>) -> Result<Vec<Tool>> {
+    pub(crate) async fn tools(&self, key_file: Option<&Path>) -> Result<Vec<Tool>> {
         let selected = self.selected();
         if selected.contains(&Toolset::None)
             && let Some(other) = selected.iter().find(|toolset| **toolset != Toolset::None)

@@ -106,7 +106,7 @@ impl ToolsArgs {
 impl From {
     async fn tools(&self) -> Result<(Vec<Tool>, Vec<McpClient>), Box<dyn StdError>> {
         let config = self.config.load()?;
-        let mut tools = self.tools.clone().or(&config.tools)?.tools().await?;
+        let mut tools = self.tools.clone().or(&config.tools)?.tools(None).await?;
         let servers = self.mcp.clone().or(&config);
         let servers = servers.connect(&mut tools, None).await?;
         Ok((tools, servers))

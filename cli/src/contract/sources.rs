@@ -42,7 +42,7 @@ impl SourceArgs {
         if let Some(source) = &self.source {
             return source.version().await;
         }
-        let mut tools = self.tools.tools().await?;
+        let mut tools = self.tools.tools(None).await?;
         let remotes = self.servers.connect(&mut tools, None).await?;
         let contracts = tools.iter().map(|tool| Contract::clone(tool.contract())).collect();
         for remote in remotes {

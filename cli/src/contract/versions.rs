@@ -60,12 +60,12 @@ impl Comparison {
                 }
             }
         }
-        let renamed = Renamed::of(old, new);
+        let renamed = renamed(old, new);
         for one in changed.iter_mut().filter(|one| one.is_removed()) {
             let left_out = new.left_out.iter().find(|left_out| left_out.name == one.name);
             one.gone = match left_out {
                 Some(left_out) => Some(Gone::LeftOut(left_out.why.clone())),
-                None => renamed.find(&one.name).map(Gone::PerhapsRenamed),
+                None => renamed.get(&one.name).cloned().map(Gone::PerhapsRenamed),
             };
         }
         let both_servers = !old.hints.is_empty() && !new.hints.is_empty();
@@ -152,32 +152,24 @@ fn hints(before: &Map<String, Value>, now: &Map<String, Value>) -> Vec<String> {
         .collect()
 }
 
-/// The new contracts that are like a removed one.
-struct Renamed(HashMap<String, String>);
-
-impl Renamed {
-    fn of(old: &Version, new: &Version) -> Self {
-        let absent = |from: &'_ Version, other: &Version| -> Vec<Contract> {
-            let names: HashSet<_> = other.contracts.iter().map(Contract::name).collect();
-            from.contracts.iter().filter(|one| !names.contains(one.name())).cloned().collect()
-        };
-        let (removed, added) = (absent(old, new), absent(new, old));
-        let mut found = HashMap::new();
-        // A name in another notation says the most, and the same description the least.
-        for key in [description as fn(&Contract) -> Option<String>, schemas, letters] {
-            let (removed, added) = (by(key, &removed), by(key, &added));
-            for (key, before) in removed {
-                if let (Some(before), Some(Some(now))) = (before, added.get(&key)) {
-                    found.insert(before, now.clone());
-                }
+/// Returns the names of the new contracts that are like a removed one, by the name of that one.
+fn renamed(old: &Version, new: &Version) -> HashMap<String, String> {
+    let absent = |from: &'_ Version, other: &Version| -> Vec<Contract> {
+        let names: HashSet<_> = other.contracts.iter().map(Contract::name).collect();
+        from.contracts.iter().filter(|one| !names.contains(one.name())).cloned().collect()
+    };
+    let (removed, added) = (absent(old, new), absent(new, old));
+    let mut found = HashMap::new();
+    // A name in another notation says the most, and the same description the least.
+    for key in [description as fn(&Contract) -> Option<String>, schemas, letters] {
+        let (removed, added) = (by(key, &removed), by(key, &added));
+        for (key, before) in removed {
+            if let (Some(before), Some(Some(now))) = (before, added.get(&key)) {
+                found.insert(before, now.clone());
             }
         }
-        Self(found)
     }
-
-    fn find(&self, name: &str) -> Option<String> {
-        self.0.get(name).cloned()
-    }
+    found
 }
 
 /// Returns the names by a key; `None` if two contracts have the same key.

@@ -58,27 +58,19 @@ impl Home {
         #[cfg(feature = "postgres")]
         {
             let agents = Runs::agents(url).await?;
-            let list = || agents.iter().map(|name| visible(name)).collect::<Vec<_>>().join(", ");
+            let list = agents.iter().map(|name| visible(name)).collect::<Vec<_>>().join(", ");
             let agent = match (agent, &agents[..]) {
-                (_, []) => return Err("the database has no runs".into()),
-                (Some(agent), _) if agents.iter().any(|name| name == agent) => agent,
-                (Some(agent), _) => {
-                    let agent = visible(agent);
-                    let list = list();
-                    return Err(format!(
-                        "the database has no runs of the agent {agent}; it has those of: {list}"
-                    )
-                    .into());
-                }
-                (None, [only]) => only,
-                (None, _) => {
-                    let list = list();
-                    return Err(format!(
-                        "the database has the runs of several agents; choose one with --agent: {list}"
-                    )
-                    .into());
-                }
-            };
+                (_, []) => Err("the database has no runs".to_owned()),
+                (Some(agent), _) if agents.iter().any(|name| name == agent) => Ok(agent),
+                (Some(agent), _) => Err(format!(
+                    "the database has no runs of the agent {}; it has those of: {list}",
+                    visible(agent)
+                )),
+                (None, [only]) => Ok(only.as_str()),
+                (None, _) => Err(format!(
+                    "the database has the runs of several agents; choose one with --agent: {list}"
+                )),
+            }?;
             Ok(Self::Database(Runs::connect(url, agent).await?))
         }
         #[cfg(not(feature = "postgres"))]

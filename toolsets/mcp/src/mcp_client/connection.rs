@@ -68,7 +68,7 @@ impl Connection {
     /// The error of the last attempt. All waiting calls get it, and later calls until the delay
     /// has passed.
     pub(crate) async fn session(self: &Arc<Self>) -> Result<Arc<Session>, Arc<McpError>> {
-        let attempt = {
+        let attempt = 'attempt: {
             let mut state = self.state();
             let failures = match &*state {
                 State::Up(session) if session.is_up() => return Ok(Arc::clone(session)),
@@ -76,18 +76,13 @@ impl Connection {
                     return Err(Arc::clone(error));
                 }
                 State::Closed => return Err(Arc::new(McpError::Closed)),
-                State::Connecting(attempt, _) => Err(attempt.clone()),
-                State::Up(session) => Ok(u32::from(session.since.elapsed() < SHORT_SESSION)),
-                State::Down { failures, .. } => Ok(*failures),
+                State::Connecting(attempt, _) => break 'attempt attempt.clone(),
+                State::Up(session) => u32::from(session.since.elapsed() < SHORT_SESSION),
+                State::Down { failures, .. } => *failures,
             };
-            failures.map_or_else(
-                |attempt| attempt,
-                |failures| {
-                    let (attempt, abort) = self.attempt(failures);
-                    *state = State::Connecting(attempt.clone(), abort);
-                    attempt
-                },
-            )
+            let (attempt, abort) = self.attempt(failures);
+            *state = State::Connecting(attempt.clone(), abort);
+            attempt
         };
         let session = attempt.await?;
         // `close` may have been called during the attempt.
