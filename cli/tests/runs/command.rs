@@ -118,7 +118,7 @@ async fn runs_are_listed_shown_resumed_and_deleted() {
         &[
             "resume",
             "clear",
-            "--approve",
+            "--ask",
             "--base-url",
             &model.base_url,
             "--model",
