@@ -200,6 +200,14 @@ pub enum JournalError {
         call: String,
     },
 
+    /// The run was cancelled or has failed, so that its calls do not wait. If it is driven again, it asks
+    /// again.
+    #[error("the run `{id}` was cancelled or has failed; drive it again, and then decide")]
+    Stopped {
+        /// The id of the run.
+        id: String,
+    },
+
     /// The call was decided already, perhaps by another person at the same time. A decision from
     /// which nothing followed can be replaced with
     /// [`Journal::replace_decision`](crate::Journal::replace_decision).

@@ -371,8 +371,8 @@ pub fn cancelled() -> Record {
 /// # Errors
 ///
 /// The decision does not suit the call ([`JournalError::Decision`]), the call does not wait
-/// ([`JournalError::NotWaiting`]), it was decided already ([`JournalError::Decided`]), or a question
-/// was changed ([`ReplayError::Question`]).
+/// ([`JournalError::NotWaiting`]), the run has ended ([`JournalError::Stopped`]), the call was decided
+/// already ([`JournalError::Decided`]), or a question was changed ([`ReplayError::Question`]).
 pub fn decided(
     id: &str,
     records: impl IntoIterator<Item = Record>,

@@ -308,6 +308,7 @@ impl Journal {
     /// # Errors
     ///
     /// - [`JournalError::NotWaiting`]: the call is not one that waits.
+    /// - [`JournalError::Stopped`]: the run was cancelled or has failed.
     /// - [`JournalError::Decided`]: the call was decided already.
     /// - [`JournalError::Decision`]: the decision does not suit the call.
     /// - [`JournalError::Locked`]: the run is driven now.

@@ -112,12 +112,15 @@ pub(crate) struct Questions {
     decided: BTreeMap<PartId, (Waiting, Option<String>)>,
     /// The decisions since the last record of another kind. Nothing was done about them yet.
     fresh: BTreeSet<PartId>,
+    /// Whether the run has ended without a result, and was not driven again.
+    has_stopped: bool,
     /// The replies of models, with which the questions are compared.
     replies: Vec<Record>,
 }
 
 impl Questions {
     fn add(&mut self, record: Record) {
+        self.has_stopped = matches!(record, Record::Stopped { is_open: false, .. });
         match record {
             Record::Waiting(waiting) => {
                 self.waiting.insert(waiting.part.clone(), waiting);
@@ -135,7 +138,9 @@ impl Questions {
                     self.replies.push(Record::Ended { part, outcome, identity });
                 }
             }
-            Record::Finished { .. } => self.waiting.clear(),
+            Record::Finished { .. } | Record::Stopped { is_open: false, .. } => {
+                self.waiting.clear()
+            }
             _ => {}
         }
         self.fresh.clear();
@@ -162,6 +167,7 @@ impl Questions {
             (Some((part, (known, _))), _) if replaces && self.fresh.contains(&part) => Ok(known),
             (_, Some(known)) if !replaces => Ok(known),
             (Some((_, (_, by))), _) => Err(JournalError::Decided { id, call, by }),
+            (None, _) if self.has_stopped => Err(JournalError::Stopped { id }),
             (None, _) => Err(JournalError::NotWaiting { id, call }),
         }
     }

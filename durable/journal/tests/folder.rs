@@ -162,6 +162,32 @@ async fn a_cancelled_run_is_not_open_and_can_be_driven_again() {
     assert_eq!(error.stage(), Stage::Approval);
 }
 
+/// The second person looks at an old list.
+#[tokio::test]
+async fn a_decision_does_not_reopen_a_run_that_was_cancelled() {
+    let folder = folder();
+    let journal = Journal::open(folder.path()).unwrap();
+    let (world, cx) = (World::default(), Context::default());
+    let agent = asks(&world, Effect::Irreversible);
+    journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
+    let waiting = journal.run("run").unwrap().waiting;
+    journal.cancel("run").unwrap();
+    let run = journal.run("run").unwrap();
+    assert_eq!((run.status, run.waiting.len()), (RunStatus::Failed, 0));
+    let error = journal.decide("run", &waiting[0], Decision::Approve).unwrap_err();
+    assert!(error.to_string().contains("drive it again"), "{error}");
+    assert_eq!(journal.run("run").unwrap(), run);
+    // Driven again, it asks again, and then the same decision holds.
+    for _ in 0..2 {
+        journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
+        let again = journal.run("run").unwrap();
+        assert_eq!((again.status, &again.waiting), (RunStatus::Waiting, &waiting));
+    }
+    assert_eq!(world.counts()[2], 0);
+    journal.decide("run", &waiting[0], Decision::Approve).unwrap();
+    assert_eq!(journal.drive(&agent, "run", TASK, &cx).await.unwrap().answer, "Done.");
+}
+
 #[tokio::test]
 async fn an_irreversible_call_with_an_unknown_outcome_needs_more_than_an_approval() {
     let folder = folder();

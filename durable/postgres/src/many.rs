@@ -168,7 +168,9 @@ impl Runs {
             match asked(&run.id, row.try_get(1)?, row.try_get(2)?) {
                 Ok(approval) if run.status != RunStatus::Unreadable => {
                     run.status = RunStatus::Waiting;
-                    run.waiting.extend(approval);
+                    // A run that was cancelled and driven again has asked twice.
+                    let is_new = |asked: &Approval| !run.waiting.contains(asked);
+                    run.waiting.extend(approval.filter(is_new));
                 }
                 Ok(_) => {}
                 Err(error) => {
@@ -252,6 +254,7 @@ impl Runs {
     /// # Errors
     ///
     /// - [`JournalError::NotWaiting`]: the call is not one that waits.
+    /// - [`JournalError::Stopped`]: the run was cancelled or has failed.
     /// - [`JournalError::Decided`]: the call was decided already.
     /// - [`JournalError::Decision`]: the decision does not suit the call.
     /// - [`RunsError::Locked`]: the run is driven now.

@@ -360,6 +360,29 @@ async fn of_two_people_who_decide_at_once_the_second_hears_of_the_first() {
 }
 
 #[tokio::test]
+async fn a_decision_does_not_reopen_a_run_that_was_cancelled() {
+    let Some(database) = database().await else { return };
+    let (runs, world) = (database.runs().await, World::default());
+    let (agent, cx) = (asks(&world, Effect::Irreversible), Context::default());
+    runs.drive(&agent, "run", TASK, &cx).await.unwrap_err();
+    let waiting = runs.run("run").await.unwrap().waiting;
+    runs.cancel("run").await.unwrap();
+    let run = runs.run("run").await.unwrap();
+    assert_eq!((run.status, run.waiting.len()), (RunStatus::Failed, 0));
+    let error = runs.decide("run", &waiting[0], Decision::Approve).await.unwrap_err();
+    assert!(error.to_string().contains("drive it again"), "{error}");
+    assert_eq!(runs.run("run").await.unwrap(), run);
+    for _ in 0..2 {
+        runs.drive(&agent, "run", TASK, &cx).await.unwrap_err();
+        let again = runs.run("run").await.unwrap();
+        assert_eq!((again.status, &again.waiting), (RunStatus::Waiting, &waiting));
+    }
+    assert_eq!(world.counts()[2], 0);
+    runs.decide("run", &waiting[0], Decision::Approve).await.unwrap();
+    assert_eq!(runs.drive(&agent, "run", TASK, &cx).await.unwrap().answer, "Done.");
+}
+
+#[tokio::test]
 async fn a_run_that_is_driven_elsewhere_can_be_cancelled() {
     let Some(database) = database().await else { return };
     let runs = database.runs().await.with_lease(Duration::from_secs(3));

@@ -82,6 +82,8 @@ struct State {
     known: HashMap<PartId, Known>,
     /// The recorded questions.
     waiting: HashMap<PartId, Waiting>,
+    /// The questions that ended with an earlier drive, so that they are asked again.
+    withdrawn: HashSet<PartId>,
     under_way: HashSet<PartId>,
     /// The recorded parts that the run has not come to yet, by the path of their run.
     ahead: HashMap<Vec<InCall>, BTreeSet<PartId>>,
@@ -127,9 +129,23 @@ impl State {
                 let outcome = Some(outcome);
                 self.known.insert(part, Known { identity, outcome, is_appended: true });
             }
-            Record::Waiting(waiting) => drop(self.waiting.insert(waiting.part.clone(), waiting)),
+            Record::Waiting(waiting) => self.ask(waiting),
+            Record::Stopped { is_open: false, .. } => {
+                self.withdrawn = self.waiting.keys().cloned().collect();
+            }
             Record::Started(_) | Record::Finished { .. } | Record::Stopped { .. } => {}
         }
+    }
+}
+
+impl State {
+    fn ask(&mut self, waiting: Waiting) {
+        self.withdrawn.remove(&waiting.part);
+        self.waiting.insert(waiting.part.clone(), waiting);
+    }
+
+    fn asks(&self, part: &PartId) -> bool {
+        self.waiting.contains_key(part) && !self.withdrawn.contains(part)
     }
 }
 
@@ -240,9 +256,9 @@ impl<S: Store> Replay<S> {
     /// Records a question before a person is asked: the answer may come days later, and from another
     /// process.
     async fn ask(&self, waiting: Waiting) -> Result<(), Open> {
-        if !self.state().waiting.contains_key(&waiting.part) {
+        if !self.state().asks(&waiting.part) {
             self.append(&Record::Waiting(waiting.clone())).await?;
-            self.state().waiting.insert(waiting.part.clone(), waiting);
+            self.state().ask(waiting);
         }
         Ok(())
     }
