@@ -655,3 +655,42 @@ async fn a_call_beside_a_message_that_is_not_whole_or_a_refusal_is_not_made() {
     let item = json!({"type": "function_call", "call_id": "1", "name": "greet", "arguments": ""});
     assert!(!is_made(&[read_call(&item).unwrap()]).await);
 }
+
+#[tokio::test]
+async fn arguments_of_read_call_under_another_name_are_read_or_the_call_is_not_made() {
+    let item = |status: Value| json!({"type": "function_call", "call_id": "1", "name": "greet", "arguments": "{}", "status": status});
+    for (item, answer) in [
+        (json!({"function": {"name": "greet", "parameters": {"name": "A"}}}), Some("A")),
+        (json!({"function": {"name": "greet", "input": {"name": "A"}}}), Some("A")),
+        (json!({"function": {"name": "greet", "args": {"name": "A"}}}), Some("A")),
+        (json!({"function": {"name": "greet"}, "arguments": {"name": "A"}}), Some("A")),
+        (json!({"function": {"name": "greet", "arguments": "{}"}}), Some("everybody")),
+        (json!({"function": {"name": "greet", "arguments": ""}}), Some("everybody")),
+        (json!({"function": {"name": "greet"}}), None),
+        (json!({"function": {"name": "greet", "kwargs": {"name": "A"}}}), None),
+        (item(json!("completed")), Some("everybody")),
+        (item(Value::Null), Some("everybody")),
+        (item(json!({"type": "incomplete"})), None),
+    ] {
+        let call = read_call(&item).unwrap();
+        assert_eq!(is_made(&[call.clone()]).await, answer.is_some(), "{item}");
+        let group = ToolGroup::new().handler::<Greet>().unwrap();
+        let outcome = group.run(&call, &(), &Context::default()).await.unwrap();
+        assert!(answer.is_none_or(|name| outcome.content.contains(name)), "{}", outcome.content);
+    }
+}
+
+#[tokio::test]
+async fn a_call_after_reasoning_that_is_not_whole_is_not_made() {
+    for (status, made) in [("completed", true), ("incomplete", false)] {
+        let call =
+            json!({"type": "function_call", "call_id": "1", "name": "greet", "arguments": "{}"});
+        let reasoning = json!({"type": "reasoning", "id": "rs", "summary": [], "status": status});
+        let reply: Response = serde_json::from_value(json!({
+            "id": "r", "object": "response", "created_at": 0, "status": "completed", "model": "m",
+            "output": [reasoning, call],
+        }))
+        .unwrap();
+        assert_eq!(is_made(&reply.calls()).await, made, "{status}");
+    }
+}

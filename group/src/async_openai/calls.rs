@@ -85,7 +85,8 @@ impl<T: IntoToolCall + Clone> IntoToolCall for &T {
 /// Use it for replies that are deserialized into types of your own. async-openai 0.43 expects a
 /// custom call of Chat Completions under `custom_tool`, but OpenAI sends `custom`; this function
 /// accepts both. It also accepts variants of compatible servers: no `type`, a number as the id, an
-/// object as the arguments. A missing field is read as an empty text, so that no call is lost.
+/// object as the arguments, another name for them. A missing field is read as an empty text, so that no
+/// call is lost; a call without any arguments is [incomplete](ToolCall::incomplete).
 ///
 /// ```
 /// use serde_json::json;
@@ -113,21 +114,37 @@ pub fn read_call(item: &Value) -> Option<ToolCall> {
     let name = called.get("name")?.as_str()?;
     let id = Some(text(item, "call_id")).filter(|id| !id.is_empty());
     let id = id.unwrap_or_else(|| text(item, "id"));
-    let mut call = match is_function {
-        true => ToolCall::new(id, name, text(called, "arguments")),
-        false => ToolCall::custom(id, name, text(called, "input")),
-    };
+    if !is_function {
+        let mut call = ToolCall::custom(id, name, text(called, "input"));
+        call.incomplete = !is_whole(item);
+        return Some(call);
+    }
+    let names = ["arguments", "args", "parameters", "input"].into_iter();
+    let given = names.flat_map(|name| [called, item].map(|of| of.get(name)));
+    let given: Vec<String> = given.flatten().filter(|it| !it.is_null()).map(text_of).collect();
+    let says_more = |text: &&String| !matches!(text.trim(), "" | "{}");
+    let arguments = given.iter().find(says_more).or(given.first());
+    let mut call = ToolCall::new(id, name, arguments.cloned().unwrap_or_default());
     // Responses sends `{}` for a call without arguments.
     let is_item = item.get("type").is_some_and(|kind| kind == "function_call");
-    call.incomplete = item["status"].as_str().is_some_and(|status| status != "completed")
-        || is_item && call.arguments.trim().is_empty();
+    let is_lost = arguments.is_none() || is_item && call.arguments.trim().is_empty();
+    call.incomplete = is_lost || !is_whole(item);
     Some(call)
 }
 
+/// Returns whether the status of an item says that it is whole. Chat Completions has none.
+fn is_whole(item: &Value) -> bool {
+    item.get("status").is_none_or(|status| status.is_null() || status == "completed")
+}
+
 fn text(of: &Value, name: &str) -> String {
-    match of.get(name) {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
+    of.get(name).map(text_of).unwrap_or_default()
+}
+
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
     }
 }

@@ -194,18 +194,20 @@ impl ReplyExt for Response {
         let mut calls: Vec<ToolCall> = calls.collect();
         let details = self.incomplete_details.as_ref();
         let is_cut = details.is_some_and(|details| !details.reason.is_empty());
-        // A message that is not whole or is a refusal shows the same of the calls beside it.
-        let is_message_cut = self.output.iter().any(|item| match item {
+        // A message that is a refusal shows the same of the calls beside it, and so does a message or
+        // reasoning that is not whole.
+        let is_item_cut = self.output.iter().any(|item| match item {
             OutputItem::Message(message) => {
                 let is_refusal =
                     |piece: &_| matches!(piece, OutputMessageContent::Refusal(piece) if !piece.refusal.is_empty());
                 message.status != OutputStatus::Completed || message.content.iter().any(is_refusal)
             }
+            OutputItem::Reasoning(item) => item.status == Some(OutputStatus::Incomplete),
             _ => false,
         });
         let is_whole = self.status == Status::Completed && self.error.is_none();
         for call in &mut calls {
-            call.incomplete |= !is_whole || is_cut || is_message_cut;
+            call.incomplete |= !is_whole || is_cut || is_item_cut;
         }
         calls
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::de::Error as _;
+use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ use toolwright_module::ToolCall;
 use toolwright_module::message::object_of;
 use toolwright_module::message::{Opaque, Reasoning, ReplyPart, Text};
 use toolwright_module::model::{Delta, Usage};
-use toolwright_provider::lenient::{Arguments, Str, Words};
+use toolwright_provider::lenient::{ARGUMENTS, Arguments, Str, Words, has_unread, is_set};
 use toolwright_provider::{Deltas, ProviderError, ReplyParts, is_empty_object};
 
 use crate::{PROVIDER, Result};
@@ -84,7 +84,7 @@ pub(crate) fn content<'de, D: Deserializer<'de>>(
     Ok(Some(blocks))
 }
 
-/// One piece of a block. All known fields, because only one of them is there.
+/// One piece of a block. All known fields, because only one of them has content.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Piece<'e> {
@@ -96,14 +96,44 @@ struct Piece<'e> {
 }
 
 impl Piece<'_> {
-    /// Returns the kind of the piece. Some servers leave it out.
+    /// Returns which of the fields have content: the text, the thinking and the input.
+    fn filled(&self) -> [bool; 3] {
+        let is_filled = |value: Option<&RawValue>| value.is_some_and(|value| value.get() != "\"\"");
+        [self.text, self.thinking, self.partial_json].map(is_filled)
+    }
+
+    /// Returns the kind of the piece. Some servers leave its type out or have another word for it, so
+    /// the only field with content decides.
     fn kind(&self) -> &str {
-        match &*self.kind {
-            "" if self.text.is_some() => "text_delta",
-            "" if self.thinking.is_some() => "thinking_delta",
-            "" if self.partial_json.is_some() => "input_json_delta",
-            kind => kind,
+        match self.filled() {
+            [true, false, false] => "text_delta",
+            [false, true, false] => "thinking_delta",
+            [false, false, true] => "input_json_delta",
+            _ => &self.kind,
         }
+    }
+
+    /// Returns whether there is content, and the kind says where.
+    fn is_read(&self) -> bool {
+        let [text, thinking, input] = self.filled();
+        match self.kind() {
+            "text_delta" => text,
+            "thinking_delta" => thinking,
+            "input_json_delta" => input,
+            _ => false,
+        }
+    }
+}
+
+/// Returns whether a piece has anything but what may stand beside its content.
+fn has_more(piece: &RawValue) -> bool {
+    const BESIDE: [&str; 7] = ["type", "id", "name", "index", "signature", "citation", "citations"];
+    match serde_json::from_str(piece.get()) {
+        Ok(Value::Object(fields)) => {
+            fields.iter().any(|(name, value)| !BESIDE.contains(&&**name) && is_set(value))
+        }
+        Ok(value) => is_set(&value),
+        Err(_) => true,
     }
 }
 
@@ -122,17 +152,32 @@ fn words(value: Option<&RawValue>) -> serde_json::Result<Cow<'_, str>> {
 impl Block {
     /// Reads a block. It keeps all fields that it does not know, in their order.
     fn of(json: &str) -> serde_json::Result<Self> {
-        /// The input of a call, whose digits stay.
-        #[derive(Deserialize)]
-        struct Input {
-            #[serde(default)]
+        /// The fields that matter, each of which may be there only once. The digits of the input
+        /// stay. Some servers have it under another name.
+        #[derive(Deserialize, Default)]
+        #[serde(default)]
+        struct Once {
+            #[serde(rename = "type")]
+            _kind: IgnoredAny,
+            #[serde(rename = "id")]
+            _id: IgnoredAny,
+            #[serde(rename = "name")]
+            _name: IgnoredAny,
+            #[serde(rename = "text")]
+            _text: IgnoredAny,
+            #[serde(rename = "thinking")]
+            _thinking: IgnoredAny,
             input: Arguments,
+            arguments: Arguments,
+            args: Arguments,
+            parameters: Arguments,
         }
 
         if json.starts_with('"') {
             let text = serde_json::from_str(json)?;
             return Ok(Self { kind: Kind::Text, text, ..Self::default() });
         }
+        let Once { input, arguments, args, parameters, .. } = serde_json::from_str(json)?;
         let mut fields: Map<String, Value> = serde_json::from_str(json)?;
         let kind = match fields.get("type").and_then(Value::as_str) {
             Some(kind) => Kind::of(kind),
@@ -151,9 +196,9 @@ impl Block {
             Kind::Thinking => block.text = word(take("thinking")),
             Kind::Call => {
                 take("type");
-                take("input");
+                ARGUMENTS.into_iter().for_each(|name| drop(take(name)));
                 (block.id, block.name) = (word(take("id")), word(take("name")));
-                block.input = serde_json::from_str::<Input>(json)?.input.0;
+                block.input = Arguments::first([input, arguments, args, parameters]).0;
             }
             Kind::Redacted | Kind::Other => {}
         }
@@ -184,11 +229,30 @@ impl Block {
         place: usize,
         deltas: &mut Deltas,
     ) -> Result<bool> {
+        let broken = |source| ProviderError::Decoding { source, raw: raw.get().to_owned() };
+        let unclear = |fault| {
+            Err(ProviderError::Unclear {
+                fault,
+                raw: raw.get().to_owned(),
+                usage: Usage::unknown(),
+            })
+        };
+        let piece: Piece<'_> = match raw.get().starts_with('{') {
+            true => serde_json::from_str(raw.get()).map_err(broken)?,
+            false => Piece::default(),
+        };
+        // Without it, the answer or the call would be another one.
+        let must_be_read = match self.kind {
+            Kind::Call => true,
+            Kind::Text => piece.kind() == "text_delta",
+            _ => false,
+        };
+        if must_be_read && !piece.is_read() && has_more(raw) {
+            return unclear("a piece of a text or a call has its content under an unknown name");
+        }
         if !raw.get().starts_with('{') {
             return Ok(true);
         }
-        let broken = |source| ProviderError::Decoding { source, raw: raw.get().to_owned() };
-        let piece: Piece<'_> = serde_json::from_str(raw.get()).map_err(broken)?;
         match (piece.kind(), self.kind) {
             ("text_delta", kind @ (Kind::Text | Kind::Thinking | Kind::Call)) => {
                 let text = words(piece.text).map_err(broken)?;
@@ -212,11 +276,7 @@ impl Block {
                 let is_input = matches!(kind, Kind::Call | Kind::Other);
                 if !is_input && !json.is_empty() {
                     // Without it, the call that it belongs to would have other arguments.
-                    return Err(ProviderError::Unclear {
-                        fault: "a piece of a call's input is in a block that is not a call",
-                        raw: raw.get().to_owned(),
-                        usage: Usage::unknown(),
-                    });
+                    return unclear("a piece of a call's input is in a block that is not a call");
                 }
                 self.pieces.push_str(&json);
                 if kind == Kind::Call && !json.is_empty() {
@@ -369,7 +429,8 @@ impl Block {
                 let mut fields = std::mem::take(&mut self.fields);
                 let (arguments, is_incomplete) = self.into_input();
                 let mut call = ToolCall::new(id, name, arguments);
-                call.incomplete = is_incomplete;
+                let is_bare = call.arguments.trim().is_empty();
+                call.incomplete = is_incomplete || is_bare && has_unread(&fields);
                 fields.retain(|name, value| is_opaque(name, value));
                 if !fields.is_empty() {
                     let opaque = Opaque::new(PROVIDER, Value::Object(fields));

@@ -1,14 +1,16 @@
 //! Whole replies, and what they share with streamed ones: usage and the reason to stop.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde::de::Error as _;
 use serde_json::{Map, Value};
 use toolwright_module::message::mark_incomplete;
 use toolwright_module::message::{Opaque, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
-use toolwright_module::{Reply, Request};
+use toolwright_module::{Contract, Reply, Request};
 use toolwright_provider::lenient::{Count, Text, if_object, is_set, object};
-use toolwright_provider::{ProviderError, TokenCounts, complete_reply, ending};
+use toolwright_provider::{ProviderError, TokenCounts, complete_reply, ending, takes_fields};
 
 use crate::block::{Block, content};
 use crate::{PROVIDER, Result};
@@ -283,12 +285,20 @@ impl Received {
         }
     }
 
-    /// Converts to a reply. `turn` is the number of messages before it.
-    pub(crate) fn into_reply(mut self, turn: usize) -> Result<Reply> {
+    /// Converts to a reply. `turn` is the number of messages before it, and `tools` are those of the
+    /// request.
+    pub(crate) fn into_reply(mut self, turn: usize, tools: &[Arc<Contract>]) -> Result<Reply> {
         let (finish, usage) = (self.ending.finish(), self.tokens.usage());
         let model = std::mem::take(&mut self.model);
         let ending = std::mem::take(&mut self.ending);
-        let mut reply = complete_reply(self.into_parts(), turn, finish, usage)?;
+        let mut parts = self.into_parts();
+        for part in &mut parts {
+            if let ReplyPart::Call(call) = part {
+                let is_bare = call.arguments.trim().is_empty();
+                call.incomplete |= is_bare && takes_fields(tools, &call.name);
+            }
+        }
+        let mut reply = complete_reply(parts, turn, finish, usage)?;
         if ending.is_by_sequence() {
             mark_incomplete(&mut reply.parts);
         }
@@ -302,6 +312,6 @@ impl Received {
 impl Message {
     /// Converts a whole reply.
     pub(crate) fn into_reply(self, request: &Request) -> Result<Reply> {
-        Received::of(self)?.into_reply(request.messages.len())
+        Received::of(self)?.into_reply(request.messages.len(), &request.tools)
     }
 }

@@ -1,12 +1,13 @@
 //! The events of a streamed reply.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use toolwright_module::model::Usage;
-use toolwright_module::{Reply, Request};
+use toolwright_module::{Contract, Reply, Request};
 use toolwright_provider::lenient::Count;
 use toolwright_provider::{Decoder, Deltas, ProviderError};
 
@@ -33,12 +34,14 @@ pub(crate) struct Event<'e> {
 pub(crate) struct Pieces {
     received: Received,
     turn: usize,
+    tools: Arc<[Arc<Contract>]>,
     has_ended: bool,
 }
 
 impl Pieces {
     pub(crate) fn new(request: &Request) -> Self {
-        Self { turn: request.messages.len(), ..Self::default() }
+        let (turn, tools) = (request.messages.len(), Arc::clone(&request.tools));
+        Self { turn, tools, ..Self::default() }
     }
 
     /// Returns the place of the block with an index.
@@ -48,6 +51,11 @@ impl Pieces {
             Some(index) => blocks.iter().rposition(|block| block.index == index),
             None => blocks.len().checked_sub(1),
         }
+    }
+
+    fn unclear(&self, fault: &'static str) -> ProviderError {
+        let (raw, usage) = (self.received.so_far(), self.received.tokens.usage());
+        ProviderError::Unclear { fault, raw, usage }
     }
 
     fn begin(&mut self, block: Block, deltas: &mut Deltas) {
@@ -61,11 +69,7 @@ impl Pieces {
     fn begin_message(&mut self, message: &RawValue, deltas: &mut Deltas) -> Result<()> {
         if !self.received.blocks.is_empty() {
             // The caller has the pieces of the first reply already.
-            return Err(ProviderError::Unclear {
-                fault: "a second reply begins in the midst of the first",
-                raw: self.received.so_far(),
-                usage: self.received.tokens.usage(),
-            });
+            return Err(self.unclear("a second reply begins in the midst of the first"));
         }
         let mut received = Received::of(read(message)?)?;
         let blocks = std::mem::take(&mut received.blocks);
@@ -77,6 +81,11 @@ impl Pieces {
         }
         Ok(())
     }
+}
+
+/// Returns whether an event of an unknown kind has a piece of a block.
+fn is_piece(event: &Event<'_>) -> bool {
+    event.index.0.is_some() && event.delta.is_some()
 }
 
 fn read<'e, T: Deserialize<'e>>(raw: &'e RawValue) -> Result<T> {
@@ -112,8 +121,29 @@ impl Decoder for Pieces {
                     self.begin(block, deltas);
                 }
             }
-            "content_block_delta" => {
-                let Some(piece) = event.delta else { return Ok(()) };
+            "content_block_stop" => {
+                if let Some(place) = self.place(event.index) {
+                    self.received.blocks[place].ended(place, deltas);
+                    self.received.blocks[place].end();
+                }
+            }
+            "message_delta" => {
+                self.received.ending.update(read_or_default(event.delta));
+                self.received.tokens.update(read_or_default(event.usage));
+            }
+            "message_stop" => {
+                self.has_ended = true;
+                self.received.blocks.iter_mut().for_each(|block| block.end_text(deltas));
+            }
+            "error" => {
+                let error = event.error.map(read::<Value>).transpose()?.unwrap_or_default();
+                return Err(ProviderError::reported(&error, self.received.tokens.usage()));
+            }
+            // Some servers have another word for a piece of content.
+            kind if kind == "content_block_delta" || is_piece(&event) => {
+                let Some(piece) = event.delta else {
+                    return Err(self.unclear("a piece of its content has no `delta`"));
+                };
                 let place = match self.place(event.index) {
                     Some(place) => place,
                     None => {
@@ -133,24 +163,6 @@ impl Decoder for Pieces {
                     self.received.blocks[place].add(piece, place, deltas)?;
                 }
             }
-            "content_block_stop" => {
-                if let Some(place) = self.place(event.index) {
-                    self.received.blocks[place].ended(place, deltas);
-                    self.received.blocks[place].end();
-                }
-            }
-            "message_delta" => {
-                self.received.ending.update(read_or_default(event.delta));
-                self.received.tokens.update(read_or_default(event.usage));
-            }
-            "message_stop" => {
-                self.has_ended = true;
-                self.received.blocks.iter_mut().for_each(|block| block.end_text(deltas));
-            }
-            "error" => {
-                let error = event.error.map(read::<Value>).transpose()?.unwrap_or_default();
-                return Err(ProviderError::reported(&error, self.received.tokens.usage()));
-            }
             // `ping`, and events that this version does not know.
             _ => {}
         }
@@ -169,7 +181,7 @@ impl Decoder for Pieces {
         if !self.has_ended {
             return Err(ProviderError::Truncated { raw: self.so_far(), source: None });
         }
-        self.received.into_reply(self.turn)
+        self.received.into_reply(self.turn, &self.tools)
     }
 
     fn so_far(&self) -> String {

@@ -1,8 +1,12 @@
 //! Calls of replies that were cut off are marked, so that nobody makes them.
 
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use toolwright_module::LanguageModel;
 use toolwright_module::model::Finish;
+use toolwright_module::{Contract, LanguageModel, Signature};
 
 use crate::common::{Answer, Server, hi, streamed};
 
@@ -358,4 +362,139 @@ async fn a_piece_without_its_type_is_not_lost() {
     let reply = streamed_reply(&events).await.unwrap();
     let call = reply.tool_calls().next().unwrap();
     assert_eq!((&*reply.to_text(), &*call.arguments), ("hello", r#"{"prefix": "t"}"#));
+}
+
+/// A server with this API may have other names in the pieces of a call.
+#[tokio::test]
+async fn a_piece_of_a_call_in_another_form_is_read_or_an_error() {
+    let text = r#"{"prefix":"t"}"#;
+    let delta = |kind: &str, delta: Value| json!({"type": kind, "index": 0, "delta": delta});
+    let piece = |piece| delta("content_block_delta", piece);
+    for (event, is_read) in [
+        (piece(json!({"partial_json": text})), true),
+        (piece(json!({"type": null, "partial_json": text})), true),
+        (piece(json!({"type": "input_delta", "partial_json": text})), true),
+        (piece(json!({"type": "text_delta", "text": "", "partial_json": text})), true),
+        (delta("tool_use_delta", json!({"partial_json": text})), true),
+        (piece(json!({"type": "tool_use_delta", "input": text})), false),
+        (piece(json!({"type": "input_json_delta", "input": {"prefix": "t"}})), false),
+        (piece(json!({"type": "input_json_delta", "partial_json": "", "arguments": text})), false),
+        (piece(json!({"type": "text_delta", "input": text})), false),
+        (piece(json!(text)), false),
+        (json!({"type": "content_block_delta", "index": 0, "partial_json": text}), false),
+    ] {
+        let mut events = vec![start(), begins(0, &json!({})), event.clone(), stops(0)];
+        events.extend(ends("tool_use"));
+        match streamed_reply(&events).await {
+            Ok(reply) => {
+                let call = reply.tool_calls().next().unwrap();
+                assert!(is_read && !call.incomplete && call.arguments == text, "{event}: {call:?}");
+            }
+            Err(error) => assert!(!is_read && error.to_string().contains("piece"), "{error}"),
+        }
+    }
+    // A piece without content changes nothing.
+    for empty in [json!({"type": "input_json_delta"}), json!({"type": "ping", "input": {}})] {
+        let mut events = vec![start(), begins(0, &json!({})), piece(empty), stops(0)];
+        events.extend(ends("tool_use"));
+        assert!(!streamed_reply(&events).await.unwrap().tool_calls().next().unwrap().incomplete);
+    }
+}
+
+#[tokio::test]
+async fn a_piece_of_a_text_in_another_form_is_read_or_an_error() {
+    for (delta, is_read) in [
+        (json!({"text": "hello"}), true),
+        (json!({"type": "new_delta", "text": "hello"}), true),
+        (json!({"type": "text_delta", "content": "hello"}), false),
+    ] {
+        let block = json!({"type": "text", "text": ""});
+        let mut events = vec![
+            start(),
+            json!({"type": "content_block_start", "index": 0, "content_block": block}),
+            json!({"type": "content_block_delta", "index": 0, "delta": delta}),
+            stops(0),
+        ];
+        events.extend(ends("end_turn"));
+        let text = streamed_reply(&events).await.ok().map(|reply| reply.to_text());
+        assert_eq!(text.as_deref(), is_read.then_some("hello"), "{delta}");
+    }
+}
+
+/// Returns the reply with a block, whole and as the start of a streamed one.
+async fn replies(block: &str) -> Vec<toolwright_module::Result<toolwright_module::Reply>> {
+    let whole =
+        body(&json!("tool_use"), &json!({})).to_string().replace(&begun_block(&json!({})), block);
+    let mut events = vec![start(), begins(0, &json!({})), stops(0)];
+    events.extend(ends("tool_use"));
+    let events: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    let events = events.replace(&begun_block(&json!({})), block);
+    let server = Server::answering([Answer::json(whole), Answer::events(&events, 64)]).await;
+    let model = server.model("claude-test");
+    let request = || {
+        let tools = [Contract::of::<Purge>(), Contract::of::<Ping>()];
+        hi().with_tools(tools.map(|contract| Arc::new(contract.unwrap())))
+    };
+    vec![model.generate(&request()).await, streamed(&model, request()).await.1]
+}
+
+fn begun_block(input: &Value) -> String {
+    begins(0, input)["content_block"].to_string()
+}
+
+/// Delete files. Without a prefix, all of them.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Purge {
+    prefix: Option<String>,
+}
+
+impl Signature for Purge {
+    type Output = String;
+}
+
+/// Check whether the server is there.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Ping {}
+
+impl Signature for Ping {
+    type Output = String;
+}
+
+#[tokio::test]
+async fn a_block_with_a_field_twice_is_an_error() {
+    for block in [
+        r#"{"type":"tool_use","id":"t","name":"other","name":"purge","input":{}}"#,
+        r#"{"type":"tool_use","id":"t","name":"purge","input":{"prefix":"x"},"input":{}}"#,
+        r#"{"type":"text","text":"one","text":"two"}"#,
+    ] {
+        for reply in replies(block).await {
+            assert!(reply.is_err(), "{block}: {reply:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_input_of_a_call_under_another_name_is_read_or_the_call_is_not_made() {
+    for (block, is_made) in [
+        (json!({"name": "purge", "arguments": {"prefix": "t"}}), true),
+        (json!({"name": "purge", "parameters": {"prefix": "t"}}), true),
+        (json!({"name": "purge", "args": r#"{"prefix":"t"}"#}), true),
+        (json!({"name": "purge", "kwargs": {"prefix": "t"}}), false),
+        (json!({"name": "purge"}), false),
+        (json!({"name": "purge", "input": null}), false),
+        (json!({"name": "ping", "kwargs": {"prefix": "t"}}), false),
+    ] {
+        let mut block = block;
+        (block["type"], block["id"]) = (json!("tool_use"), json!("t"));
+        for reply in replies(&block.to_string()).await {
+            let reply = reply.unwrap();
+            let call = reply.tool_calls().next().unwrap();
+            assert_eq!(!call.incomplete, is_made, "{block}: {call:?}");
+            assert!(!is_made || call.arguments == r#"{"prefix":"t"}"#, "{block}: {call:?}");
+        }
+    }
+    // A tool without fields needs no input.
+    for reply in replies(r#"{"type":"tool_use","id":"t","name":"ping"}"#).await {
+        assert!(!reply.unwrap().tool_calls().next().unwrap().incomplete);
+    }
 }

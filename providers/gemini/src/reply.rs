@@ -1,9 +1,11 @@
 //! A reply: the API's `GenerateContentResponse`, whole or as the events of a stream.
 
 use std::fmt;
+use std::mem::replace;
 
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use toolwright_module::message::{Opaque, Reasoning, ReplyPart, Text, ToolCall, mark_incomplete};
 use toolwright_module::model::{Delta, Finish, Usage};
@@ -134,7 +136,7 @@ impl Counts {
 #[derive(Default)]
 struct Part {
     text: Option<String>,
-    thought: bool,
+    thought: Option<bool>,
     call: Option<Call>,
     /// All other fields. They go back as they are.
     rest: Map<String, Value>,
@@ -146,10 +148,28 @@ struct Call {
     id: lenient::Text,
     name: lenient::Text,
     args: Arguments,
+    // The same under the names of other APIs.
+    arguments: Arguments,
+    parameters: Arguments,
+    input: Arguments,
     #[serde(deserialize_with = "lenient::or_default")]
     partial_args: Vec<Piece>,
     #[serde(deserialize_with = "lenient::or_default")]
     will_continue: bool,
+    /// Whether it must not be made: it is inside a thought, or its arguments are not found.
+    #[serde(skip)]
+    is_doubtful: bool,
+}
+
+impl Call {
+    fn of(json: &str) -> serde_json::Result<Self> {
+        let mut call: Self = serde_json::from_str(json)?;
+        let Self { args, arguments, parameters, input, .. } = &mut call;
+        call.args = Arguments::first([args, arguments, parameters, input].map(std::mem::take));
+        let is_bare = call.args.0.is_empty() && call.partial_args.is_empty();
+        call.is_doubtful = is_bare && lenient::has_unread(&serde_json::from_str(json)?);
+        Ok(call)
+    }
 }
 
 impl<'de> Deserialize<'de> for Part {
@@ -167,18 +187,22 @@ impl<'de> Deserialize<'de> for Part {
                 let mut part = Part::default();
                 // Names that are known are not allocated.
                 while let Some(name) = map.next_key::<Str<'de>>()? {
-                    match &*name {
-                        "text" => part.text = map.next_value()?,
-                        "thought" => {
-                            part.thought = map.next_value::<Option<bool>>()?.unwrap_or_default();
+                    let is_twice = match &*name {
+                        "text" => replace(&mut part.text, map.next_value()?).is_some(),
+                        "thought" => replace(&mut part.thought, map.next_value()?).is_some(),
+                        "functionCall" => {
+                            let call: Option<Box<RawValue>> = map.next_value()?;
+                            let call = call.map(|call| Call::of(call.get())).transpose();
+                            replace(&mut part.call, call.map_err(A::Error::custom)?).is_some()
                         }
-                        "functionCall" => part.call = map.next_value()?,
-                        _ => {
-                            let value: Value = map.next_value()?;
-                            if !value.is_null() {
-                                part.rest.insert(name.0.into_owned(), value);
-                            }
-                        }
+                        _ => match map.next_value()? {
+                            Value::Null => false,
+                            value => part.rest.insert(name.to_string(), value).is_some(),
+                        },
+                    };
+                    if is_twice {
+                        let fault = format_args!("a part has the field `{}` twice", &*name);
+                        return Err(A::Error::custom(fault));
                     }
                 }
                 Ok(part)
@@ -200,6 +224,8 @@ pub(crate) struct Chunks {
     goes_on: bool,
     /// Whether the prompt was blocked.
     is_blocked: bool,
+    /// The categories for which the reply was blocked.
+    filters: Vec<String>,
     counts: Counts,
     model: Option<String>,
     /// What the API says beside the content.
@@ -273,7 +299,8 @@ impl Chunks {
             block("blockReason"),
             block("blockReasonMessage"),
         ];
-        words.into_iter().flatten().collect::<Vec<_>>().join(": ")
+        let filters = self.filters.iter().map(String::as_str);
+        words.into_iter().flatten().chain(filters).collect::<Vec<_>>().join(": ")
     }
 
     fn unclear(&self, fault: &'static str) -> ProviderError {
@@ -282,10 +309,17 @@ impl Chunks {
 
     fn add(&mut self, part: Part, deltas: &mut Deltas) -> Result<()> {
         let Part { text, thought, call, mut rest } = part;
+        let thought = thought.unwrap_or_default();
         match (text, call) {
             (Some(text), None) if thought => self.add_thought(text, rest, deltas),
             (Some(text), None) => self.add_text(text, rest, deltas),
-            (None, Some(call)) => self.add_call(call, rest, deltas)?,
+            (None, Some(mut call)) => {
+                if thought {
+                    call.is_doubtful = true;
+                    rest.insert("thought".to_owned(), true.into());
+                }
+                self.add_call(call, rest, deltas)?;
+            }
             (text, call) => {
                 // A part of a kind that this crate does not know, or of two kinds.
                 if text.is_some() && call.is_some() {
@@ -333,11 +367,14 @@ impl Chunks {
         rest: Map<String, Value>,
         deltas: &mut Deltas,
     ) -> Result<()> {
-        let Call { id, name, args: Arguments(args), partial_args, will_continue } = call;
+        let Call { id, name, args: Arguments(args), partial_args, will_continue, .. } = call;
         if name.is_empty() {
             let is_bare = args.is_empty() || is_empty_object(&args);
             match self.open {
-                Some(_) if is_bare => {
+                Some(OpenCall { index, .. }) if is_bare => {
+                    if let Some(open) = self.parts.call_mut(index) {
+                        open.incomplete |= call.is_doubtful;
+                    }
                     return self.go_on(partial_args, rest, will_continue, deltas);
                 }
                 Some(_) => return Err(self.unclear("a streamed call has whole arguments, too")),
@@ -348,7 +385,9 @@ impl Chunks {
         }
         // The call before has no end, so more of its arguments may be missing.
         self.close(true, deltas);
+        let is_doubtful = call.is_doubtful;
         let mut call = ToolCall::new(id.0, name.0, "");
+        call.incomplete = is_doubtful;
         if !rest.is_empty() {
             call.opaque = Some(Box::new(Opaque::new(PROVIDER, Value::Object(rest))));
         }
@@ -406,7 +445,7 @@ impl Chunks {
         let (whole, rest) = arguments.end(is_cut_off);
         if let Some(call) = self.parts.call_mut(index) {
             call.arguments = whole;
-            call.incomplete = is_cut_off;
+            call.incomplete |= is_cut_off;
             if !rest.is_empty() {
                 deltas.push(|| Delta::Call { index, name: call.name.clone(), arguments: rest });
             }
@@ -441,6 +480,7 @@ impl Decoder for Chunks {
         }
         self.keep("promptFeedback", prompt_feedback);
         let Some(candidate) = candidate else { return Ok(()) };
+        self.filters.extend(blocked(&candidate.safety_ratings).map(str::to_owned));
         self.keep("finishMessage", candidate.finish_message);
         self.keep("safetyRatings", candidate.safety_ratings);
         self.keep("citationMetadata", candidate.citation_metadata);
@@ -479,7 +519,14 @@ impl Decoder for Chunks {
             return Err(ProviderError::Truncated { raw: self.so_far(), source: None });
         }
         let reason = self.finish.take();
-        let finish = finish_of(reason.as_deref(), self.is_blocked);
+        let is_blocked = self.is_blocked || !self.filters.is_empty();
+        let mut finish = finish_of(reason.as_deref(), is_blocked);
+        // A call that could not be read may be told only there.
+        let message = self.details.get("finishMessage").and_then(Value::as_str);
+        let told = Finish::Other(message.unwrap_or_default().to_owned());
+        if finish == Finish::Stop && told.is_malformed_call() {
+            finish = told;
+        }
         let refusal = (finish == Finish::Refused).then(|| self.refusal(reason.as_deref()));
         // A gateway may say more than the API's `STOP`.
         let may_cut_calls = ending::may_cut_calls(reason.as_deref().unwrap_or_default(), "", []);
@@ -506,8 +553,15 @@ impl Decoder for Chunks {
     }
 }
 
-/// Converts the reason to finish, and whether the prompt was blocked. A gateway may say `STOP` beside
-/// the block.
+/// Returns the categories of the ratings that blocked a reply.
+fn blocked(ratings: &Value) -> impl Iterator<Item = &str> {
+    let ratings = ratings.as_array().into_iter().flatten();
+    let blocked = ratings.filter(|rating| rating["blocked"] == true);
+    blocked.map(|rating| rating["category"].as_str().unwrap_or("safetyRatings"))
+}
+
+/// Converts the reason to finish, and whether the prompt or the reply was blocked. A gateway may say
+/// `STOP` beside the block.
 fn finish_of(reason: Option<&str>, is_blocked: bool) -> Finish {
     match is_blocked {
         true => Finish::Refused,

@@ -241,3 +241,82 @@ async fn a_call_beside_a_blocked_prompt_is_incomplete() {
         }
     }
 }
+
+/// The reply has these parts as they are written.
+async fn of_parts(parts: &str, beside: &str) -> [toolwright_module::Result<Reply>; 2] {
+    let chunk = format!(
+        r#"{{"candidates":[{{"content":{{"parts":[{parts}]}},"finishReason":"STOP"{beside}}}]}}"#
+    );
+    let server = Server::answering([
+        Answer::json(&*chunk),
+        Answer::events(&format!("data: {chunk}\n\n"), 64),
+    ])
+    .await;
+    let model = server.model();
+    [model.generate(&hi()).await, streamed(&model, hi()).await.1]
+}
+
+#[tokio::test]
+async fn a_part_with_a_field_twice_is_an_error() {
+    for part in [
+        r#"{"functionCall":{"name":"purge","args":{"prefix":"safe"}},"functionCall":{"name":"purge"}}"#,
+        r#"{"functionCall":{"name":"look","name":"purge","args":{}}}"#,
+        r#"{"text":"one","text":"two"}"#,
+        r#"{"thought":true,"text":"one","thought":false}"#,
+        r#"{"text":"one","thoughtSignature":"a","thoughtSignature":"b"}"#,
+    ] {
+        for reply in of_parts(part, "").await {
+            assert!(reply.is_err(), "{part}: {reply:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn arguments_under_another_name_are_read_or_the_call_is_not_made() {
+    let read = Some(r#"{"prefix":"t"}"#);
+    for (call, arguments) in [
+        (r#"{"name":"purge","arguments":{"prefix":"t"}}"#, read),
+        (r#"{"name":"purge","parameters":{"prefix":"t"}}"#, read),
+        (r#"{"name":"purge","args":{},"input":{"prefix":"t"}}"#, read),
+        (r#"{"name":"purge","kwargs":{"prefix":"t"}}"#, None),
+        (r#"{"name":"purge"}"#, Some("{}")),
+    ] {
+        for reply in of_parts(&format!(r#"{{"functionCall":{call}}}"#), "").await {
+            let reply = reply.unwrap();
+            let made = reply.tool_calls().find(|call| !call.incomplete);
+            assert_eq!(made.map(|call| &*call.arguments), arguments, "{call}");
+        }
+    }
+}
+
+/// A filter, or a call that the server could not read, may be told only there.
+#[tokio::test]
+async fn a_call_beside_a_mark_of_a_filter_or_a_fault_is_not_made() {
+    let call = r#"{"functionCall":{"name":"purge","args":{}}}"#;
+    for (beside, is_made) in [
+        (r#""safetyRatings":[{"category":"HATE","blocked":true}]"#, false),
+        (r#""safetyRatings":[{"category":"HATE","blocked":false}]"#, true),
+        (r#""finishMessage":"Malformed function call: print(default_api.purge(""#, false),
+        (r#""finishMessage":"Unexpected tool call: purge""#, false),
+        (r#""finishMessage":"Model generated function call(s).""#, true),
+    ] {
+        for reply in of_parts(call, &format!(",{beside}")).await {
+            let reply = reply.unwrap();
+            let call = reply.tool_calls().next().unwrap();
+            assert_eq!(!call.incomplete && reply.finish.is_complete(), is_made, "{beside}");
+            let says_why = reply.reason.as_deref().is_some_and(|why| why.contains("HATE"));
+            assert_eq!(says_why, reply.finish == Finish::Refused, "{beside}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_inside_a_thought_is_not_made_and_keeps_its_mark() {
+    let part = r#"{"thought":true,"functionCall":{"name":"purge","args":{}}}"#;
+    for reply in of_parts(part, "").await {
+        let reply = reply.unwrap();
+        let call = reply.tool_calls().next().unwrap();
+        let opaque = call.opaque.as_ref().map(|opaque| &opaque.value);
+        assert!(call.incomplete && opaque.is_some_and(|fields| fields["thought"] == true));
+    }
+}

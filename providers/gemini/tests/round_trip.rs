@@ -180,8 +180,8 @@ async fn tokens_that_only_the_total_has_make_the_usage_incomplete() {
     for (usage, is_incomplete) in [
         (json!({"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}), false),
         (json!({"promptTokenCount": 10, "thoughtsTokenCount": 5, "totalTokenCount": 15}), false),
-        (json!({"promptTokenCount": 10, "totalTokenCount": 10}), false),
-        (json!({"promptTokenCount": 10}), false),
+        (json!({"promptTokenCount": 10, "totalTokenCount": 10}), true),
+        (json!({"promptTokenCount": 10}), true),
         (json!({"promptTokenCount": 10, "totalTokenCount": 500}), true),
         (json!({"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 500}), true),
     ] {

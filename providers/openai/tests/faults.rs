@@ -640,3 +640,47 @@ async fn the_reason_of_a_reply_without_an_answer_is_in_the_error() {
         .unwrap_err();
     assert!(error.to_string().contains("is empty"), "{error}");
 }
+
+#[tokio::test]
+async fn the_pause_in_the_headers_of_a_success_with_an_error_is_kept() {
+    let error = r#"{"error":{"code":429,"message":"Slow down."}}"#;
+    let event = format!("data: {error}\n\n");
+    let with_pause = |pause: &str| {
+        [
+            Answer::new(
+                200,
+                &format!("content-type: application/json\r\nretry-after: {pause}\r\n"),
+                error,
+            ),
+            Answer::new(
+                200,
+                &format!("content-type: text/event-stream\r\nretry-after: {pause}\r\n"),
+                &*event,
+            ),
+        ]
+    };
+    for (bad, is_streamed) in with_pause("1").into_iter().zip([false, true]) {
+        let good =
+            if is_streamed { Answer::events(&ok_stream(Api::Chat), 64) } else { ok(Api::Chat) };
+        let (server, started) = (Server::answering([bad, good]).await, Instant::now());
+        let model = server.model(Api::Chat);
+        let reply = match is_streamed {
+            true => streamed(&model, hi()).await.1,
+            false => model.generate(&hi()).await,
+        };
+        assert_eq!(reply.unwrap().to_text(), "ok");
+        assert!(started.elapsed() >= Duration::from_secs(1));
+    }
+    // It is too long, so that there is no retry, and the caller knows it.
+    for (bad, is_streamed) in with_pause("61").into_iter().zip([false, true]) {
+        let server = Server::answering([bad, ok(Api::Chat)]).await;
+        let model = server.model(Api::Chat);
+        let reply = match is_streamed {
+            true => streamed(&model, hi()).await.1,
+            false => model.generate(&hi()).await,
+        };
+        let error = reply.unwrap_err();
+        assert_eq!(error.retry_after(), Some(Duration::from_secs(61)));
+        assert_eq!(server.seen().len(), 1);
+    }
+}

@@ -620,3 +620,116 @@ async fn a_reply_of_responses_that_is_incomplete_without_a_reason_has_a_word() {
         }
     }
 }
+
+#[tokio::test]
+async fn arguments_of_chat_under_another_name_are_read_or_the_call_is_not_made() {
+    let args = || json!({"prefix": "t"});
+    for (call, is_made) in [
+        (json!({"function": {"name": "purge", "args": args()}}), true),
+        (json!({"name": "purge", "args": args()}), true),
+        (json!({"function": {"name": "purge"}, "args": args()}), true),
+        (json!({"function": {"name": "purge", "kwargs": args()}}), false),
+        (json!({"function": {"name": "purge"}, "kwargs": r#"{"prefix":"t"}"#}), false),
+    ] {
+        let mut call = call;
+        (call["index"], call["id"]) = (json!(0), json!("1"));
+        let whole = json!({"choices": [{"message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]});
+        let stream = [
+            json!({"choices": [{"delta": {"tool_calls": [call]}}]}),
+            json!({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}),
+        ];
+        for reply in read(Api::Chat, &whole, &stream).await {
+            let arguments = &reply.tool_calls().next().unwrap().arguments;
+            assert_eq!(!incomplete(&reply), is_made, "{call}");
+            assert!(!is_made || arguments == r#"{"prefix":"t"}"#, "{call}: {arguments}");
+        }
+    }
+    // What is known to be something else hides nothing.
+    let call = json!({"id": "1", "function": {"name": "purge"}, "extra_content": {"google": {"thought_signature": "a"}}});
+    let whole =
+        json!({"choices": [{"message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]});
+    let [reply, _] = read(Api::Chat, &whole, &[whole.clone()]).await;
+    assert!(!incomplete(&reply));
+}
+
+/// Azure filters a reply beside the usual reason.
+#[tokio::test]
+async fn a_call_of_chat_beside_the_mark_of_a_filter_is_not_made() {
+    for (is_filtered, finish) in [(true, Finish::Refused), (false, Finish::Stop)] {
+        let call = json!({"index": 0, "id": "1", "function": {"name": "purge", "arguments": "{}"}});
+        let marks = json!({"hate": {"filtered": is_filtered, "severity": "high"}, "violence": {"filtered": false}});
+        let choice = |name: &str| json!({"choices": [{name: {"tool_calls": [call]}, "finish_reason": "tool_calls", "content_filter_results": marks}]});
+        let stream =
+            [choice("delta"), json!({"choices": [{"delta": {}, "finish_reason": "stop"}]})];
+        for reply in read(Api::Chat, &choice("message"), &stream).await {
+            assert_eq!(reply.finish, finish);
+            let why = is_filtered.then_some("content_filter: hate");
+            assert_eq!(reply.reason.as_deref(), why);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_of_responses_after_reasoning_that_is_incomplete_is_not_made() {
+    for (status, is_complete) in [("incomplete", false), ("in_progress", true), ("completed", true)]
+    {
+        let reasoning = json!({"type": "reasoning", "id": "rs", "summary": [], "status": status});
+        let items = [reasoning, item("purge", "{}", Some("completed"))];
+        for reply in responses("response.completed", &response("completed", None, &items)).await {
+            let is_made = !incomplete(&reply) && reply.finish.is_complete();
+            assert_eq!(is_made, is_complete, "{status}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn content_of_chat_that_is_a_number_keeps_its_digits() {
+    for number in ["12345678901234567890123", "1.10", "-0.0", "1E2", "true"] {
+        let choice = format!(
+            r#"{{"choices":[{{"message":{{"content":{number}}},"finish_reason":"stop"}}]}}"#
+        );
+        let server = Server::answering([Answer::json(choice)]).await;
+        let reply = server.model(Api::Chat).generate(&request()).await.unwrap();
+        assert_eq!(reply.to_text(), number);
+    }
+}
+
+/// A server that does not count sends zeros, which would be an answer that costs nothing.
+#[tokio::test]
+async fn a_usage_of_zero_for_a_reply_with_content_is_unknown() {
+    for (read_, written, is_known) in [(0, 0, false), (0, 7, false), (7, 0, false), (7, 7, true)] {
+        let chat = json!({
+            "choices": [{"message": {"content": "A long answer."}, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": read_, "completion_tokens": written, "total_tokens": read_ + written},
+        });
+        let message =
+            json!({"type": "message", "content": [{"type": "output_text", "text": "A."}]});
+        let mut responses = response("completed", None, &[message]);
+        responses["usage"] = json!({"input_tokens": read_, "output_tokens": written});
+        for (api, body) in [(Api::Chat, chat), (Api::Responses, responses)] {
+            let server = Server::answering([Answer::json(body.to_string())]).await;
+            let reply = server.model(api).generate(&request()).await.unwrap();
+            assert_eq!(!reply.usage.incomplete, is_known, "{body}");
+        }
+    }
+    // The prompt was read, and nothing was written.
+    let empty = json!({
+        "choices": [{"message": {"content": ""}, "finish_reason": "length"}],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 0},
+    });
+    let server = Server::answering([Answer::json(empty.to_string())]).await;
+    let reply = server.model(Api::Chat).generate(&request()).await.unwrap();
+    assert!(!reply.usage.incomplete);
+}
+
+#[tokio::test]
+async fn a_piece_of_content_with_a_text_twice_is_an_error() {
+    let chat = r#"{"choices":[{"message":{"content":[PIECE]},"finish_reason":"stop"}]}"#;
+    let responses = r#"{"status":"completed","output":[{"type":"message","content":[PIECE]}]}"#;
+    let piece = r#"{"type":"text","text":"one","text":"two"}"#;
+    for (api, body) in [(Api::Chat, chat), (Api::Responses, responses)] {
+        let server = Server::answering([Answer::json(body.replace("PIECE", piece))]).await;
+        let reply = server.model(api).generate(&request()).await;
+        assert!(reply.is_err(), "{reply:?}");
+    }
+}

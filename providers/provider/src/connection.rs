@@ -13,7 +13,7 @@ use serde::de::Error as _;
 use toolwright_http::reqwest::{self, Url, header::HeaderName};
 use toolwright_http::{
     Client, Deadline, Endpoint, ErrorKind, HttpError, HttpLimits, HttpRequest, HttpResponse,
-    RequestBody, RetryPolicy,
+    RequestBody, RetryPolicy, retry_after,
 };
 use toolwright_signature::{has_lost_half, readable_json};
 
@@ -191,8 +191,10 @@ impl Connection {
         let request = HttpRequest::post_json(url.clone(), body);
         let deadline = Deadline::after(self.max_time);
         let attempt = || async {
-            let body = readable_body(self.send(&request, deadline).await?.text().await?);
-            read(body).await
+            let response = self.send(&request, deadline).await?;
+            let pause = retry_after(response.headers());
+            let body = readable_body(response.text().await?);
+            read(body).await.map_err(|error| error.with_pause(pause))
         };
         let (mut reply, spent) = self.retried(deadline, attempt).await?;
         if let Some(spent) = spent {
@@ -221,8 +223,12 @@ impl Connection {
         let request = HttpRequest::post_json(url.clone(), body);
         let deadline = Deadline::after(self.max_time);
         let attempt = || async {
-            let response = self.send(&request, deadline).await?.events().await?;
-            let mut deltas = stream_of(response, decoder(), self.client.limits().silence, &read)?;
+            let response = self.send(&request, deadline).await?;
+            let pause = retry_after(response.headers());
+            let paused = move |error: ProviderError| error.with_pause(pause);
+            let silence = self.client.limits().silence;
+            let deltas = stream_of(response.events().await?, decoder(), silence, &read);
+            let mut deltas = deltas.map_err(paused)?.map_err(paused).boxed();
             // Nothing has been shown before the first delta, so that an error is like a status.
             let first = deltas.next().await.transpose()?;
             Ok((first, deltas))

@@ -108,6 +108,8 @@ pub enum ProviderError {
         code: Option<String>,
         /// The server's error message, the first 1000 bytes.
         message: String,
+        /// The pause that the server asks for, in the headers or in the error.
+        retry_after: Option<Duration>,
         /// The error as JSON, the first 64 KiB.
         raw: Box<str>,
         /// The usage, for which the server may charge.
@@ -168,7 +170,8 @@ impl ProviderError {
     pub fn reported(error: &Value, usage: Usage) -> Self {
         let ServerError { code, message } = ServerError::of(error);
         let message = message.unwrap_or_else(|| "no reason given".to_owned());
-        Self::Reported { message, code, raw: error.to_string().into(), usage }
+        let (retry_after, raw) = (retry_info(error), error.to_string().into());
+        Self::Reported { message, code, retry_after, raw, usage }
     }
 
     /// Converts a body with an error message but without the usual field `error`. Returns `None` if
@@ -176,7 +179,8 @@ impl ProviderError {
     #[must_use]
     pub fn bare_error(body: &Value, usage: Usage) -> Option<Self> {
         let ServerError { code, message } = ServerError::of(body);
-        Some(Self::Reported { message: message?, code, raw: body.to_string().into(), usage })
+        let (retry_after, raw) = (retry_info(body), body.to_string().into());
+        Some(Self::Reported { message: message?, code, retry_after, raw, usage })
     }
 
     /// Converts an error of the deserializer.
@@ -252,14 +256,20 @@ impl ProviderError {
             Self::Empty { .. } => Retry::Never,
             _ if !self.is_retryable() => Retry::Never,
             Self::Unfinished { raw, .. } if !raw.is_empty() => Retry::AnswerBegan,
-            Self::Status { retry_after, .. } => retry_after.map_or(Retry::Backoff, Retry::After),
             // `Connection` asks only if nothing of the answer was shown.
-            Self::Reported { raw, .. } => {
-                let error: Value = serde_json::from_str(raw).unwrap_or_default();
-                retry_info(&error).map_or(Retry::Backoff, Retry::After)
+            Self::Status { retry_after, .. } | Self::Reported { retry_after, .. } => {
+                retry_after.map_or(Retry::Backoff, Retry::After)
             }
             _ => Retry::Backoff,
         }
+    }
+
+    /// Adds the pause in the headers of a response that began with a success.
+    pub(crate) fn with_pause(mut self, pause: Option<Duration>) -> Self {
+        if let Self::Reported { retry_after, .. } = &mut self {
+            *retry_after = pause.or(*retry_after);
+        }
+        self
     }
 
     /// Returns the usage that the server counted for a reply that failed.
@@ -339,7 +349,9 @@ impl ProviderError {
         };
         let (stage, retryable) = (self.stage(), self.is_retryable());
         let wait = match &self {
-            Self::Status { retry_after, .. } => retry_after.filter(|_| retryable),
+            Self::Status { retry_after, .. } | Self::Reported { retry_after, .. } => {
+                retry_after.filter(|_| retryable)
+            }
             _ => None,
         };
         let raw = self.raw().map(str::to_owned);

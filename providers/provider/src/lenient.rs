@@ -34,8 +34,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{
     Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor,
 };
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use crate::is_empty_object;
 
@@ -188,6 +188,39 @@ impl<'de> Deserialize<'de> for Arguments {
             _ => raw.get().to_owned(),
         }))
     }
+}
+
+/// The names under which servers send the arguments of a call, the APIs' own among them.
+pub const ARGUMENTS: [&str; 4] = ["arguments", "args", "parameters", "input"];
+
+/// Returns whether a call has content under a name that is neither known nor one of [`ARGUMENTS`]. If
+/// the call has no arguments, they may be there, so it must not be made without them.
+///
+/// ```
+/// use toolwright_provider::lenient::has_unread;
+///
+/// let call = serde_json::from_str(r#"{"name": "look", "kwargs": {"place": "hall"}}"#)?;
+/// assert!(has_unread(&call));
+/// let call = serde_json::from_str(r#"{"id": 7, "name": "look", "caller": {"type": "code"}}"#)?;
+/// assert!(!has_unread(&call));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[must_use]
+pub fn has_unread(call: &Map<String, Value>) -> bool {
+    const KNOWN: [&str; 6] = [
+        "function",
+        "custom",
+        "caller",
+        "cache_control",
+        "extra_content",
+        "provider_specific_fields",
+    ];
+    let is_known = |name: &str| KNOWN.contains(&name) || ARGUMENTS.contains(&name);
+    call.iter().filter(|(name, _)| !is_known(name)).any(|(_, value)| match value {
+        Value::Object(_) | Value::Array(_) => is_set(value),
+        Value::String(text) => text.trim_start().starts_with('{') && !is_empty_object(text),
+        _ => false,
+    })
 }
 
 impl Arguments {

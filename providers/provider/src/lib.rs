@@ -17,7 +17,7 @@
 //! | separate a model's thoughts from its content, and send them back | [`ReplyParts::content`], [`in_content`] |
 //! | make the usage of a server's counts | [`TokenCounts`] |
 //! | stream from a server that does not stream | [`deltas_of`] |
-//! | add ids and arguments that a server leaves out | [`complete_reply`] |
+//! | add ids and arguments that a server leaves out | [`complete_reply`], [`takes_fields`] |
 //! | deserialize what a server should not have sent | [`lenient`] |
 //!
 //! Arguments that are not an object, images of a result and files without a name have a form for
@@ -71,7 +71,7 @@ pub use self::counts::TokenCounts;
 pub use self::error::ProviderError;
 pub use self::json_body::JsonBody;
 pub use self::kept::{Kept, KeptTools};
-pub use self::reply_parts::{Deltas, ReplyParts, complete_reply, deltas_of};
+pub use self::reply_parts::{Deltas, ReplyParts, complete_reply, deltas_of, takes_fields};
 pub use self::streaming::{Decoder, Reader};
 
 /// Returns an id in the form that every provider accepts: at most `most` letters, digits, `_` and

@@ -2,12 +2,15 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::content::Content;
 use crate::error::{ProviderError, Result};
 use crate::is_empty_object;
+use crate::lenient::is_set;
+use toolwright_module::Contract;
 use toolwright_module::message::{CallIds, CallKind, Reasoning, ReplyPart, ToolCall};
 use toolwright_module::model::{Delta, Finish, Reply, Usage};
 
@@ -278,10 +281,30 @@ fn delta_of(index: usize, part: &ReplyPart) -> Option<Delta> {
     }
 }
 
+/// Returns whether a tool of a request takes arguments. An API that sends `{}` for a call without any
+/// has cut off a call whose arguments are missing; but other servers leave them out for a tool without
+/// fields.
+#[must_use]
+pub fn takes_fields(tools: &[Arc<Contract>], tool: &str) -> bool {
+    let tool = tools.iter().find(|contract| contract.name() == tool);
+    tool.is_some_and(|contract| {
+        let input = contract.input();
+        let is_free = |name: &str| input.get(name).is_some_and(is_set);
+        let is_kind = |kind: &str| input.get("type").is_some_and(|known| known == kind);
+        match is_kind("object") {
+            true => {
+                ["properties", "patternProperties", "additionalProperties"].into_iter().any(is_free)
+            }
+            false => !is_kind("null"),
+        }
+    })
+}
+
 /// Returns a reply with the ids and arguments that servers leave out of calls.
 ///
 /// `turn` is the number of messages before the reply; see [`CallIds::complete`]. Missing arguments
-/// become an empty object, unless the reply or the call is incomplete.
+/// become an empty object, unless the reply or the call is incomplete. A usage of zero tokens for a
+/// reply with content is [incomplete](Usage::incomplete): the server does not count.
 ///
 /// # Errors
 ///
@@ -290,7 +313,7 @@ pub fn complete_reply(
     mut parts: Vec<ReplyPart>,
     turn: usize,
     finish: Finish,
-    usage: Usage,
+    mut usage: Usage,
 ) -> Result<Reply> {
     let is_nameless =
         |part: &ReplyPart| matches!(part, ReplyPart::Call(call) if call.name.trim().is_empty());
@@ -298,6 +321,13 @@ pub fn complete_reply(
         let (fault, raw) = ("a call has no name", serde_json::to_string(&parts));
         return Err(ProviderError::Unclear { fault, raw: raw.unwrap_or_default(), usage });
     }
+    let has_content = parts.iter().any(|part| match part {
+        ReplyPart::Text(text) => !text.is_empty(),
+        ReplyPart::Reasoning(reasoning) => !reasoning.text.is_empty(),
+        ReplyPart::Call(_) => true,
+        _ => false,
+    });
+    usage.incomplete |= has_content && (usage.input_tokens == 0 || usage.output_tokens == 0);
     CallIds::default().complete(&mut parts, turn as u64);
     for part in &mut parts {
         let ReplyPart::Call(call) = part else { continue };

@@ -91,6 +91,8 @@ struct Slot {
     event: usize,
     /// Whether the arguments so far cannot become JSON.
     is_broken: bool,
+    /// Whether a piece had content under an unknown name.
+    has_unread: bool,
 }
 
 impl Pieces {
@@ -157,13 +159,19 @@ impl Pieces {
                     known => !known.is_complete(),
                 });
             if !is_kept {
-                self.refusal = (finish == Finish::Refused).then(|| word.to_owned());
+                if finish == Finish::Refused {
+                    self.refusal.get_or_insert_with(|| word.to_owned());
+                }
                 let stops = [&choice.stop_reason, &choice.matched_stop];
                 self.may_cut_calls |=
                     ending::may_cut_calls(word, &choice.native_finish_reason, stops);
                 self.finish = Some(finish);
                 self.is_for_calls = is_for_calls;
             }
+        }
+        if let Some(kinds) = filtered(&choice.content_filter_results) {
+            self.refused = true;
+            self.refusal = Some(format!("content_filter: {kinds}"));
         }
         let Choice { message, delta, text, .. } = choice;
         let (message, other) = if self.is_whole { (message, delta) } else { (delta, message) };
@@ -250,7 +258,8 @@ impl Pieces {
         }
         self.events += 1;
         for call in calls.into_iter().chain(message.tool_calls) {
-            if !(call.id.is_empty() && call.name.is_empty() && call.arguments.is_empty()) {
+            let texts = [&call.id, &call.name, &call.arguments];
+            if call.has_unread || texts.iter().any(|text| !text.is_empty()) {
                 self.call(call, deltas)?;
             }
         }
@@ -280,6 +289,7 @@ impl Pieces {
                 part,
                 event: self.events,
                 is_broken: false,
+                has_unread: false,
             });
             place = Place::More(self.calls.len() - 1);
         }
@@ -287,6 +297,7 @@ impl Pieces {
             return Ok(());
         };
         let part = self.calls[at].part;
+        self.calls[at].has_unread |= piece.has_unread;
         if let Some(call) = self.parts.call_mut(part) {
             if is_set(&piece.extra) {
                 call.opaque = Some(Box::new(opaque(&self.origin, piece.extra)));
@@ -436,6 +447,11 @@ impl Pieces {
     /// Returns the parts, with a call once that the server sent in both forms of the API.
     fn parts(&mut self) -> Vec<ReplyPart> {
         let legacy = self.legacy.and_then(|part| self.parts.call(part).cloned());
+        for slot in self.calls.iter().filter(|slot| slot.has_unread) {
+            if let Some(call) = self.parts.call_mut(slot.part) {
+                call.incomplete |= call.arguments.trim().is_empty();
+            }
+        }
         // Thoughts that are taken out of the text are a part before it.
         let earlier = self.calls.iter().filter(|slot| Some(slot.part) < self.legacy).count();
         let mut parts = self.parts.take();
@@ -457,6 +473,14 @@ impl Pieces {
         std::mem::take(&mut self.details).mark(self.reasoning, &self.origin, &mut parts);
         parts
     }
+}
+
+/// Returns for what Azure filtered a reply. Its reason may be the usual one all the same.
+fn filtered(results: &Value) -> Option<String> {
+    let results = results.as_object()?.iter();
+    let filtered = results.filter(|(_, result)| result["filtered"] == true);
+    let kinds: Vec<&str> = filtered.map(|(kind, _)| kind.as_str()).collect();
+    (!kinds.is_empty()).then(|| kinds.join(", "))
 }
 
 fn opaque(origin: &str, extra: Value) -> Opaque {
@@ -577,7 +601,8 @@ impl Decoder for Pieces {
             return Err(ProviderError::Unclear { fault, raw, usage });
         }
         let mut reply = complete_reply(parts, self.turn, finish, usage)?;
-        (reply.model, reply.reason) = (self.model, self.refusal);
+        let refusal = self.refusal.filter(|_| reply.finish == Finish::Refused);
+        (reply.model, reply.reason) = (self.model, refusal);
         Ok(reply)
     }
 

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use serde::de::Error;
+use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use toolwright_provider::TokenCounts;
 use toolwright_provider::lenient::{
-    Arguments, Count, Str, Text, Words, fields, if_object, is_set, object, or_default,
+    Arguments, Count, Str, Text, Words, fields, has_unread, if_object, is_set, object, or_default,
 };
 
 /// A whole reply, or one event of a stream. They differ in one field of [`Choice`].
@@ -87,6 +87,8 @@ pub(super) struct Choice<'e> {
     pub(super) stop_reason: Value,
     /// The same, as SGLang names it.
     pub(super) matched_stop: Value,
+    /// The marks of Azure's filters.
+    pub(super) content_filter_results: Value,
     /// The usage in streams of Moonshot.
     #[serde(deserialize_with = "if_object")]
     pub(super) usage: Option<Tokens>,
@@ -129,6 +131,8 @@ pub(super) struct Call {
     pub(super) name: String,
     pub(super) arguments: String,
     pub(super) is_custom: bool,
+    /// Whether there is content under an unknown name, and are no arguments.
+    pub(super) has_unread: bool,
     /// Google's data of a call, such as a signature.
     pub(super) extra: Value,
 }
@@ -148,6 +152,7 @@ struct CallForm<'e> {
     // Some servers send these fields here and not in `function`.
     name: Text,
     arguments: Arguments,
+    args: Arguments,
     parameters: Arguments,
     input: Arguments,
     extra_content: Value,
@@ -156,7 +161,17 @@ struct CallForm<'e> {
 impl From<CallForm<'_>> for Call {
     fn from(form: CallForm<'_>) -> Self {
         let CallForm {
-            index, id, kind, function, custom, name, arguments, parameters, input, ..
+            index,
+            id,
+            kind,
+            function,
+            custom,
+            name,
+            arguments,
+            args,
+            parameters,
+            input,
+            ..
         } = form;
         let first = |a: Text, b: Text| if a.is_empty() { b.0 } else { a.0 };
         let is_custom = &*kind == "custom" || !custom.name.is_empty();
@@ -164,10 +179,23 @@ impl From<CallForm<'_>> for Call {
             (first(custom.name, name), first(custom.input, Text(input.0)))
         } else {
             let (called, text) = function.name_and_arguments();
-            let text = Arguments::first([text, arguments, parameters, input]);
+            let text = Arguments::first([text, arguments, args, parameters, input]);
             (first(called, name), text.0)
         };
-        Self { index: index.0, id: id.0, name, arguments, is_custom, extra: form.extra_content }
+        let (index, extra) = (index.0, form.extra_content);
+        Self { index, id: id.0, name, arguments, is_custom, has_unread: false, extra }
+    }
+}
+
+impl Call {
+    fn of<E: Error>(json: &str) -> Result<Self, E> {
+        let mut call: Self = read(json)?;
+        if call.arguments.trim().is_empty() {
+            let fields: Map<String, Value> = read(json)?;
+            let function = fields.get("function").and_then(Value::as_object);
+            call.has_unread = has_unread(&fields) || function.is_some_and(has_unread);
+        }
+        Ok(call)
     }
 }
 
@@ -177,6 +205,7 @@ pub(crate) struct Function {
     pub(super) name: Text,
     pub(super) arguments: Arguments,
     // The arguments under other names.
+    pub(super) args: Arguments,
     pub(super) parameters: Arguments,
     pub(super) input: Arguments,
 }
@@ -224,7 +253,10 @@ impl<'de: 'e, 'e> Deserialize<'de> for Content<'e> {
                     return Err(D::Error::custom("the content is an object without a text"));
                 }
             }
-            _ => content.text = read::<Str<'de>, _>(json)?.0,
+            [b'"', ..] => content.text = read::<Str<'de>, _>(json)?.0,
+            b"null" => {}
+            // A number keeps its digits.
+            _ => content.text = json.into(),
         }
         Ok(content)
     }
@@ -246,12 +278,15 @@ impl Content<'_> {
             refusal: Str<'p>,
             #[serde(borrow, default)]
             thinking: Str<'p>,
+            /// It may be there only once.
+            #[serde(rename = "text", default)]
+            _text: IgnoredAny,
         }
 
         if piece.starts_with('{') {
-            let Kind { kind, refusal, thinking } = read(piece)?;
+            let Kind { kind, refusal, thinking, .. } = read(piece)?;
             if matches!(&*kind, "tool_use" | "tool_call" | "function_call" | "function") {
-                self.calls.push(read(piece)?);
+                self.calls.push(Call::of(piece)?);
                 return Ok(());
             }
             self.refusal.push_str(&refusal);
@@ -301,7 +336,7 @@ fn calls<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Call>, D::Err
 /// Adds the calls of a value to a list.
 fn add_calls<E: Error>(json: &str, calls: &mut Vec<Call>) -> Result<(), E> {
     match json.as_bytes() {
-        [b'{', ..] => calls.push(read(json)?),
+        [b'{', ..] => calls.push(Call::of(json)?),
         [b'[', ..] => {
             for call in read::<Vec<&RawValue>, _>(json)? {
                 add_calls(call.get(), calls)?;
@@ -329,7 +364,8 @@ fn add_calls<E: Error>(json: &str, calls: &mut Vec<Call>) -> Result<(), E> {
 impl Function {
     /// Returns the name and the arguments, which have several names.
     pub(crate) fn name_and_arguments(self) -> (Text, Arguments) {
-        (self.name, Arguments::first([self.arguments, self.parameters, self.input]))
+        let Self { name, arguments, args, parameters, input } = self;
+        (name, Arguments::first([arguments, args, parameters, input]))
     }
 }
 

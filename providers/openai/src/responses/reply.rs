@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use serde::de::Error;
+use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
@@ -18,7 +18,9 @@ use toolwright_provider::ending::{self, is_same, is_unfinished};
 use toolwright_provider::lenient::{
     Arguments, Count, Str, Text, Words, if_object, is_set, object, or_default,
 };
-use toolwright_provider::{Deltas, ReplyParts, TokenCounts, complete_reply, is_empty_object};
+use toolwright_provider::{
+    Deltas, ReplyParts, TokenCounts, complete_reply, is_empty_object, takes_fields,
+};
 
 use super::request::{ITEM_ID, items_of};
 use super::state::History;
@@ -155,6 +157,7 @@ struct Item<'e> {
     call_id: Text,
     name: Text,
     arguments: Arguments,
+    args: Arguments,
     parameters: Arguments,
     /// The input of a custom tool.
     input: Arguments,
@@ -211,17 +214,31 @@ struct Piece {
 
 /// Deserializes the pieces of a message or of reasoning: a list, one piece, or a text.
 fn pieces<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Piece>, D::Error> {
-    let pieces = match Value::deserialize(deserializer)? {
-        Value::Array(pieces) => pieces,
-        piece @ (Value::Object(_) | Value::String(_)) => vec![piece],
+    let raw = <Box<RawValue>>::deserialize(deserializer)?;
+    let pieces = match raw.get().as_bytes() {
+        [b'[', ..] => serde_json::from_str(raw.get()).map_err(D::Error::custom)?,
+        [b'{' | b'"', ..] => vec![&*raw],
         _ => Vec::new(),
     };
-    let pieces = pieces.into_iter().filter(|piece| !piece.is_null());
-    pieces.map(|piece| Piece::of(piece).map_err(D::Error::custom)).collect()
+    let pieces = pieces.into_iter().filter(|piece| piece.get() != "null");
+    pieces.map(|piece| Piece::of(piece.get()).map_err(D::Error::custom)).collect()
 }
 
 impl Piece {
-    fn of(piece: Value) -> serde_json::Result<Self> {
+    fn of(piece: &str) -> serde_json::Result<Self> {
+        /// The fields that may be there only once.
+        #[derive(Deserialize)]
+        struct Once {
+            #[serde(rename = "text", default)]
+            _text: IgnoredAny,
+            #[serde(rename = "refusal", default)]
+            _refusal: IgnoredAny,
+        }
+
+        if piece.starts_with('{') {
+            serde_json::from_str::<Once>(piece)?;
+        }
+        let piece: Value = serde_json::from_str(piece)?;
         let refusal = piece.get("refusal").filter(|refusal| is_set(refusal));
         let refusal = refusal.map(Words::deserialize).transpose()?.unwrap_or_default().0;
         if !refusal.is_empty() && piece.get("text").is_none() {
@@ -297,7 +314,7 @@ impl Response {
             if let ReplyPart::Call(call) = part {
                 call.incomplete |= call.kind == CallKind::Function
                     && call.arguments.trim().is_empty()
-                    && request.takes_fields(&call.name);
+                    && takes_fields(&request.tools, &call.name);
             }
         }
         let is_message =
@@ -331,11 +348,12 @@ fn is_whole(status: &str) -> bool {
     words.iter().any(|known| is_same(status, known))
 }
 
-/// Returns whether the server did not finish an item: a message or a call. Only a call needs a status
-/// that is known.
+/// Returns whether the server did not finish an item: a message, reasoning or a call. Only a call needs
+/// a status that is known.
 fn is_cut_off(item: &RawValue) -> bool {
     Item::of(item).is_ok_and(|item| match &*item.kind {
         "message" => is_same(&item.status, "incomplete") || is_unfinished(&item.status),
+        "reasoning" => is_same(&item.status, "incomplete"),
         "function_call" | "custom_tool_call" => !is_whole(&item.status),
         _ => false,
     })
@@ -392,7 +410,7 @@ impl Streamed {
         for slot in self.calls.iter().filter(|slot| !slot.has_ended) {
             if let Some(ReplyPart::Call(call)) = self.parts.get_mut(slot.part) {
                 call.incomplete |= call.kind == CallKind::Custom
-                    || is_empty_object(&call.arguments) && request.takes_fields(&call.name);
+                    || is_empty_object(&call.arguments) && takes_fields(&request.tools, &call.name);
             }
         }
         let streamed = self.parts.into_iter().enumerate().filter(|(at, part)| match part {
@@ -516,12 +534,13 @@ impl Items<'_> {
 }
 
 fn called(item: Item<'_>) -> ToolCall {
-    let id = item.call_id.filled().unwrap_or_else(|| item.id.0.into_owned());
-    match &*item.kind {
-        "custom_tool_call" => ToolCall::custom(id, item.name.0, item.input.0),
+    let Item { kind, id, call_id, name, arguments, args, parameters, input, .. } = item;
+    let id = call_id.filled().unwrap_or_else(|| id.0.into_owned());
+    match &*kind {
+        "custom_tool_call" => ToolCall::custom(id, name.0, input.0),
         _ => {
-            let arguments = Arguments::first([item.arguments, item.parameters, item.input]);
-            ToolCall::new(id, item.name.0, arguments.0)
+            let arguments = Arguments::first([arguments, args, parameters, input]);
+            ToolCall::new(id, name.0, arguments.0)
         }
     }
 }
@@ -565,23 +584,6 @@ impl RequestInfo {
             has_item_ids: !rules.has(Quirk::NoItemIds),
             history: None,
         }
-    }
-
-    /// Returns whether a tool takes arguments. The API sends `{}` for a call without any, so an empty
-    /// text is a call that was cut off; but other servers send it for a tool without parameters.
-    fn takes_fields(&self, tool: &str) -> bool {
-        let tool = self.tools.iter().find(|contract| contract.name() == tool);
-        tool.is_some_and(|contract| {
-            let input = contract.input();
-            let is_free = |name: &str| input.get(name).is_some_and(is_set);
-            let is_kind = |kind: &str| input.get("type").is_some_and(|known| known == kind);
-            match is_kind("object") {
-                true => ["properties", "patternProperties", "additionalProperties"]
-                    .into_iter()
-                    .any(is_free),
-                false => !is_kind("null"),
-            }
-        })
     }
 
     pub(crate) fn with_history(self, history: Option<History>) -> Self {
