@@ -5,6 +5,6 @@ mod reasoning;
 mod reply;
 mod request;
 
-pub(crate) use pieces::Pieces;
+pub(crate) use pieces::{Pieces, filtered};
 pub(crate) use reply::{Completion, Function};
 pub(crate) use request::body;

@@ -644,6 +644,18 @@ async fn arguments_of_chat_under_another_name_are_read_or_the_call_is_not_made()
             assert!(!is_made || arguments == r#"{"prefix":"t"}"#, "{call}: {arguments}");
         }
     }
+    // The first form of the API.
+    for (call, is_made) in [
+        (json!({"name": "purge", "args": args()}), true),
+        (json!({"name": "purge", "kwargs": args()}), false),
+    ] {
+        let message = json!({"function_call": call});
+        let whole = json!({"choices": [{"message": message, "finish_reason": "function_call"}]});
+        let stream = [json!({"choices": [{"delta": message, "finish_reason": "function_call"}]})];
+        for reply in read(Api::Chat, &whole, &stream).await {
+            assert_eq!(!incomplete(&reply), is_made, "{call}");
+        }
+    }
     // What is known to be something else hides nothing.
     let call = json!({"id": "1", "function": {"name": "purge"}, "extra_content": {"google": {"thought_signature": "a"}}});
     let whole =
@@ -665,6 +677,19 @@ async fn a_call_of_chat_beside_the_mark_of_a_filter_is_not_made() {
             assert_eq!(reply.finish, finish);
             let why = is_filtered.then_some("content_filter: hate");
             assert_eq!(reply.reason.as_deref(), why);
+        }
+        // The same of the prompt, and of a reply of Responses.
+        let prompt = json!({"choices": [{"message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}], "prompt_filter_results": [{"prompt_index": 0, "content_filter_results": marks}]});
+        let server = Server::answering([Answer::json(prompt.to_string())]).await;
+        let reply = server.model(Api::Chat).generate(&request()).await.unwrap();
+        assert_eq!(reply.finish, finish);
+        for filters in [json!({"content_filter_results": marks}), json!({"blocked": is_filtered})] {
+            let mut body = response("completed", None, &[item("purge", "{}", None)]);
+            body["content_filters"] = json!([filters]);
+            for reply in responses("response.completed", &body).await {
+                assert_eq!(reply.finish, finish, "{filters}");
+                assert_eq!(reply.reason.is_some(), is_filtered, "{filters}");
+            }
         }
     }
 }

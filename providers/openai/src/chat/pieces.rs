@@ -113,6 +113,7 @@ impl Pieces {
         if self.model.is_none() {
             self.model = completion.model.filled();
         }
+        self.filter(&completion.prompt_filter_results);
         // The request asks for one choice. If there are more, the one with index 0 is used.
         for (place, choice) in completion.choices.into_iter().enumerate() {
             if choice.index.0.unwrap_or(place as u64) == 0 {
@@ -142,6 +143,12 @@ impl Pieces {
         }
     }
 
+    fn filter(&mut self, results: &Value) {
+        let why = filtered(results);
+        self.refused |= why.is_some();
+        self.refusal = why.or(self.refusal.take());
+    }
+
     fn choose(&mut self, choice: Choice<'_>, deltas: &mut Deltas) -> Result<()> {
         if is_set(&choice.error) {
             return Err(ProviderError::reported(&choice.error, self.reported_usage()));
@@ -169,10 +176,7 @@ impl Pieces {
                 self.is_for_calls = is_for_calls;
             }
         }
-        if let Some(kinds) = filtered(&choice.content_filter_results) {
-            self.refused = true;
-            self.refusal = Some(format!("content_filter: {kinds}"));
-        }
+        self.filter(&choice.content_filter_results);
         let Choice { message, delta, text, .. } = choice;
         let (message, other) = if self.is_whole { (message, delta) } else { (delta, message) };
         // If the usual field is empty: the other one, or that of the older API.
@@ -263,7 +267,9 @@ impl Pieces {
                 self.call(call, deltas)?;
             }
         }
+        let has_unread = message.function_call.has_unread;
         let (name, arguments) = message.function_call.name_and_arguments();
+        let is_unread = has_unread && arguments.0.trim().is_empty();
         // Some servers send an empty one in every reply.
         if !name.is_empty() || !arguments.0.trim().is_empty() {
             let part = match self.legacy {
@@ -271,6 +277,9 @@ impl Pieces {
                 None => *self.legacy.insert(self.parts.begin_call()),
             };
             self.parts.extend_call(part, String::new(), name.0, arguments.0, deltas);
+            if let Some(call) = self.parts.call_mut(part) {
+                call.incomplete |= is_unread;
+            }
         }
         Ok(())
     }
@@ -475,12 +484,29 @@ impl Pieces {
     }
 }
 
-/// Returns for what Azure filtered a reply. Its reason may be the usual one all the same.
-fn filtered(results: &Value) -> Option<String> {
-    let results = results.as_object()?.iter();
-    let filtered = results.filter(|(_, result)| result["filtered"] == true);
-    let kinds: Vec<&str> = filtered.map(|(kind, _)| kind.as_str()).collect();
-    (!kinds.is_empty()).then(|| kinds.join(", "))
+/// Returns for what Azure filtered a reply or a prompt. The reason to finish may be the usual one all
+/// the same.
+pub(crate) fn filtered(results: &Value) -> Option<String> {
+    let harms = harms(results);
+    (!harms.is_empty()).then(|| format!("content_filter: {}", harms.join(", ")))
+}
+
+/// Returns the harms of results by their names, or of a list of such results.
+fn harms(results: &Value) -> Vec<&str> {
+    match results {
+        Value::Object(harms) => {
+            let filtered = harms.iter().filter(|(_, result)| result["filtered"] == true);
+            filtered.map(|(harm, _)| harm.as_str()).collect()
+        }
+        Value::Array(several) => {
+            let of_one = |one: &'_ Value| match harms(&one["content_filter_results"]) {
+                none if none.is_empty() && one["blocked"] == true => vec!["blocked"],
+                harms => harms,
+            };
+            several.iter().flat_map(of_one).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 fn opaque(origin: &str, extra: Value) -> Opaque {
@@ -549,6 +575,8 @@ impl Decoder for Pieces {
                 return Err(error);
             }
             (pieces.usage, pieces.model, pieces.done) = (self.usage, self.model, self.done);
+            pieces.refused |= self.refused;
+            pieces.refusal = pieces.refusal.or(self.refusal);
             return pieces.finish();
         }
         if self.has_events && !self.chosen {

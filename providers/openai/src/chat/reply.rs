@@ -21,6 +21,8 @@ pub(crate) struct Completion<'e> {
     pub(super) choices: Vec<Choice<'e>>,
     #[serde(deserialize_with = "if_object")]
     pub(super) usage: Option<Tokens>,
+    /// The marks of Azure's filters on the prompt.
+    pub(super) prompt_filter_results: Value,
     /// The usage in streams of Groq.
     #[serde(deserialize_with = "object")]
     pub(super) x_groq: Groq,
@@ -118,7 +120,7 @@ pub(super) struct Message<'e> {
     #[serde(deserialize_with = "calls")]
     pub(super) tool_calls: Vec<Call>,
     /// The only call, in the first form of the API (`functions` instead of `tools`).
-    #[serde(deserialize_with = "object")]
+    #[serde(deserialize_with = "only_call")]
     pub(super) function_call: Function,
 }
 
@@ -208,6 +210,9 @@ pub(crate) struct Function {
     pub(super) args: Arguments,
     pub(super) parameters: Arguments,
     pub(super) input: Arguments,
+    /// Whether there is content under an unknown name.
+    #[serde(skip)]
+    pub(super) has_unread: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -361,10 +366,19 @@ fn add_calls<E: Error>(json: &str, calls: &mut Vec<Call>) -> Result<(), E> {
     Ok(())
 }
 
+/// Deserializes the call of the first form of the API.
+fn only_call<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Function, D::Error> {
+    let json = <&RawValue>::deserialize(deserializer)?.get();
+    if !json.starts_with('{') {
+        return Ok(Function::default());
+    }
+    Ok(Function { has_unread: has_unread(&read(json)?), ..read(json)? })
+}
+
 impl Function {
     /// Returns the name and the arguments, which have several names.
     pub(crate) fn name_and_arguments(self) -> (Text, Arguments) {
-        let Self { name, arguments, args, parameters, input } = self;
+        let Self { name, arguments, args, parameters, input, .. } = self;
         (name, Arguments::first([arguments, args, parameters, input]))
     }
 }

@@ -26,7 +26,7 @@ use super::request::{ITEM_ID, items_of};
 use super::state::History;
 use crate::Result;
 use crate::arguments::is_complete;
-use crate::chat::Function;
+use crate::chat::{Function, filtered};
 use crate::rules::{Quirk, Rules};
 use toolwright_provider::Decoder;
 use toolwright_provider::ProviderError;
@@ -48,6 +48,8 @@ pub(crate) struct Response {
     #[serde(deserialize_with = "if_object")]
     usage: Option<Tokens>,
     error: Value,
+    /// The marks of Azure's filters.
+    content_filters: Value,
     /// Whether the server keeps the reply.
     store: Value,
 }
@@ -290,7 +292,11 @@ impl Response {
             }
             _ => Finish::Stop,
         };
-        let reason = Some(why).filter(|_| finish == Finish::Refused);
+        let filter = filtered(&self.content_filters);
+        if filter.is_some() {
+            finish = Finish::Refused;
+        }
+        let reason = filter.or(Some(why)).filter(|_| finish == Finish::Refused);
         if self.output.is_empty() && streamed.parts.is_empty() && finish == Finish::Stop {
             return Err(ProviderError::Empty { usage });
         }
