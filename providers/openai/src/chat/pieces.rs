@@ -498,14 +498,15 @@ fn harms(results: &Value) -> Vec<&str> {
             let filtered = harms.iter().filter(|(_, result)| result["filtered"] == true);
             filtered.map(|(harm, _)| harm.as_str()).collect()
         }
-        Value::Array(several) => {
-            let of_one = |one: &'_ Value| match harms(&one["content_filter_results"]) {
-                none if none.is_empty() && one["blocked"] == true => vec!["blocked"],
-                harms => harms,
-            };
-            several.iter().flat_map(of_one).collect()
-        }
+        Value::Array(several) => several.iter().flat_map(harms_of_one).collect(),
         _ => Vec::new(),
+    }
+}
+
+fn harms_of_one(result: &Value) -> Vec<&str> {
+    match harms(&result["content_filter_results"]) {
+        none if none.is_empty() && result["blocked"] == true => vec!["blocked"],
+        harms => harms,
     }
 }
 
