@@ -181,8 +181,12 @@ impl Block {
         let mut fields: Map<String, Value> = serde_json::from_str(json)?;
         let kind = match fields.get("type").and_then(Value::as_str) {
             Some(kind) => Kind::of(kind),
-            // Some servers leave the type of a text out.
-            None if fields.contains_key("text") => Kind::Text,
+            // Some servers leave the type of a text out. With other fields, it is what the server has
+            // parsed.
+            None if fields.contains_key("text") => {
+                serde_json::from_str::<Words>(json)?;
+                Kind::Text
+            }
             None => Kind::Other,
         };
         let mut block = Self { kind, ..Self::default() };

@@ -340,6 +340,20 @@ async fn a_call_beside_a_refusal_or_a_stop_sequence_is_incomplete() {
     }
 }
 
+/// What a server has parsed is not the text of the model.
+#[tokio::test]
+async fn content_that_was_parsed_is_an_error() {
+    for (content, is_text) in [
+        (json!([{"text": "Ada", "age": 36}]), false),
+        (json!([{"text": "Ada", "citations": []}]), true),
+    ] {
+        let body = json!({"type": "message", "content": content, "stop_reason": "end_turn"});
+        let server = Server::answering([Answer::json(body.to_string())]).await;
+        let reply = server.model("claude-test").generate(&hi()).await;
+        assert_eq!(reply.is_ok_and(|reply| reply.to_text() == "Ada"), is_text, "{content}");
+    }
+}
+
 /// Some servers leave the type of a piece out, as that of a block.
 #[tokio::test]
 async fn a_piece_without_its_type_is_not_lost() {

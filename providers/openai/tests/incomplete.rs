@@ -160,14 +160,17 @@ async fn content_and_items_that_lose_a_field_are_errors() {
     let output = |output: &str| format!(r#"{{"status":"completed","output":{output}}}"#);
     for (api, body) in [
         (Api::Chat, chat(r#"{"text":"Ada","age":36}"#)),
+        (Api::Chat, chat(r#"[{"text":"Ada","age":36}]"#)),
         (Api::Chat, chat(r#"{"answer":"Ada"}"#)),
+        (Api::Responses, output(r#"{"type":"message","content":{"text":"Ada","age":36}}"#)),
+        (Api::Responses, output(r#"[{"type":"message","content":[{"text":"Ada","age":36}]}]"#)),
         (Api::Responses, output(twice)),
         (Api::Responses, output(&format!("[{twice}]"))),
     ] {
         let server = Server::answering([Answer::json(body.clone())]).await;
         assert!(server.model(api).generate(&request()).await.is_err(), "{body}");
     }
-    let body = chat(r#"{"text":"Ada","annotations":[]}"#);
+    let body = chat(r#"[{"text":"Ada","annotations":[],"refusal":null}]"#);
     let server = Server::answering([Answer::json(body)]).await;
     assert_eq!(server.model(Api::Chat).generate(&request()).await.unwrap().to_text(), "Ada");
 }

@@ -286,6 +286,10 @@ impl<'de> Deserialize<'de> for Words {
 /// The fields in which an object has its text.
 const TEXTS: [&str; 4] = ["text", "value", "content", "parts"];
 
+/// The fields beside the text of a piece whose type a server leaves out.
+const BESIDE_TEXT: [&str; 8] =
+    ["role", "annotations", "citations", "logprobs", "index", "id", "refusal", "thinking"];
+
 /// Adds the text of content. Returns `false` for an object whose text cannot be found.
 fn add_words(value: &Value, text: &mut String) -> bool {
     match value {
@@ -300,7 +304,7 @@ fn add_words(value: &Value, text: &mut String) -> bool {
         }
         Value::Array(pieces) => pieces.iter().all(|piece| {
             match (piece.get("text"), piece.get("type").and_then(Value::as_str)) {
-                (Some(inside), _) => add_words(inside, text),
+                (Some(inside), Some(_)) => add_words(inside, text),
                 // A piece of another kind, such as an image.
                 (None, Some(kind)) if !is_text(kind) => true,
                 _ => add_words(piece, text),
@@ -311,8 +315,8 @@ fn add_words(value: &Value, text: &mut String) -> bool {
             let Some((name, inside)) = found else { return fields.is_empty() };
             // An answer that a server has parsed may have a field of the same name.
             let is_piece = fields.contains_key("type")
-                || fields.keys().all(|key| {
-                    key == name || matches!(&**key, "role" | "annotations" | "logprobs" | "index")
+                || fields.iter().all(|(key, value)| {
+                    key == name || !is_set(value) || BESIDE_TEXT.contains(&&**key)
                 });
             is_piece && add_words(inside, text)
         }

@@ -243,13 +243,6 @@ impl<'de: 'e, 'e> Deserialize<'de> for Content<'e> {
                 }
             }
             [b'{', ..] => {
-                let object: Value = read(json)?;
-                let is_other = |name: &&str| !object[*name].is_null();
-                if is_set(&object["text"]) && !["type", "refusal", "thinking"].iter().any(is_other)
-                {
-                    // An answer that the server has parsed may have a field of this name.
-                    Words::deserialize(&object).map_err(D::Error::custom)?;
-                }
                 content.add(json)?;
                 let fields: Map<String, Value> =
                     if content.is_empty() { read(json)? } else { Map::new() };
