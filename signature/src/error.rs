@@ -9,6 +9,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use serde_path_to_error::Segment;
+
 use crate::Dialect;
 
 /// The result of every fallible function in this crate.
@@ -221,9 +223,22 @@ impl Fault {
         Self { path, expected, got, message }
     }
 
-    /// Makes a fault from serde's error. It omits the position, because the text may be a repaired
-    /// one, or a part.
-    pub(crate) fn of_serde(path: String, error: &serde_json::Error) -> Self {
+    /// Makes a fault from serde's error, with its path below `path`. It omits the position, because
+    /// the text may be a repaired one, or a part.
+    pub(crate) fn of_serde(
+        mut path: String,
+        error: serde_path_to_error::Error<serde_json::Error>,
+    ) -> Self {
+        for segment in error.path() {
+            match segment {
+                Segment::Seq { index } => path.push_str(&format!("[{index}]")),
+                Segment::Map { key: name } | Segment::Enum { variant: name } => {
+                    push_field(&mut path, name);
+                }
+                Segment::Unknown => {}
+            }
+        }
+        let error = error.into_inner();
         let text = error.to_string();
         let place = format!(" at line {} column {}", error.line(), error.column());
         Self::of_sentence(path, text.strip_suffix(&place).unwrap_or(&text))

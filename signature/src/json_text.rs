@@ -105,7 +105,7 @@ pub fn lost_half(json: &str) -> Option<String> {
 }
 
 /// Returns whether two values differ, and adds the way to the first difference to the path.
-fn differs(one: &Value, other: &Value, path: &mut String) -> bool {
+pub(crate) fn differs(one: &Value, other: &Value, path: &mut String) -> bool {
     let length = path.len();
     let mut is_below = |step: String, one: &Value, other: &Value| {
         path.push_str(&step);

@@ -33,19 +33,15 @@ pub(crate) fn words(name: &str) -> String {
 
 /// Checks that providers accept `name`: `[A-Za-z0-9_-]{1,64}`.
 pub(crate) fn check(name: &str) -> Result<()> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let fault = if name.is_empty() {
         NameFault::Empty
     } else if name.len() > LONGEST {
         NameFault::TooLong(name.len())
-    } else if let Some(c) = name.chars().find(|c| !allowed(*c)) {
+    } else if let Some(c) = name.chars().find(|c| !is_allowed(*c)) {
         NameFault::Character(c)
     } else {
         return Ok(());
     };
     Err(ContractError::Name { name: name.to_owned(), fault })
-}
-
-/// Whether every provider accepts a character in a name.
-fn allowed(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }

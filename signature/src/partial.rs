@@ -21,7 +21,7 @@ use std::fmt;
 
 use serde::de::DeserializeOwned;
 
-use crate::error::{Fault, push_field, shown};
+use crate::error::{Fault, shown};
 use crate::reading::fault_words;
 use crate::reading::tokenizer::{Broken, TokenKind};
 use path::{PathStep, Steps};
@@ -310,19 +310,11 @@ fn missing(path: &str) -> Fault {
 ///
 /// The first attempt has no path, because tracking it takes time that a fitting value need not pay.
 fn unfit<T: DeserializeOwned>(text: &str, path: &str) -> Fault {
-    let mut path = path::from_root(path);
-    let mut text = serde_json::Deserializer::from_str(text);
-    let Err(error) = serde_path_to_error::deserialize::<_, T>(&mut text) else {
-        return Fault::of_sentence(path, "");
-    };
-    for segment in error.path() {
-        match segment {
-            serde_path_to_error::Segment::Map { key } => push_field(&mut path, key),
-            serde_path_to_error::Segment::Seq { index } => path.push_str(&format!("[{index}]")),
-            _ => {}
-        }
+    let path = path::from_root(path);
+    match serde_path_to_error::deserialize::<_, T>(&mut serde_json::Deserializer::from_str(text)) {
+        Ok(_) => Fault::of_sentence(path, ""),
+        Err(error) => Fault::of_serde(path, error),
     }
-    Fault::of_serde(path, &error.into_inner())
 }
 
 /// The state of a field of a [`Partial`].

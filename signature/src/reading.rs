@@ -57,6 +57,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value};
 
 use crate::error::{ContractError, Fault, Result, Side};
+use crate::json_text::differs;
 use crate::reading::document::Document;
 use crate::reading::fit_check::{FitCheck, Fits};
 use crate::reading::policy::{Policy, Reading, Repair};
@@ -188,32 +189,6 @@ fn may_be_left_out(value: &Value) -> bool {
     }
 }
 
-/// The character that stands for half of one.
-const LOST: char = '\u{fffd}';
-
-/// Finds the first string with U+FFFD, and adds the way to it to the path.
-fn find_lost_half(value: &Value, path: &mut String) -> bool {
-    let length = path.len();
-    let mut is_in = |step: String, value: &Value| {
-        path.push_str(&step);
-        let is_in = find_lost_half(value, path);
-        if !is_in {
-            path.truncate(length);
-        }
-        is_in
-    };
-    match value {
-        Value::String(text) => text.contains(LOST),
-        Value::Array(items) => {
-            items.iter().enumerate().any(|(index, item)| is_in(format!("[{index}]"), item))
-        }
-        Value::Object(fields) => fields
-            .iter()
-            .any(|(name, value)| name.contains(LOST) || is_in(format!(".{name}"), value)),
-        _ => false,
-    }
-}
-
 /// The contract's side that a text is read as.
 pub(crate) struct Target<'a> {
     pub(crate) contract: &'a str,
@@ -323,14 +298,7 @@ impl Target<'_> {
                 let json = if self.unit { "{}".to_owned() } else { read };
                 Ok(Reading::repaired(value, found.repairs, json))
             }
-            Err(error) => {
-                let path = match error.path().to_string() {
-                    all if all == "." => found.path,
-                    below if below.starts_with('[') => format!("{}{below}", found.path),
-                    below => format!("{}.{below}", found.path),
-                };
-                Err(self.error(wire, vec![Fault::of_serde(path, &error.into_inner())], 0))
-            }
+            Err(error) => Err(self.error(wire, vec![Fault::of_serde(found.path, error)], 0)),
         }
     }
 
@@ -343,8 +311,10 @@ impl Target<'_> {
     ) -> Result<Reading<T>> {
         let json = reading.json().unwrap_or(wire);
         let value: Value = serde_json::from_str(json).unwrap_or_default();
+        let other = value.to_string().replace('\u{fffd}', "");
+        let other: Value = serde_json::from_str(&other).unwrap_or_default();
         let mut path = "$".to_owned();
-        if find_lost_half(&value, &mut path) {
+        if differs(&value, &other, &mut path) {
             let repair = Repair::new(path, "kept U+FFFD for a character that was cut in half");
             if policy == Policy::Exact {
                 return Err(self.error(wire, vec![of_repair(&repair)], 0));

@@ -156,13 +156,10 @@ impl<'f> FitCheck<'f> {
         if node.also.is_empty() && node.never.is_empty() {
             return fits;
         }
-        fits.and(|| self.beside(tape, token, node))
-    }
-
-    /// Checks the further rules of a node: `allOf` and `not`.
-    fn beside(&mut self, tape: &Tape<'_>, token: usize, node: &Node) -> Fits {
-        let also = node.also.iter().all(|id| self.fits(tape, token, *id) != Fits::No);
-        Fits::of(also && node.never.iter().all(|id| self.fits(tape, token, *id) == Fits::No))
+        fits.and(|| {
+            let mut is = |id: &Id| self.fits(tape, token, *id) != Fits::No;
+            Fits::of(node.also.iter().all(&mut is) && !node.never.iter().any(is))
+        })
     }
 
     /// Checks a value against a node, except for its union and the rules beside it.

@@ -27,9 +27,6 @@ use crate::error::Checked;
 /// Keywords that only have a meaning together.
 const GROUPS: [&[&str]; 2] = [&["if", "then", "else"], &["contains", "minContains", "maxContains"]];
 
-/// Maximum number of names that are searched one by one.
-const FEW: usize = 8;
-
 impl Normal<'_> {
     /// Returns the schema of values that fit both. Annotations of the first have priority.
     pub(super) fn merge(&mut self, a: Value, b: Value, path: &str) -> Checked<Value> {
@@ -253,13 +250,8 @@ impl Normal<'_> {
             && let Some(Value::Array(mut theirs)) = b.shift_remove("required")
             && let Some(Value::Array(ours)) = a.get_mut("required")
         {
-            // A part has few names, and a set of all others would cost more for each part.
-            if theirs.len() < FEW {
-                theirs.retain(|name| !ours.contains(name));
-            } else {
-                let known: HashSet<&Value> = ours.iter().collect();
-                theirs.retain(|name| !known.contains(name));
-            }
+            let known: HashSet<&Value> = ours.iter().collect();
+            theirs.retain(|name| !known.contains(name));
             ours.extend(theirs);
         }
         Ok(())
