@@ -203,16 +203,27 @@ pub(crate) struct Target<'a> {
 
 impl Target<'_> {
     /// Reads a text by the first step that can: see the [module](self).
+    #[inline]
     pub(crate) fn read<T: DeserializeOwned>(
         &self,
         wire: &str,
         policy: Policy,
     ) -> Result<Reading<T>> {
+        match self.readable.and_then(|readable| readable.plan.read_plain(wire)) {
+            Some(value) => Ok(Reading::clean(value)),
+            None => self.read_closely(wire, policy),
+        }
+    }
+
+    /// Reads a text that is not plain, or whose type was not asked yet.
+    #[inline(never)]
+    fn read_closely<T: DeserializeOwned>(&self, wire: &str, policy: Policy) -> Result<Reading<T>> {
         let Some(readable) = self.readable else {
             return self.read_slowly(&ReadPlan::of(&Value::Bool(true), false), wire, policy);
         };
         let plan = &*readable.plan;
         plan.ask::<T>();
+        // The facts about the type are now known for every later text.
         if let Some(value) = plan.read_plain(wire) {
             return Ok(Reading::clean(value));
         }

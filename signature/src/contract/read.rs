@@ -21,6 +21,7 @@ impl Contract {
     /// # Errors
     ///
     /// [`ContractError::Reading`](crate::ContractError::Reading) lists every fault.
+    #[inline]
     pub fn read<T: DeserializeOwned>(&self, wire: &str) -> Result<T> {
         self.read_with(wire, Policy::default()).map(|reading| reading.value)
     }
@@ -30,6 +31,7 @@ impl Contract {
     /// # Errors
     ///
     /// [`ContractError::Reading`](crate::ContractError::Reading) lists every fault.
+    #[inline]
     pub fn read_with<T: DeserializeOwned>(&self, wire: &str, policy: Policy) -> Result<Reading<T>> {
         let target = Target {
             contract: &self.name,

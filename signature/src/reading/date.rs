@@ -59,7 +59,7 @@ impl Format {
     /// Whether a text has exactly this format.
     pub(crate) fn fits(self, text: &str) -> bool {
         match self {
-            Self::DateTime => date_time(text).is_some_and(|normal| normal == text),
+            Self::DateTime => is_date_time(text),
             Self::Date => is_date(text),
             Self::Uuid => is_uuid(text),
             Self::Ipv4 => text.parse::<Ipv4Addr>().is_ok(),
@@ -129,6 +129,13 @@ fn parts(text: &str) -> Option<(&str, char, &str, &str)> {
     let zone = rest.bytes().position(|byte| matches!(byte, b'Z' | b'z' | b'+' | b'-'))?;
     let (time, zone) = rest.split_at_checked(zone)?;
     Some((date, mark, time, zone))
+}
+
+/// Whether a text is a date with a time in the usual form of RFC 3339.
+fn is_date_time(text: &str) -> bool {
+    parts(text).is_some_and(|(date, mark, time, zone)| {
+        mark == 'T' && is_date(date) && is_time(time) && is_zone(zone)
+    })
 }
 
 /// Returns a date, a time and a zone in the canonical form of RFC 3339. Lower case, a space, no

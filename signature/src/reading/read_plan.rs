@@ -79,6 +79,7 @@ impl ReadPlan {
     }
 
     /// Reads a text of a plain contract in one pass; `None` means that it needs a further check.
+    #[inline]
     pub(super) fn read_plain<T: DeserializeOwned>(&self, wire: &str) -> Option<T> {
         if !self.is_plain() {
             return None;

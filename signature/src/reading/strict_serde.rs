@@ -1,5 +1,5 @@
 //! `serde_json` without its extensions of JSON's types: a list for a struct, an object for the name
-//! of a variant.
+//! of a variant, an infinite `f32`.
 //!
 //! In: a text and a type. Out: the value, or `None` if the text needs a closer look. A plain contract
 //! is read with this alone, so it must be fast. It only observes which methods of a deserializer and
@@ -38,9 +38,10 @@ pub(crate) struct Asked {
 }
 
 /// Reads a text that needs no repair; `None` means that it needs a further check.
+#[inline]
 pub(super) fn read<T: DeserializeOwned>(wire: &str, asked: &Asked) -> Option<T> {
     // serde would accept a list for a struct.
-    if !wire.trim_ascii_start().starts_with('{') {
+    if !wire.starts_with('{') && !wire.trim_ascii_start().starts_with('{') {
         return None;
     }
     let mut json = serde_json::Deserializer::from_str(wire);
@@ -102,12 +103,13 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
     forward! {
         deserialize_bool deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
         deserialize_i128 deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64
-        deserialize_u128 deserialize_f32 deserialize_f64 deserialize_char deserialize_str deserialize_string
+        deserialize_u128 deserialize_f64 deserialize_char deserialize_str deserialize_string
         deserialize_bytes deserialize_byte_buf deserialize_unit deserialize_identifier
     }
 
     forward! {
         deserialize_unit_struct(name: &'static str);
+        deserialize_f32() => Single;
         deserialize_option() => Strict;
         deserialize_newtype_struct(name: &'static str) => Strict;
         deserialize_seq() => Strict;
@@ -199,10 +201,29 @@ visitor!(Strict, inner, {
     }
 });
 
+/// The visitor of an `f32`: `serde_json` would round a larger number to infinity.
+struct Single<'c, V>(Strict<'c, V>);
 /// The visitor of a struct: `serde_json` would also read a list.
 struct Object<'c, V>(Strict<'c, V>);
 /// The visitor of an enum: `serde_json` would also read an object.
 struct Variant<'c, V>(Strict<'c, V>);
+
+visitor!(Single, 0.inner, {
+    fn visit_i64<E: Error>(self, value: i64) -> Result<V::Value, E> {
+        self.0.inner.visit_i64(value)
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<V::Value, E> {
+        self.0.inner.visit_u64(value)
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<V::Value, E> {
+        if !(value as f32).is_finite() {
+            return Err(E::custom("too large for 32 bits"));
+        }
+        self.0.inner.visit_f64(value)
+    }
+});
 
 visitor!(Object, 0.inner, {
     fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<V::Value, A::Error> {

@@ -499,7 +499,7 @@ fn number(map: &Keywords) -> NumberRule {
         ..NumberRule::default()
     };
     let (low, high) = rule.range.clone().unzip();
-    rule.implied = (rule.range.is_some() || rule.float && !rule.single)
+    rule.implied = (rule.range.is_some() || rule.float)
         && (rule.least.is_none() || rule.least == low)
         && (rule.greatest.is_none() || rule.greatest == high)
         && [&rule.above, &rule.below, &rule.step].iter().all(|bound| bound.is_none());
