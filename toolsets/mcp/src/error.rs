@@ -287,13 +287,12 @@ fn shown_stderr(stderr: &str) -> String {
 
 pub(crate) type Source = Box<dyn StdError + Send + Sync>;
 
-#[cfg(feature = "client")]
 /// Returns the text of an error's source, after a colon.
 fn cause(error: &McpError) -> String {
-    let source = std::error::Error::source(error);
-    source.map(|source| format!(": {source}")).unwrap_or_default()
+    error.source().map(|source| format!(": {source}")).unwrap_or_default()
 }
 
+#[cfg(feature = "client")]
 impl McpError {
     pub(crate) fn connect(
         server: &str,

@@ -321,6 +321,7 @@ impl MessageScanner {
     }
 
     /// Returns whether the message is a notification, which gets no response.
+    #[cfg(feature = "server")]
     pub(crate) fn is_notification(&self) -> bool {
         self.has_method && !self.has_id
     }

@@ -78,6 +78,7 @@ impl Discovery {
         !is_late
     }
 
+    #[cfg(feature = "http-client")]
     pub(crate) fn time(&self) -> Duration {
         self.time
     }

@@ -73,7 +73,6 @@ pub(crate) struct Session {
 type Running = RunningService<RoleClient, NotificationHandler>;
 
 /// The reason why a call has no result.
-#[cfg_attr(not(feature = "http-client"), expect(dead_code, reason = "two are failures of HTTP"))]
 pub(crate) enum CallFailure {
     /// The server did not get the call.
     NotRun(Source),
