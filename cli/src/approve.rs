@@ -42,7 +42,7 @@ pub(crate) async fn decide(
                 let typed = input.ask(String::new(), "arguments: ", edited.clone()).await?;
                 let Some(typed) = typed else { continue };
                 match check(contract, &typed) {
-                    Ok(()) => return Ok(Some(Decision::edit(typed))),
+                    Ok(()) => return Ok(Some(Decision::Edit { arguments: typed })),
                     Err(fault) => note(&format!("error: {fault}")),
                 }
                 edited = on_one_line(&typed);
@@ -73,7 +73,7 @@ async fn decide_again(input: &Input, asked: &Approval) -> io::Result<Option<Deci
             "h" | "happened" => {
                 let result = input.ask(String::new(), "its result: ", String::new()).await?;
                 if let Some(result) = result {
-                    return Ok(Some(Decision::happened(result)));
+                    return Ok(Some(Decision::Happened { result }));
                 }
             }
             _ => {}

@@ -297,7 +297,7 @@ pub(crate) fn summary(spent: Spent, elapsed: Duration) -> String {
 /// Returns the cost in money for the end of a list, if there is one. Its currency is that of the
 /// prices.
 pub(crate) fn cost_of(money: Money) -> String {
-    if money.micros() == 0 { String::new() } else { format!(", cost {money}") }
+    if money.micros == 0 { String::new() } else { format!(", cost {money}") }
 }
 
 /// Returns the text without control characters, so that text of a model or a tool cannot control

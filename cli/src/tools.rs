@@ -148,14 +148,14 @@ impl CallArgs {
         };
         let output = cx.until_cancelled(tool.call(&self.arguments, cx)).await?;
         if self.json {
-            let (value, parts) = (output.value()?, output.parts());
-            tell(&json!({"text": output.text(), "value": value, "parts": parts}));
+            let value = output.value()?;
+            tell(&json!({"text": output.text, "value": value, "parts": output.parts}));
             return Ok(());
         }
-        if !output.text().is_empty() {
-            say_theirs(output.text());
+        if !output.text.is_empty() {
+            say_theirs(&output.text);
         }
-        for source in output.parts().iter().filter_map(Part::source) {
+        for source in output.parts.iter().filter_map(Part::source) {
             note(&match (source.media_type(), source.to_url()) {
                 (Some(kind), _) => {
                     format!("(the result has a file of type {kind}; --json prints it)")

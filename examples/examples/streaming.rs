@@ -75,14 +75,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if let Some(mode) = args.mode {
         plan = plan.with_output_mode(mode)?;
     }
-    let ledger = Ledger::new(Budget::default().with_output_tokens(2_000));
+    let ledger = Ledger::new(Budget { output_tokens: Some(2_000), ..Budget::default() });
     let cx = Context::default().with_ledger(ledger.clone());
     let mut events = plan.stream(PlanExcursion { to: "a mountain".to_owned() }, &cx);
     while let Some(event) = events.next().await {
         match event? {
             PredictEvent::Text(_) => {
                 let field = |path| events.partial().text(path).so_far().unwrap_or_default();
-                let luggage: Option<Vec<String>> = events.field("output.luggage").so_far();
+                let luggage: Option<Vec<String>> =
+                    events.partial().field("output.luggage").so_far();
                 let (reasoning, title) = (field("reasoning"), field("output.title"));
                 note(&format!(
                     "{reasoning} | {title} | {}",

@@ -206,7 +206,7 @@ async fn filters_that_are_left_out_are_null() {
     // What is left out filters nothing.
     let search = Tool::new(ApiSearch { index: index() }).unwrap();
     let found = search.call(r#"{"query": "tax levies"}"#, &Context::default()).await.unwrap();
-    assert!(found.text().contains(r#""total_count":2"#), "{}", found.text());
+    assert!(found.text.contains(r#""total_count":2"#), "{}", found.text);
 }
 
 #[tokio::test]

@@ -386,7 +386,7 @@ fn every_attack_on_every_tool_gives_a_result_or_an_error_that_says_what_to_do() 
                 match result {
                     Ok(output) => {
                         done += 1;
-                        check_form(tool, output.text(), &what);
+                        check_form(tool, &output.text, &what);
                     }
                     Err(error) => {
                         refused += 1;
@@ -441,8 +441,8 @@ fn what_others_wrote_comes_back_as_a_result_and_does_nothing() {
     let call = |name: &str, arguments: Value| {
         let Called { result, .. } = call(&runtime, world.tool(name), &arguments.to_string());
         let output = result.unwrap_or_else(|error| panic!("{name}: {error:#}"));
-        check_form(world.tool(name), output.text(), name);
-        output.text().to_owned()
+        check_form(world.tool(name), &output.text, name);
+        output.text
     };
     let db = Connection::open(world.path("things.db")).unwrap();
     // What is longer is cut or refused by some, which is another matter.

@@ -35,7 +35,7 @@ fn model(tools: &[Tool], cases: &[Case], dialect: Dialect) -> impl LanguageModel
     replies.push(Reply::text("done"));
     let next = AtomicUsize::new(0);
     Scripted::new(move |_| Ok(replies[next.fetch_add(1, Ordering::Relaxed)].clone()))
-        .with_capabilities(Capabilities::new(dialect).with_tools(true))
+        .with_capabilities(Capabilities { tools: true, ..Capabilities::new(dialect) })
 }
 
 /// Whether the model was told what the server says.
@@ -72,7 +72,7 @@ async fn calls_them_all(kind: Kind, dialect: Dialect) -> Vec<String> {
         assert!(error.contains(&format!("`{}`", tool.name())), "{error}");
     }
 
-    let limits = Limits::default().with_max_iterations(1000).with_max_same_failures(1000);
+    let limits = Limits { max_iterations: 1000, max_same_failures: 1000, ..Limits::default() };
     let agent = ToolOrchestrator::new(script(), tools.clone()).unwrap().with_limits(limits);
     let cx = Context::default();
     let finished = soon(kind, agent.run("Call them all.", &cx)).await.unwrap();

@@ -199,7 +199,8 @@ async fn answered(agent: &ToolOrchestrator, task: impl Into<Task>) -> String {
 async fn the_note_at_the_last_iteration_follows_results() {
     for count in [1, 3] {
         let server = Server::start(vec![calls(count), said("Rain.")]);
-        let agent = agent(&server, look()).with_limits(Limits::default().with_max_iterations(1));
+        let agent =
+            agent(&server, look()).with_limits(Limits { max_iterations: 1, ..Limits::default() });
         assert_eq!(answered(&agent, "Weather?").await, "Rain.");
         assert_eq!(server.roles()[count + 2..], ["assistant", "user"]);
     }
@@ -224,7 +225,8 @@ async fn notes_after_empty_answers_join_the_users_message() {
 #[tokio::test]
 async fn an_image_in_a_result_and_a_note_after_it_are_one_message() {
     let server = Server::start(vec![calls(2), said("Rain.")]);
-    let agent = agent(&server, camera()).with_limits(Limits::default().with_max_iterations(1));
+    let agent =
+        agent(&server, camera()).with_limits(Limits { max_iterations: 1, ..Limits::default() });
     assert_eq!(answered(&agent, "Weather?").await, "Rain.");
     assert_eq!(server.roles(), ["user", "assistant", "tool", "tool", "assistant", "user"]);
     let content = server.last();

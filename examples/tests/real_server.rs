@@ -45,7 +45,7 @@ async fn a_real_model_calls_a_tool_over_messages() {
     let model = Anthropic::at(&server, "any").unwrap().with_settings(settings);
     let store = from_fn(async |MemoryStore { key, .. }: MemoryStore| Ok(format!("Stored {key}.")));
     let tools = [Tool::new(store.with_effect(Effect::Read)).unwrap()];
-    let limits = Limits::default().with_max_iterations(2);
+    let limits = Limits { max_iterations: 2, ..Limits::default() };
     let agent = ToolOrchestrator::new(model, tools).unwrap().with_limits(limits);
 
     let task = "Store the key color with value blue.";

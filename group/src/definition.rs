@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use toolwright_module::driver::Arguments;
 use toolwright_module::message::CallKind;
+use toolwright_module::runner::Arguments;
 use toolwright_module::{Effect, Result, Tool};
 use toolwright_signature::{Contract, Dialect, Loss, Policy};
 
@@ -302,7 +302,8 @@ impl Definition {
     /// [`Stage::Arguments`](toolwright_module::error::Stage::Arguments). The error's text for the
     /// model names everything that does not fit.
     pub fn read<T: DeserializeOwned>(&self, text: &str) -> Result<T> {
-        let arguments = Arguments { contract: &self.contract, text, policy: self.policy };
+        let arguments =
+            Arguments { contract: &self.contract, text, policy: self.policy, keeps_value: false };
         arguments.read().map(|(value, _)| value)
     }
 

@@ -29,8 +29,7 @@ pub struct Outcome<Out = ()> {
 
 impl<Out> Outcome<Out> {
     pub(crate) fn new(call: &ToolCall, output: ToolOutput, context: Option<Out>) -> Self {
-        let repaired = output.repaired().cloned().map(Box::new);
-        let (content, parts) = output.into_text_and_parts();
+        let ToolOutput { text: content, parts, repaired, .. } = output;
         let (id, kind) = (call.id.clone(), call.kind);
         Self { id, kind, content, context, fail_reason: None, parts, error: None, repaired }
     }

@@ -7,9 +7,9 @@ use foldhash::fast::FixedState;
 use futures_util::future::join_all;
 use schemars::JsonSchema;
 use serde_json::value::RawValue;
-use toolwright_module::driver::{self, Arguments, shown};
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::message::CallKind;
+use toolwright_module::runner::{self, Arguments, shown};
 use toolwright_module::{Context, Effect, Error, Module, Repaired, Result, Tool, ToolCall};
 use toolwright_signature::{NameFault, Policy};
 
@@ -273,9 +273,11 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
             return Err(other_kind(call));
         }
         let policy = self.policy.min(definition.policy()).min(cx.policy());
+        let (contract, has_hooks) = (definition.contract(), runner::has_hooks(cx));
+        // An outcome has no value, but a hook may ask for it.
         let arguments =
-            Arguments { contract: definition.contract(), text: &call.arguments, policy };
-        if driver::has_hooks(cx) {
+            Arguments { contract, text: &call.arguments, policy, keeps_value: has_hooks };
+        if has_hooks {
             let hooked = Hooked { work, arguments, cx_in, cx, out: Mutex::default() };
             return Box::pin(hooked.run(call, definition.effect())).await;
         }
@@ -289,7 +291,7 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
 impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
     /// Returns the tool that is meant by a name in a model's own notation, if a repair is allowed.
     fn meant(&self, called: &str, cx: &Context) -> Option<&str> {
-        let name = driver::meant_tool(called, self.definitions.iter().map(Definition::name))?;
+        let name = runner::meant_tool(called, self.definitions.iter().map(Definition::name))?;
         let policy = self.policy.min(self.get(name)?.policy()).min(cx.policy());
         (policy >= Policy::Repair).then_some(name)
     }
@@ -306,10 +308,10 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
         name.clone_into(&mut named.name);
         let mut outcome = self.run(&named, cx_in, cx).await?;
         if outcome.fail_reason.is_none() {
-            let repaired = outcome
-                .repaired
-                .get_or_insert_with(|| Box::new(Repaired::new(&*call.arguments, [])));
-            repaired.repairs.insert(0, driver::name_repair(&call.name, name));
+            let repaired = outcome.repaired.get_or_insert_with(|| {
+                Box::new(Repaired { json: call.arguments.clone(), repairs: Vec::new() })
+            });
+            repaired.repairs.insert(0, runner::name_repair(&call.name, name));
         }
         Ok(outcome)
     }
@@ -339,7 +341,7 @@ impl<In: Send + Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
 /// Returns the outcome of a failed call, or its error if it is not for the model.
 fn told<Out>(call: &ToolCall, error: Error) -> Result<Outcome<Out>> {
     let reason = match error.audience() {
-        _ if driver::is_of_arguments(&error) => FailReason::InvalidArguments,
+        _ if runner::is_of_arguments(&error) => FailReason::InvalidArguments,
         Audience::ModelMayRetry | Audience::ModelFinal => FailReason::ExplicitHandlerError,
         // The rest is not for the model.
         _ => return Err(error),
@@ -350,7 +352,7 @@ fn told<Out>(call: &ToolCall, error: Error) -> Result<Outcome<Out>> {
 impl<In: Sync + 'static, Out: Send + 'static> Hooked<'_, In, Out> {
     async fn run(self, call: &ToolCall, effect: Effect) -> Result<Outcome<Out>> {
         let Arguments { contract, text, .. } = self.arguments;
-        match driver::call_through_hooks(self.cx, contract, effect, text, &self).await {
+        match runner::call_through_hooks(self.cx, contract, effect, text, &self).await {
             Ok(output) => {
                 let out = self.out.into_inner().unwrap_or_else(PoisonError::into_inner);
                 Ok(Outcome::new(call, output, out))

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use toolwright_module::driver::{self, Arguments, Contained, Handler, Innermost, shown};
 use toolwright_module::error::Stage;
 use toolwright_module::model::BoxFuture;
-use toolwright_module::{Context, Effect, Error, Result, Tool, ToolOutput};
+use toolwright_module::runner::{self, Arguments, Contained, Handler, Innermost, of_work, shown};
+use toolwright_module::{Context, Effect, Error, Repaired, Result, Tool, ToolOutput};
 use toolwright_signature::Contract;
 
 use crate::custom::Custom;
@@ -17,7 +17,10 @@ use crate::handle::Handle;
 /// The implementation of one tool.
 pub(crate) enum Work<In, Out> {
     Tool(Tool),
-    Typed(Typed<In, Out>),
+    /// A handler that takes JSON.
+    Function(Typed<In, Out>),
+    /// A handler that takes text.
+    Custom(Typed<In, Out>),
 }
 
 /// The output of a call, and the handler's value for the program.
@@ -29,11 +32,11 @@ pub(crate) type Typed<In, Out> =
 
 impl<In: Sync + 'static, Out: Send + 'static> Work<In, Out> {
     pub(crate) fn function<T: Handle<In, Out>>() -> Self {
-        Self::Typed(call_function::<T, In, Out>)
+        Self::Function(call_function::<T, In, Out>)
     }
 
     pub(crate) fn custom<T: Custom<In, Out>>() -> Self {
-        Self::Typed(call_custom::<T, In, Out>)
+        Self::Custom(call_custom::<T, In, Out>)
     }
 
     /// Makes a call, without the hooks of the context.
@@ -44,8 +47,11 @@ impl<In: Sync + 'static, Out: Send + 'static> Work<In, Out> {
         cx: &Context,
     ) -> Result<Answer<Out>> {
         match self {
-            Self::Tool(tool) => Ok((driver::call_with(tool, arguments, cx).await?, None)),
-            Self::Typed(call) => Contained::new(call(arguments, cx_in, cx)).await,
+            Self::Tool(tool) => Ok((runner::call_with(tool, arguments, cx).await?, None)),
+            Self::Function(call) => {
+                Contained::new(call(arguments, cx_in, cx), Some(arguments)).await
+            }
+            Self::Custom(call) => Contained::new(call(arguments, cx_in, cx), None).await,
         }
     }
 }
@@ -58,9 +64,10 @@ fn call_function<'a, T: Handle<In, Out>, In: Sync, Out: Send>(
 ) -> BoxFuture<'a, Result<Answer<Out>>> {
     Box::pin(async move {
         let (input, repaired) = arguments.read::<T>()?;
-        let work = async { input.handle(cx_in, cx).await };
-        let (text, out) = driver::answered(repaired.as_deref(), work).await?;
-        Ok((ToolOutput::text_only(text).with_repaired(repaired), Some(out)))
+        match input.handle(cx_in, cx).await {
+            Ok((text, out)) => Ok((with_repairs(ToolOutput::text_only(text), repaired), Some(out))),
+            Err(error) => Err(of_work(error, repaired)),
+        }
     })
 }
 
@@ -72,9 +79,15 @@ fn call_custom<'a, T: Custom<In, Out>, In: Sync, Out: Send>(
 ) -> BoxFuture<'a, Result<Answer<Out>>> {
     Box::pin(async move {
         let input: T = read_text(arguments)?;
-        let (text, out) = driver::answered(None, async { input.handle(cx_in, cx).await }).await?;
+        let handled = input.handle(cx_in, cx).await;
+        let (text, out) = handled.map_err(|error| of_work(error, None))?;
         Ok((ToolOutput::text_only(text), Some(out)))
     })
+}
+
+fn with_repairs(mut output: ToolOutput, repaired: Option<Box<Repaired>>) -> ToolOutput {
+    output.repaired = repaired;
+    output
 }
 
 fn read_text<T: DeserializeOwned>(arguments: Arguments<'_>) -> Result<T> {
@@ -82,7 +95,7 @@ fn read_text<T: DeserializeOwned>(arguments: Arguments<'_>) -> Result<T> {
     serde_json::from_value(Value::String(text.to_owned())).map_err(|fault| {
         let fault = fault.to_string();
         let told = format!("input of `{}` does not fit: {}", contract.name(), shown(&fault, 300));
-        driver::of_arguments(Error::retry(told).at(Stage::Arguments).with_raw(text))
+        runner::of_arguments(Error::retry(told).at(Stage::Arguments).with_raw(text))
     })
 }
 
@@ -142,9 +155,10 @@ impl<In: Send + Sync + 'static, Out: Send + 'static> Handler for Bound<In, Out> 
                 true => {
                     let (input, repaired) = arguments.read::<Input>()?;
                     let given = Arguments { text: &input.input, ..arguments };
-                    let work = (self.call)(given, cx_in, cx);
-                    let (output, out) = driver::answered(repaired.as_deref(), work).await?;
-                    (output.with_repaired(repaired), out)
+                    match (self.call)(given, cx_in, cx).await {
+                        Ok((output, out)) => (with_repairs(output, repaired), out),
+                        Err(error) => return Err(of_work(error, repaired)),
+                    }
                 }
             };
             if let Some(out) = out {
@@ -166,9 +180,9 @@ impl<In: Send + Sync + 'static, Out: Send + 'static> Work<In, Out> {
     ) -> Tool {
         match self {
             Self::Tool(tool) => tool.clone(),
-            Self::Typed(call) => {
+            Self::Function(call) | Self::Custom(call) => {
                 let bound = Bound { call: *call, binding: Arc::clone(binding), custom };
-                driver::tool(Arc::clone(contract), effect, Arc::new(bound))
+                runner::tool(Arc::clone(contract), effect, Arc::new(bound))
             }
         }
     }

@@ -131,9 +131,9 @@ impl Hook for Answers {
     }
 
     async fn tool(&self, arguments: String, next: CallNext<'_>) -> Result<ToolOutput> {
-        assert!(next.name() != "note", "no notes");
+        assert!(next.contract.name() != "note", "no notes");
         next.run(arguments).await?;
-        Ok(ToolOutput::text_only(format!("answered {}", next.name())))
+        Ok(ToolOutput::text_only(format!("answered {}", next.contract.name())))
     }
 }
 
@@ -154,6 +154,6 @@ async fn a_bound_group_passes_each_hook_once() {
         });
         assert!(std::ptr::eq(&**tools[0].contract(), &**group.get("letters").unwrap().contract()));
         let output = tools[0].call(r#"{"word": "four"}"#, &cx).await.unwrap();
-        assert_eq!((output.text(), sum.load(Ordering::Relaxed)), ("answered letters", 4 * nth));
+        assert_eq!((&*output.text, sum.load(Ordering::Relaxed)), ("answered letters", 4 * nth));
     }
 }

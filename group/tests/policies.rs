@@ -54,7 +54,7 @@ async fn read_under(tool: &Tool, cx: &Context) -> Vec<bool> {
     for (_, text) in TEXTS {
         read.push(match tool.call(text, cx).await {
             Ok(output) => {
-                assert_eq!(output.text(), "3");
+                assert_eq!(output.text, "3");
                 true
             }
             Err(error) => {
@@ -140,7 +140,7 @@ async fn a_forbidden_repair_is_an_error_with_its_path_and_remedy() {
 async fn repairs_are_in_the_output_the_error_and_the_result() {
     let cx = Context::default();
     let output = wait().call("{'seconds': '3',}", &cx).await.unwrap();
-    let repaired = output.repaired().unwrap();
+    let repaired = output.repaired.as_ref().unwrap();
     assert_eq!(repaired.json, r#"{"seconds":3}"#);
     let repairs: Vec<String> = repaired.repairs.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(repairs.join("\n"), @r#"
@@ -157,7 +157,7 @@ async fn repairs_are_in_the_output_the_error_and_the_result() {
 
     // Without repairs nothing is listed. Nulls that a dialect asks for are not repairs.
     for text in [r#"{"seconds": 3}"#, r#"{"seconds": null}"#, "{}", ""] {
-        assert_eq!(wait().call(text, &cx).await.unwrap().repaired(), None, "{text:?}");
+        assert_eq!(wait().call(text, &cx).await.unwrap().repaired, None, "{text:?}");
     }
 
     let failing = from_fn(async |_: Wait| Err::<u32, _>(Error::retry("Later.")));
@@ -227,7 +227,7 @@ async fn a_bound_custom_tool_is_read_by_the_policy() {
     let cx = Context::default();
     let lenient = group().bind((), |_, ()| {}).remove(0);
     assert_eq!(
-        lenient.call("{'input': 'a'}", &cx).await.unwrap().repaired().unwrap().json,
+        lenient.call("{'input': 'a'}", &cx).await.unwrap().repaired.unwrap().json,
         r#"{"input":"a"}"#
     );
     let strict = group().with_policy(Policy::Strict).bind((), |_, ()| {}).remove(0);
@@ -248,11 +248,11 @@ async fn a_dynamic_tool_gets_repaired_arguments() {
     };
     let cx = Context::default();
     let output = echo().call(r#"{"n": 5}"#, &cx).await.unwrap();
-    assert_eq!((output.text(), output.repaired()), (r#"{"n": 5}"#, None));
+    assert_eq!((&*output.text, output.repaired), (r#"{"n": 5}"#, None));
     let output = echo().call(r#"{"n": "5"}"#, &cx).await.unwrap();
-    assert_eq!((output.text(), output.repaired().is_some()), (r#"{"n":5}"#, true));
+    assert_eq!((&*output.text, output.repaired.is_some()), (r#"{"n":5}"#, true));
     // The handler may accept more than the schema, unless a policy is set.
-    assert_eq!(echo().call("anything", &cx).await.unwrap().text(), "anything");
+    assert_eq!(echo().call("anything", &cx).await.unwrap().text, "anything");
     for text in [r#"{"n": "5"}"#, "anything", "{'n': 5}"] {
         let error = echo().with_policy(Policy::Exact).call(text, &cx).await.unwrap_err();
         assert_eq!((error.stage(), error.audience()), ARGUMENTS);
@@ -378,7 +378,7 @@ async fn a_modules_output_is_checked_against_its_schema() {
     let cx = Context::default();
     let text = |meal: &str| json!({ "meal": meal }).to_string();
     let output = rate().call(&text("soup"), &cx).await.unwrap();
-    assert_eq!(output.text(), r#"{"stars":4,"remarks":[]}"#);
+    assert_eq!(output.text, r#"{"stars":4,"remarks":[]}"#);
     let error = rate().call(&text("porridge"), &cx).await.unwrap_err();
     assert_eq!((error.stage(), error.audience()), (Stage::Module, Audience::User));
     assert_eq!(
@@ -415,7 +415,7 @@ async fn a_float_that_is_not_a_number_is_an_error() {
     let divide = Tool::new(divide).unwrap();
     let cx = Context::default();
     let output = divide.call(r#"{"a":1,"b":2}"#, &cx).await.unwrap();
-    assert_eq!(output.text(), r#"{"quotient":0.5,"rest":null}"#);
+    assert_eq!(output.text, r#"{"quotient":0.5,"rest":null}"#);
     let error = divide.call(r#"{"a":0,"b":0}"#, &cx).await.unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -443,7 +443,7 @@ async fn lists_and_renamed_fields_of_outputs_are_checked() {
     let roll = Tool::new(roll).unwrap();
     let cx = Context::default();
     let output = roll.call(r#"{"dice": 2}"#, &cx).await.unwrap();
-    assert_eq!(output.text(), r#"[{"rolled":1},{"rolled":2}]"#);
+    assert_eq!(output.text, r#"[{"rolled":1},{"rolled":2}]"#);
     let error = roll.call(r#"{"dice": 7}"#, &cx).await.unwrap_err();
     assert!(error.to_string().contains("$[6].rolled: "), "{error}");
 }

@@ -10,7 +10,6 @@ use crate::message::ToolCall;
 ///
 /// See [`Context::with_approver`](crate::Context::with_approver).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct Approval {
     /// The calls around this one, outermost first. Not empty for an agent below another agent.
     pub path: Vec<InCall>,
@@ -30,28 +29,6 @@ pub struct Approval {
 
 fn is_zero(count: &u32) -> bool {
     *count == 0
-}
-
-impl Approval {
-    /// Returns a request for approval.
-    #[must_use]
-    pub fn new(path: Vec<InCall>, call: ToolCall, effect: Effect) -> Self {
-        Self { path, call, effect, unknown: false, asked_before: 0 }
-    }
-
-    /// Sets whether the call was begun before with an unknown outcome.
-    #[must_use]
-    pub fn with_unknown(mut self, unknown: bool) -> Self {
-        self.unknown = unknown;
-        self
-    }
-
-    /// Sets the number of earlier questions about this call.
-    #[must_use]
-    pub fn with_asked_before(mut self, count: u32) -> Self {
-        self.asked_before = count;
-        self
-    }
 }
 
 /// A person's decision on a call.
@@ -89,15 +66,5 @@ impl Decision {
     /// Returns a denial with its reason.
     pub fn deny(reason: impl Into<String>) -> Self {
         Self::Deny { reason: reason.into() }
-    }
-
-    /// Returns the result of a call that has taken effect.
-    pub fn happened(result: impl Into<String>) -> Self {
-        Self::Happened { result: result.into() }
-    }
-
-    /// Returns an approval with other arguments.
-    pub fn edit(arguments: impl Into<String>) -> Self {
-        Self::Edit { arguments: arguments.into() }
     }
 }

@@ -1,6 +1,6 @@
 //! The arguments of a call, ready to be read.
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use toolwright_signature::{Contract, Policy};
 
 use crate::error::{Error, Result};
@@ -15,6 +15,8 @@ pub struct Arguments<'a> {
     pub text: &'a str,
     /// How far the arguments may be repaired.
     pub policy: Policy,
+    /// Whether the output keeps the value that its text is rendered from.
+    pub keeps_value: bool,
 }
 
 impl Arguments<'_> {
@@ -22,7 +24,7 @@ impl Arguments<'_> {
     ///
     /// # Errors
     ///
-    /// An error for which [`is_of_arguments`](crate::driver::is_of_arguments) is true if the
+    /// An error for which [`is_of_arguments`](crate::runner::is_of_arguments) is true if the
     /// arguments do not fit.
     pub fn read<T: DeserializeOwned>(self) -> Result<(T, Option<Box<Repaired>>)> {
         let read = self.contract.read_with(self.text, self.policy);
@@ -32,5 +34,13 @@ impl Arguments<'_> {
             false => Repaired::traced(self.contract, &reading).map(Box::new),
         };
         Ok((reading.value, repaired))
+    }
+
+    /// Returns the repairs of arguments that were read before, for a call that ended without an
+    /// output.
+    #[must_use]
+    pub fn repaired(self) -> Option<Box<Repaired>> {
+        let reading = self.contract.read_with::<IgnoredAny>(self.text, self.policy).ok()?;
+        Repaired::of(&reading).map(Box::new)
     }
 }

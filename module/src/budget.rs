@@ -13,13 +13,13 @@ use crate::usage::Usage;
 /// ```
 /// use toolwright_module::budget::{Budget, Money};
 ///
-/// let budget = Budget::default().with_model_calls(20).with_money(Money::new(0.05));
+/// let money = Some(Money::new(0.05));
+/// let budget = Budget { model_calls: Some(20), money, ..Budget::default() };
 /// assert_eq!(budget.model_calls, Some(20));
 /// assert_eq!(budget.tool_calls, None);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-#[non_exhaustive]
 pub struct Budget {
     /// Maximum number of model calls.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,41 +39,6 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Sets the maximum number of model calls.
-    #[must_use]
-    pub fn with_model_calls(mut self, calls: u64) -> Self {
-        self.model_calls = Some(calls);
-        self
-    }
-
-    /// Sets the maximum number of tool calls.
-    #[must_use]
-    pub fn with_tool_calls(mut self, calls: u64) -> Self {
-        self.tool_calls = Some(calls);
-        self
-    }
-
-    /// Sets the maximum number of tokens that models may read.
-    #[must_use]
-    pub fn with_input_tokens(mut self, tokens: u64) -> Self {
-        self.input_tokens = Some(tokens);
-        self
-    }
-
-    /// Sets the maximum number of tokens that models may write.
-    #[must_use]
-    pub fn with_output_tokens(mut self, tokens: u64) -> Self {
-        self.output_tokens = Some(tokens);
-        self
-    }
-
-    /// Sets the maximum cost of models.
-    #[must_use]
-    pub fn with_money(mut self, money: Money) -> Self {
-        self.money = Some(money);
-        self
-    }
-
     /// Returns the limit of one kind. Money is in millionths.
     #[must_use]
     pub fn allows(&self, limit: LimitKind) -> Option<u64> {
@@ -82,7 +47,7 @@ impl Budget {
             LimitKind::ToolCalls => self.tool_calls,
             LimitKind::InputTokens => self.input_tokens,
             LimitKind::OutputTokens => self.output_tokens,
-            LimitKind::Money => self.money.map(Money::micros),
+            LimitKind::Money => self.money.map(|money| money.micros),
             LimitKind::Iterations | LimitKind::Time => None,
         }
     }
@@ -141,7 +106,7 @@ impl LimitKind {
             Self::ToolCalls => spent.tool_calls,
             Self::InputTokens => spent.usage.input_tokens,
             Self::OutputTokens => spent.usage.output_tokens,
-            Self::Money => spent.money.micros(),
+            Self::Money => spent.money.micros,
             Self::Iterations | Self::Time => 0,
         }
     }
@@ -207,7 +172,7 @@ impl Spent {
             model_calls: self.model_calls.saturating_sub(earlier.model_calls),
             tool_calls: self.tool_calls.saturating_sub(earlier.tool_calls),
             usage: self.usage.since(earlier.usage),
-            money: Money::from_micros(self.money.micros().saturating_sub(earlier.money.micros())),
+            money: Money { micros: self.money.micros.saturating_sub(earlier.money.micros) },
         }
     }
 }
@@ -220,7 +185,7 @@ impl Add for Spent {
             model_calls: self.model_calls.saturating_add(other.model_calls),
             tool_calls: self.tool_calls.saturating_add(other.tool_calls),
             usage: self.usage + other.usage,
-            money: Money::from_micros(self.money.micros().saturating_add(other.money.micros())),
+            money: Money { micros: self.money.micros.saturating_add(other.money.micros) },
         }
     }
 }
@@ -238,47 +203,34 @@ impl AddAssign for Spent {
 /// ```
 /// use toolwright_module::budget::Money;
 ///
-/// assert_eq!(Money::new(0.25).micros(), 250_000);
+/// assert_eq!(Money::new(0.25).micros, 250_000);
 /// assert_eq!(Money::new(0.25).to_string(), "0.25");
 /// ```
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(transparent)]
-pub struct Money(u64);
+pub struct Money {
+    /// Number of millionths.
+    pub micros: u64,
+}
 
 impl Money {
     /// Returns an amount. A negative number becomes zero.
     #[must_use]
     pub fn new(amount: f64) -> Self {
-        Self(to_micros(amount))
-    }
-
-    /// Returns an amount of millionths.
-    #[must_use]
-    pub const fn from_micros(micros: u64) -> Self {
-        Self(micros)
-    }
-
-    /// Returns the number of millionths.
-    #[must_use]
-    pub const fn micros(self) -> u64 {
-        self.0
+        // The cast saturates and turns NaN into 0.
+        Self { micros: (amount * 1e6).round() as u64 }
     }
 
     fn is_zero(&self) -> bool {
-        self.0 == 0
+        self.micros == 0
     }
-}
-
-/// Rounds to millionths. The cast saturates and turns NaN into 0.
-fn to_micros(amount: f64) -> u64 {
-    (amount * 1e6).round() as u64
 }
 
 impl fmt::Display for Money {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whole, part) = (self.0 / 1_000_000, self.0 % 1_000_000);
+        let (whole, part) = (self.micros / 1_000_000, self.micros % 1_000_000);
         let part = format!("{part:06}");
         // At least two decimal places, as usual for money.
         let end = part.trim_end_matches('0').len().max(2);
@@ -287,7 +239,7 @@ impl fmt::Display for Money {
 }
 
 fn price(amount: f64) -> Money {
-    if amount.is_nan() { Money::from_micros(u64::MAX) } else { Money::new(amount) }
+    if amount.is_nan() { Money { micros: u64::MAX } } else { Money::new(amount) }
 }
 
 /// The price of a model, per million tokens.
@@ -297,7 +249,7 @@ fn price(amount: f64) -> Money {
 /// use toolwright_module::model::Usage;
 ///
 /// let price = Price::per_million(0.25, 2.0).with_cached(0.025);
-/// let usage = Usage::new(1_000_000, 500_000).with_cached(400_000);
+/// let usage = Usage { cached_tokens: 400_000, ..Usage::new(1_000_000, 500_000) };
 /// assert_eq!(price.of(usage), Money::new(0.15 + 0.01 + 1.0));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -342,7 +294,7 @@ impl Price {
     /// use toolwright_module::model::Usage;
     ///
     /// let price = Price::per_million(3.0, 15.0).with_cache_written(3.75);
-    /// let usage = Usage::new(1_000_000, 0).with_cache_written(400_000);
+    /// let usage = Usage { cache_written_tokens: 400_000, ..Usage::new(1_000_000, 0) };
     /// assert_eq!(price.of(usage), Money::new(0.6 * 3.0 + 0.4 * 3.75));
     /// ```
     #[must_use]
@@ -361,12 +313,12 @@ impl Price {
     #[must_use]
     pub fn of(self, usage: Usage) -> Money {
         let cached = usage.cached_tokens.min(usage.input_tokens);
-        let part = |tokens: u64, price: Money| u128::from(tokens) * u128::from(price.0);
+        let part = |tokens: u64, price: Money| u128::from(tokens) * u128::from(price.micros);
         let written = usage.cache_written_tokens.min(usage.input_tokens - cached);
         let all = part(usage.input_tokens - cached - written, self.input)
             .saturating_add(part(cached, self.cached))
             .saturating_add(part(written, self.cache_written))
             .saturating_add(part(usage.output_tokens, self.output));
-        Money(u64::try_from(all.div_ceil(1_000_000)).unwrap_or(u64::MAX))
+        Money { micros: u64::try_from(all.div_ceil(1_000_000)).unwrap_or(u64::MAX) }
     }
 }

@@ -22,7 +22,7 @@ use crate::validator::{Validator, Validators};
 ///
 /// It fulfils the same signature as [`Predict`](crate::Predict), so as a tool it looks the same.
 /// The model is asked for `{"reasoning", "output"}`, in this order, because written reasoning
-/// improves the output after it. [`reason`](Self::reason) returns both.
+/// improves the output after it. [`answer`](Self::answer) returns both.
 ///
 /// ```
 /// # use schemars::JsonSchema;
@@ -38,7 +38,7 @@ use crate::validator::{Validator, Validators};
 /// let compute = ChainOfThought::<Compute>::new(model)?;
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 /// let input = Compute { task: "six times seven".to_owned() };
-/// let answer = compute.reason(input, &Context::default()).await?;
+/// let answer = compute.answer(input, &Context::default()).await?.value;
 /// assert_eq!((answer.output, answer.reasoning.as_str()), (42, "6 * 7 is 42."));
 /// # Ok::<(), toolwright_module::Error>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -100,15 +100,6 @@ impl<S: Signature> ChainOfThought<S> {
         Ok(Self { predictor: self.predictor.with_examples(shown)?, ..self })
     }
 
-    /// Returns the output with its reasoning.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Module::call`].
-    pub async fn reason(&self, input: S, cx: &Context) -> Result<Reasoned<S::Output>> {
-        Ok(self.answer(input, cx).await?.value)
-    }
-
     /// Returns the output with its reasoning and the repairs of the answer.
     ///
     /// # Errors
@@ -135,7 +126,7 @@ impl<S: Signature> Module for ChainOfThought<S> {
     type Signature = S;
 
     async fn call(&self, input: S, cx: &Context) -> Result<S::Output> {
-        Ok(self.reason(input, cx).await?.output)
+        Ok(self.answer(input, cx).await?.value.output)
     }
 
     /// Returns [`Effect::Read`], because a model's answer changes nothing.

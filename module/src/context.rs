@@ -14,7 +14,9 @@ use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use futures_util::future::{Either, FutureExt, select, select_all};
 use futures_util::stream::{self, StreamExt};
-use tokio_util::sync::CancellationToken;
+/// A handle that cancels every model call and every agent that has it in its context. A tool that
+/// wants to stop early checks its context. Clones cancel the same calls.
+pub use tokio_util::sync::CancellationToken as Cancellation;
 use toolwright_signature::Policy;
 use tracing::{Instrument, Span};
 
@@ -93,7 +95,7 @@ impl CallPath {
     }
 
     fn call(&self) -> InCall {
-        InCall::new(self.tool(), &self.names[self.tool..])
+        InCall { tool: self.tool().to_owned(), id: self.names[self.tool..].to_owned() }
     }
 }
 
@@ -153,40 +155,27 @@ impl Context {
     /// Contracts and tools are then made once, and not for each request.
     ///
     /// ```
+    /// use std::fmt::Display;
     /// use std::sync::Arc;
     /// use toolwright_module::Context;
     ///
     /// struct Tenant(u32);
     /// struct Db;
     ///
-    /// let cx = Context::default().with(Tenant(7)).with(Arc::new(Db));
+    /// let name: Arc<dyn Display + Send + Sync> = Arc::new("Ada");
+    /// let cx = Context::default().with(Tenant(7)).with(Arc::new(Db)).with(name);
     /// assert_eq!(cx.get::<Tenant>().map(|tenant| tenant.0), Some(7));
     /// // A value in an `Arc` is also found without it.
     /// assert!(cx.get::<Db>().is_some());
+    /// assert!(cx.get::<dyn Display + Send + Sync>().is_some());
     /// assert!(cx.get::<String>().is_none());
     /// ```
     #[must_use]
     pub fn with<T: Send + Sync + 'static>(self, value: T) -> Self {
-        self.with_shared(Arc::new(value))
-    }
-
-    /// Like [`with`](Self::with), for a value that is shared or has no size.
-    ///
-    /// ```
-    /// use std::fmt::Display;
-    /// use std::sync::Arc;
-    /// use toolwright_module::Context;
-    ///
-    /// let name: Arc<dyn Display + Send + Sync> = Arc::new("Ada");
-    /// let cx = Context::default().with_shared(name);
-    /// assert!(cx.get::<dyn Display + Send + Sync>().is_some());
-    /// ```
-    #[must_use]
-    pub fn with_shared<T: ?Sized + Send + Sync + 'static>(self, value: Arc<T>) -> Self {
         let id = TypeId::of::<Arc<T>>();
         self.change(|inner| {
             inner.values.retain(|(known, _)| *known != id);
-            inner.values.push((id, Arc::new(value)));
+            inner.values.push((id, Arc::new(Arc::new(value))));
         })
     }
 
@@ -341,7 +330,7 @@ impl Context {
     ///         _ => Decision::Approve,
     ///     })
     /// });
-    /// assert!(toolwright_module::driver::has_approver(&cx));
+    /// assert!(toolwright_module::runner::has_approver(&cx));
     /// ```
     #[must_use]
     pub fn with_approver<F, Fut>(self, approver: F) -> Self
@@ -483,8 +472,7 @@ impl Context {
     }
 
     /// Returns whether there is a listener for [`emit`](Self::emit).
-    #[must_use]
-    pub fn has_events(&self) -> bool {
+    pub(crate) fn has_events(&self) -> bool {
         self.inner.as_ref().is_some_and(|inner| inner.sink.is_some())
     }
 
@@ -670,8 +658,8 @@ impl Context {
 
     /// Returns the error that ends a run whose ledger has too little left.
     #[must_use]
-    pub(crate) fn exhausted(&self, exhausted: Exhausted) -> Error {
-        let exhausted = exhausted.asked_by(self.path_text());
+    pub(crate) fn exhausted(&self, mut exhausted: Exhausted) -> Error {
+        exhausted.by = self.path_text();
         self.emit(|| EventKind::LimitReached {
             limit: exhausted.limit,
             reason: exhausted.to_string(),
@@ -877,28 +865,5 @@ impl fmt::Debug for Context {
             .field("cancelled", &self.is_cancelled())
             .field("events", &self.has_events())
             .finish_non_exhaustive()
-    }
-}
-
-/// A handle that cancels calls. Clones cancel the same calls.
-#[derive(Debug, Clone, Default)]
-pub struct Cancellation(CancellationToken);
-
-impl Cancellation {
-    /// Cancels every model call and every agent that has this in its context. A tool that wants to
-    /// stop early has to check its context. Further calls have no effect.
-    pub fn cancel(&self) {
-        self.0.cancel();
-    }
-
-    /// Returns whether [`cancel`](Self::cancel) was called.
-    #[must_use]
-    pub fn is_cancelled(&self) -> bool {
-        self.0.is_cancelled()
-    }
-
-    /// Waits until [`cancel`](Self::cancel) is called.
-    pub async fn cancelled(&self) {
-        self.0.cancelled().await;
     }
 }

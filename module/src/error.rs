@@ -426,8 +426,7 @@ impl Error {
              if a model may read it, or `.map_err(Error::other)?` if only the user may",
     note = "for an option: `.ok_or_else(|| Error::retry(\"what the model should change\"))?`"
 )]
-#[doc(hidden)]
-pub trait AnyStdError {
+pub(crate) trait AnyStdError {
     /// Returns the error for the user, or the [`Error`] inside a [`Failure`].
     fn into_error(self) -> Error;
 }
@@ -445,6 +444,7 @@ impl<E: StdError + Send + Sync + 'static> AnyStdError for E {
     }
 }
 
+#[allow(private_bounds, reason = "the trait exists only for the message of the compiler")]
 impl<E: AnyStdError> From<E> for Error {
     fn from(source: E) -> Self {
         source.into_error()
@@ -459,8 +459,7 @@ impl<E: AnyStdError> From<E> for Error {
     label = "`Error` does not implement `std::error::Error`, because `?` makes an `Error` of \
              every type that does: write `.map_err(Error::into_std)?`"
 )]
-#[doc(hidden)]
-pub trait CallIntoStd<'a> {}
+pub(crate) trait CallIntoStd<'a> {}
 
 // The lifetime keeps the compiler from rejecting a bound that is never met. `Error` must not
 // implement `std::error::Error`: `From<E> for Error` would then overlap `From<T> for T`.
@@ -527,14 +526,6 @@ impl fmt::Debug for Error {
 
 /// An [`Error`] that implements [`std::error::Error`].
 pub struct Failure(Error);
-
-impl Failure {
-    /// Returns the [`Error`].
-    #[must_use]
-    pub fn into_inner(self) -> Error {
-        self.0
-    }
-}
 
 impl StdError for Failure {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {

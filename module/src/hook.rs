@@ -23,12 +23,12 @@
 //!     }
 //!
 //!     async fn model(&self, request: Request, next: AskNext<'_>) -> Result<Reply> {
-//!         println!("{} messages to {}", request.messages.len(), next.model().name());
+//!         println!("{} messages to {}", request.messages.len(), next.model.name());
 //!         next.run(request).await
 //!     }
 //!
 //!     async fn tool(&self, arguments: String, next: CallNext<'_>) -> Result<ToolOutput> {
-//!         println!("{} {arguments}", next.name());
+//!         println!("{} {arguments}", next.contract.name());
 //!         next.run(arguments).await
 //!     }
 //! }
@@ -290,6 +290,17 @@ impl<'a> Frame<'a> {
 /// The rest of a model call, inside a hook. It may be run several times.
 #[derive(Clone, Copy)]
 pub struct AskNext<'a> {
+    /// The model. A hook may set another one for the next runs.
+    ///
+    /// Schemas are lowered for the first model when an agent or predictor is made. A model of
+    /// another dialect may reject them. [`Fallback`](crate::model::Fallback) lowers for all its models.
+    pub model: &'a dyn LanguageModel,
+    /// Whether the next runs are streamed.
+    ///
+    /// A streamed reply is shown to listeners and to the reader of
+    /// [`Predict::stream`](crate::Predict::stream) before the hook gets it. A hook that changes or
+    /// checks replies sets `false`. What the hook returns is then shown in one piece.
+    pub stream: bool,
     frame: &'a Frame<'a>,
     asking: Asking<'a>,
 }
@@ -301,8 +312,9 @@ impl<'a> AskNext<'a> {
     ///
     /// The errors of [`Context::ask`].
     pub async fn run(self, request: Request) -> Result<Reply> {
-        self.frame.begin();
-        self.frame.ran(self.asking.run(request).await)
+        let Self { model, stream, frame, asking } = self;
+        frame.begin();
+        frame.ran(Asking { model, stream, ..asking }.run(request).await)
     }
 
     /// Returns the context of the call without this hook, so that a model call of the hook does not
@@ -310,36 +322,6 @@ impl<'a> AskNext<'a> {
     #[must_use]
     pub fn cx(&self) -> &'a Context {
         self.frame.own()
-    }
-
-    /// Returns the model.
-    #[must_use]
-    pub fn model(&self) -> &'a dyn LanguageModel {
-        self.asking.model
-    }
-
-    /// Replaces the model for the next runs.
-    ///
-    /// Schemas are lowered for the first model when an agent or predictor is made. A model of
-    /// another dialect may reject them. [`Fallback`](crate::model::Fallback) lowers for all its models.
-    #[must_use]
-    pub fn with_model<'b>(self, model: &'b dyn LanguageModel) -> AskNext<'b>
-    where
-        'a: 'b,
-    {
-        AskNext { frame: self.frame, asking: Asking { model, ..self.asking } }
-    }
-
-    /// Turns streaming off for the next runs.
-    ///
-    /// A streamed reply is shown to listeners and to the reader of
-    /// [`Predict::stream`](crate::Predict::stream) before the hook gets it. A hook that changes or
-    /// checks replies needs the whole reply first. What the hook returns is then shown in one
-    /// piece.
-    #[must_use]
-    pub fn whole(mut self) -> Self {
-        self.asking.stream = false;
-        self
     }
 
     /// Emits an event that says that the hook changed the request or the reply.
@@ -351,6 +333,10 @@ impl<'a> AskNext<'a> {
 /// The rest of a tool call, inside a hook. It may be run several times.
 #[derive(Clone, Copy)]
 pub struct CallNext<'a> {
+    /// The tool's contract, which has its name.
+    pub contract: &'a Contract,
+    /// The effect of the call.
+    pub effect: Effect,
     frame: &'a Frame<'a>,
     calling: Calling<'a>,
 }
@@ -371,24 +357,6 @@ impl<'a> CallNext<'a> {
     #[must_use]
     pub fn cx(&self) -> &'a Context {
         self.frame.own()
-    }
-
-    /// Returns the tool's name.
-    #[must_use]
-    pub fn name(&self) -> &'a str {
-        self.calling.contract.name()
-    }
-
-    /// Returns the tool's contract.
-    #[must_use]
-    pub fn contract(&self) -> &'a Contract {
-        self.calling.contract
-    }
-
-    /// Returns the effect of the call.
-    #[must_use]
-    pub fn effect(&self) -> Effect {
-        self.calling.effect
     }
 
     /// Emits an event that says that the hook changed the arguments or the output.

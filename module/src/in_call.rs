@@ -3,17 +3,9 @@ use serde::{Deserialize, Serialize};
 
 /// A tool call that encloses an event or another call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct InCall {
     /// Name of the tool.
     pub tool: String,
     /// Id of the call. It distinguishes two calls of the same tool.
     pub id: String,
-}
-
-impl InCall {
-    /// Returns the call `id` of `tool`.
-    pub fn new(tool: impl Into<String>, id: impl Into<String>) -> Self {
-        Self { tool: tool.into(), id: id.into() }
-    }
 }

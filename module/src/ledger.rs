@@ -37,7 +37,7 @@ use crate::usage::Usage;
 /// use toolwright_module::budget::{Budget, Ledger, LimitKind, Spent};
 /// use toolwright_module::model::Usage;
 ///
-/// let run = Ledger::new(Budget::default().with_output_tokens(100));
+/// let run = Ledger::new(Budget { output_tokens: Some(100), ..Budget::default() });
 /// let tool = run.child();
 /// let reserved = tool.reserve(Spent::model_call(Usage::new(0, 80)))?;
 /// // Two such calls could exceed the budget.
@@ -113,7 +113,8 @@ impl Ledger {
     /// use toolwright_module::budget::{Budget, Ledger, Money, Price};
     ///
     /// let prices = [("gpt-5-mini", Price::per_million(0.25, 2.0).with_cached(0.025))];
-    /// let ledger = Ledger::new(Budget::default().with_money(Money::new(0.5))).with_prices(prices);
+    /// let budget = Budget { money: Some(Money::new(0.5)), ..Budget::default() };
+    /// let ledger = Ledger::new(budget).with_prices(prices);
     /// assert!(ledger.price("gpt-5-mini").is_some());
     /// ```
     #[must_use]
@@ -344,7 +345,7 @@ impl Book {
 
 /// A model call that is kept for a run itself. The drop ends that.
 #[must_use]
-pub struct LastCall(Ledger);
+pub(crate) struct LastCall(Ledger);
 
 impl Drop for LastCall {
     fn drop(&mut self) {
@@ -385,7 +386,7 @@ impl Reservation {
     /// use toolwright_module::budget::{Budget, Ledger, Spent};
     /// use toolwright_module::model::Usage;
     ///
-    /// let ledger = Ledger::new(Budget::default().with_output_tokens(100));
+    /// let ledger = Ledger::new(Budget { output_tokens: Some(100), ..Budget::default() });
     /// let reserved = ledger.reserve(Spent::model_call(Usage::new(0, 80)))?;
     /// reserved.settle(Spent::model_call(Usage::unknown()));
     /// assert_eq!(ledger.committed().usage.output_tokens, 80);
@@ -476,20 +477,11 @@ pub struct Exhausted {
     account: Id,
 }
 
-impl Exhausted {
-    /// Sets the names of the tools around the call.
-    #[must_use]
-    pub fn asked_by(mut self, path: impl Into<String>) -> Self {
-        self.by = path.into();
-        self
-    }
-}
-
 fn sentence(exhausted: &Exhausted) -> String {
     let Exhausted { limit, allowed, left, asked, owner, by, .. } = exhausted;
     let by = if by.is_empty() { "the next call".to_owned() } else { format!("`{by}`") };
     if *limit == LimitKind::Money {
-        let [left, allowed, asked] = [left, allowed, asked].map(|it| Money::from_micros(*it));
+        let [left, allowed, asked] = [left, allowed, asked].map(|it| Money { micros: *it });
         return format!(
             "{owner} has {left} of {allowed} left to spend, and {by} may cost {asked}; allow more in its budget"
         );

@@ -30,7 +30,7 @@
 //! | `predict.rs`, `predictor.rs`, `predict_call.rs` | [`Predict`]; its prompts; its attempts |
 //! | `hook.rs`, `hook/chain.rs` | hooks around calls; the chain that a call passes through |
 //! | `error.rs`, `event.rs` | errors for two audiences; the events of a call |
-//! | `driver.rs` | parts for crates that run tools |
+//! | `runner.rs` | parts for crates that run tools |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -47,7 +47,6 @@ pub mod budget;
 mod call_ids;
 mod chain_of_thought;
 mod context;
-pub mod driver;
 mod effect;
 pub mod error;
 pub mod event;
@@ -70,6 +69,7 @@ mod predict_stream;
 mod predictor;
 mod predictor_settings;
 mod repaired;
+pub mod runner;
 mod settings;
 mod stable_hash;
 mod telemetry;

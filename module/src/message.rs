@@ -160,7 +160,7 @@ pub enum ReplyPart {
 impl ReplyPart {
     /// Returns a part with this text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self::Text(Text::new(text))
+        Self::Text(Text::from(text))
     }
 }
 
@@ -196,8 +196,8 @@ impl Opaque {
 /// ```
 /// use toolwright_module::message::Text;
 ///
-/// assert_eq!(serde_json::to_string(&Text::new("Hi!"))?, r#""Hi!""#);
-/// assert_eq!(Text::new("Hi!").len(), 3);
+/// assert_eq!(serde_json::to_string(&Text::from("Hi!"))?, r#""Hi!""#);
+/// assert_eq!(Text::from("Hi!").len(), 3);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -210,11 +210,6 @@ pub struct Text {
 }
 
 impl Text {
-    /// Returns a text without a provider's data.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), opaque: None }
-    }
-
     /// Sets the provider's data of this part.
     #[must_use]
     pub fn with_opaque(mut self, opaque: Opaque) -> Self {
@@ -233,7 +228,7 @@ impl std::ops::Deref for Text {
 
 impl<T: Into<String>> From<T> for Text {
     fn from(text: T) -> Self {
-        Self::new(text)
+        Self { text: text.into(), opaque: None }
     }
 }
 
@@ -271,11 +266,11 @@ impl<'de> Deserialize<'de> for Text {
             }
 
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Text, E> {
-                Ok(Text::new(text))
+                Ok(Text::from(text))
             }
 
             fn visit_string<E: serde::de::Error>(self, text: String) -> Result<Text, E> {
-                Ok(Text::new(text))
+                Ok(Text::from(text))
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Text, A::Error> {
@@ -457,13 +452,6 @@ impl ToolResult {
     #[must_use]
     pub fn with_parts(mut self, parts: impl IntoIterator<Item = Part>) -> Self {
         self.parts = parts.into_iter().collect();
-        self
-    }
-
-    /// Sets the output as JSON, for programs.
-    #[must_use]
-    pub fn with_value(mut self, value: Value) -> Self {
-        self.value = Some(value);
         self
     }
 }

@@ -12,10 +12,10 @@ use toolwright_signature::{Contract, Dialect, LoweredRequest, MediaKind, Side};
 mod concurrency_limit;
 mod fallback;
 
-use crate::driver::shown;
 use crate::error::Result;
 use crate::message::{Message, Part, ReplyPart, ToolCall, mark_incomplete};
 use crate::most_usage::most_usage;
+use crate::runner::shown;
 pub use crate::settings::{Effort, Setting, SettingSet, Settings, UnsupportedSetting};
 pub use crate::usage::Usage;
 pub use concurrency_limit::ConcurrencyLimit;
@@ -175,7 +175,6 @@ impl<M: LanguageModel + ?Sized> LanguageModel for Arc<M> {
 
 /// The features of a model and its provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Capabilities {
     /// The JSON Schema dialect that it accepts for tools and outputs.
     pub dialect: Dialect,
@@ -191,13 +190,23 @@ pub struct Capabilities {
     pub audio: bool,
     /// The settings that the model supports.
     pub settings: SettingSet,
-    /// The dialects beside the first, as bits: bit `n` is `Dialect::ALL[n]`.
-    other_dialects: u8,
+    /// Further dialects in which requests may be sent, as with a [`Fallback`] to another provider:
+    /// bit `n` is `Dialect::ALL[n]`. [`dialects`](Self::dialects) lists them.
+    pub other_dialects: u8,
 }
 
 impl Capabilities {
     /// Returns capabilities with this dialect and all features off. Output schemas are then part of
     /// the prompt. The only supported setting is the maximum of output tokens.
+    ///
+    /// ```
+    /// use toolwright_module::Dialect;
+    /// use toolwright_module::model::Capabilities;
+    ///
+    /// let capabilities =
+    ///     Capabilities { images: true, tools: true, ..Capabilities::new(Dialect::Gemini) };
+    /// assert!(capabilities.images && !capabilities.audio);
+    /// ```
     #[must_use]
     pub const fn new(dialect: Dialect) -> Self {
         Self {
@@ -212,21 +221,8 @@ impl Capabilities {
         }
     }
 
-    /// Adds a dialect in which requests may also be sent, as with a
-    /// [`Fallback`] to another provider.
-    ///
-    /// Agents and predictors check their schemas in every dialect. A schema that is part of a
-    /// prompt has the form of [`dialect`](Self::dialect). Reading accepts the forms of all dialects.
-    ///
-    /// ```
-    /// use toolwright_module::Dialect;
-    /// use toolwright_module::model::Capabilities;
-    ///
-    /// let both = Capabilities::new(Dialect::Gemini).with_other_dialect(Dialect::Anthropic);
-    /// assert_eq!(both.dialects().collect::<Vec<_>>(), [Dialect::Gemini, Dialect::Anthropic]);
-    /// ```
-    #[must_use]
-    pub fn with_other_dialect(mut self, other: Dialect) -> Self {
+    /// Adds a dialect in which requests may also be sent.
+    pub(crate) fn with_other_dialect(mut self, other: Dialect) -> Self {
         let place = Dialect::ALL.iter().position(|dialect| *dialect == other);
         if let Some(place) = place.filter(|_| other != self.dialect) {
             self.other_dialects |= 1 << place;
@@ -236,6 +232,9 @@ impl Capabilities {
 
     /// Returns every dialect in which a request may be sent. The first is
     /// [`dialect`](Self::dialect).
+    ///
+    /// Agents and predictors check their schemas in every dialect. A schema that is part of a
+    /// prompt has the form of the first one. Reading accepts the forms of all dialects.
     pub fn dialects(self) -> impl Iterator<Item = Dialect> {
         let others = Dialect::ALL.into_iter().enumerate();
         let others = others.filter(move |(place, _)| self.other_dialects & (1 << place) != 0);
@@ -270,49 +269,6 @@ impl Capabilities {
             Part::Document(_) => self.documents,
             Part::Audio(_) => self.audio,
         }
-    }
-
-    /// Sets whether messages may have images. Default: `false`.
-    #[must_use]
-    pub fn with_images(mut self, images: bool) -> Self {
-        self.images = images;
-        self
-    }
-
-    /// Sets whether messages may have documents. Default: `false`.
-    #[must_use]
-    pub fn with_documents(mut self, documents: bool) -> Self {
-        self.documents = documents;
-        self
-    }
-
-    /// Sets whether messages may have audio. Default: `false`.
-    #[must_use]
-    pub fn with_audio(mut self, audio: bool) -> Self {
-        self.audio = audio;
-        self
-    }
-
-    /// Sets the settings that the model supports. Default: only
-    /// [`MaxOutputTokens`](Setting::MaxOutputTokens).
-    #[must_use]
-    pub fn with_settings(mut self, settings: SettingSet) -> Self {
-        self.settings = settings;
-        self
-    }
-
-    /// Sets whether a request may have an output schema. Default: `false`.
-    #[must_use]
-    pub fn with_structured_output(mut self, structured_output: bool) -> Self {
-        self.structured_output = structured_output;
-        self
-    }
-
-    /// Sets whether the model can be forced to call a tool. Default: `false`.
-    #[must_use]
-    pub fn with_tools(mut self, tools: bool) -> Self {
-        self.tools = tools;
-        self
     }
 }
 
@@ -563,14 +519,6 @@ impl Reply {
             mark_incomplete(&mut self.parts);
         }
         self.finish = finish;
-        self
-    }
-
-    /// Sets the provider's word for the reason; see [`reason`](Self::reason). An empty word
-    /// means that there is no reason.
-    #[must_use]
-    pub fn with_reason(mut self, reason: impl Into<String>) -> Self {
-        self.reason = Some(reason.into()).filter(|reason| !reason.is_empty());
         self
     }
 

@@ -11,9 +11,9 @@ use crate::model::Capabilities;
 /// use toolwright_module::model::Capabilities;
 /// use toolwright_module::predict::OutputMode;
 ///
-/// let capabilities = Capabilities::new(Dialect::OpenAiStrict).with_tools(true);
+/// let capabilities = Capabilities { tools: true, ..Capabilities::new(Dialect::OpenAiStrict) };
 /// assert_eq!(OutputMode::of(capabilities), OutputMode::Tool);
-/// let capabilities = capabilities.with_structured_output(true);
+/// let capabilities = Capabilities { structured_output: true, ..capabilities };
 /// assert_eq!(OutputMode::of(capabilities), OutputMode::Schema);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

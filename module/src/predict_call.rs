@@ -10,7 +10,6 @@ use serde::de::DeserializeOwned;
 use toolwright_signature::{Contract, Policy, Reading};
 
 use crate::context::Context;
-use crate::driver::{meant_tool, name_repair, shown};
 use crate::error::{Audience, Error, Result, Stage};
 use crate::event::EventKind;
 use crate::message::{CallKind, Message, ReplyPart, ToolCall, ToolResult};
@@ -18,6 +17,7 @@ use crate::model::{Finish, LanguageModel, Reply, Request, ToolChoice};
 use crate::output_mode::OutputMode;
 use crate::predictor::{Predictor, Prompt};
 use crate::repaired::Repaired;
+use crate::runner::{meant_tool, name_repair, shown};
 use crate::usage::Usage;
 
 /// The messages, attempts and usage of one call.

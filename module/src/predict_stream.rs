@@ -25,7 +25,7 @@ use crate::validator::Validators;
 ///
 /// [`Predict::stream`](crate::Predict::stream) and
 /// [`ChainOfThought::stream`](crate::ChainOfThought::stream) return it. Between two events,
-/// [`field`](Self::field) returns the known part of a field. The stream ends with
+/// [`partial`](Self::partial) has the fields so far. The stream ends with
 /// [`PredictEvent::Done`] or an error.
 ///
 /// The request is sent at the first poll. Dropping the stream ends the call. Providers report usage
@@ -52,7 +52,7 @@ use crate::validator::Validators;
 /// let mut summary = None;
 /// while let Some(event) = stream.next().await {
 ///     match event? {
-///         PredictEvent::Text(_) => println!("{:?}", stream.field::<String>("sentence")),
+///         PredictEvent::Text(_) => println!("{:?}", stream.partial().field::<String>("sentence")),
 ///         PredictEvent::Discard => println!("once more"),
 ///         PredictEvent::Done(output) => summary = Some(output),
 ///         _ => {}
@@ -215,12 +215,8 @@ impl<'a, O: DeserializeOwned> PredictStream<'a, O> {
 }
 
 impl<O> PredictStream<'_, O> {
-    /// Returns the answer so far, in the shape that was requested from the model. See [`Partial`].
-    pub fn partial(&self) -> &Partial {
-        &self.partial
-    }
-
-    /// Returns a field of the answer, as far as it has arrived and as the model wrote it.
+    /// Returns the answer so far, as the model wrote it and in the shape that was requested from it.
+    /// [`Partial::field`] reads its fields.
     ///
     /// Repairs are made only at the end: until then, `"45"` for a number is a fault here, although
     /// [`PredictEvent::Done`] will have 45. If a repair changes a complete field, the stream has a
@@ -228,10 +224,9 @@ impl<O> PredictStream<'_, O> {
     /// final output for decisions.
     ///
     /// An output that is not an object is under `result`. A
-    /// [`ChainOfThought`](crate::ChainOfThought) has its fields under `reasoning` and `output`. See
-    /// [`Partial::field`].
-    pub fn field<T: DeserializeOwned>(&self, path: &str) -> Field<T> {
-        self.partial.field(path)
+    /// [`ChainOfThought`](crate::ChainOfThought) has its fields under `reasoning` and `output`.
+    pub fn partial(&self) -> &Partial {
+        &self.partial
     }
 
     /// Returns the repairs of the answer. Empty before [`PredictEvent::Done`].

@@ -12,12 +12,12 @@ use serde_json::Value;
 use toolwright_signature::{Contract, Dialect, Policy, Reading, SchemaFault, Side, Signature};
 
 use crate::context::Context;
-use crate::driver;
 use crate::error::{Error, Result, Stage};
 use crate::message::{Message, Part, ReplyPart, ToolCall, ToolResult};
 use crate::model::{Capabilities, LanguageModel, Settings, UnsupportedSetting};
 use crate::output_mode::OutputMode;
 use crate::predict_call::PredictCall;
+use crate::runner;
 use crate::validator::Validators;
 
 /// Default number of attempts.
@@ -171,7 +171,7 @@ impl Predictor {
         if only.is_some() {
             self.check_listed()?;
         }
-        Ok(Shown { input: driver::written_input(&self.contract, input)?, output, only })
+        Ok(Shown { input: runner::written_input(&self.contract, input)?, output, only })
     }
 
     /// Checks that an example can be listed in the system message, which has only text.
@@ -218,7 +218,7 @@ impl Predictor {
         input: &impl Serialize,
         cx: &'a Context,
     ) -> Result<PredictCall<'a>> {
-        let input = driver::written_input(&self.contract, input)
+        let input = runner::written_input(&self.contract, input)
             .map_err(|error| Error::other(error).at(Stage::Module))?;
         let model = self.model.as_ref().or_else(|| cx.model()).ok_or_else(|| self.no_model())?;
         let prompt = self

@@ -25,14 +25,13 @@ use toolwright_signature::{Contract, Reading, Repair};
 /// let tool = Tool::new(from_fn(async |greet: Greet| Ok(format!("Hello {}!", greet.name))))?;
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 /// let output = tool.call("{'name': 'Kate'}", &Context::default()).await?;
-/// let repaired = output.repaired().unwrap();
+/// let repaired = output.repaired.unwrap();
 /// assert_eq!(repaired.json, r#"{"name":"Kate"}"#);
 /// assert_eq!(repaired.repairs[0].to_string(), "$: read other quotes as double quotes, 2 times");
 /// # Ok::<(), toolwright_module::Error>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct Repaired {
     /// The repaired text: JSON in the shape of the contract.
     pub json: String,
@@ -41,21 +40,6 @@ pub struct Repaired {
 }
 
 impl Repaired {
-    /// Returns the repaired form of a text, for a crate that repairs more than its arguments, such
-    /// as the name of a call.
-    ///
-    /// ```
-    /// use toolwright_module::Repaired;
-    /// use toolwright_module::driver::name_repair;
-    ///
-    /// let repaired = Repaired::new("{}", [name_repair("functions.look", "look")]);
-    /// assert_eq!(repaired.repairs[0].what, "read the tool \"functions.look\" as `look`");
-    /// ```
-    #[must_use]
-    pub fn new(json: impl Into<String>, repairs: impl IntoIterator<Item = Repair>) -> Self {
-        Self { json: json.into(), repairs: repairs.into_iter().collect() }
-    }
-
     /// Returns the repairs of a reading, or `None` without any.
     #[must_use]
     pub fn of<T>(reading: &Reading<T>) -> Option<Self> {

@@ -101,8 +101,8 @@ pub(crate) fn replied(span: &Span, cx: &Context, end: Result<&Reply, &Error>, co
             span.record(name, count(tokens));
         }
     }
-    if let Some(cost) = cost.filter(|cost| cost.micros() > 0) {
-        span.record("toolwright.cost", cost.micros() as f64 / 1e6);
+    if let Some(cost) = cost.filter(|cost| cost.micros > 0) {
+        span.record("toolwright.cost", cost.micros as f64 / 1e6);
     }
     match end {
         Ok(reply) => {

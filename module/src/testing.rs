@@ -13,7 +13,7 @@ mod scripted;
 mod words;
 
 pub use mask::without_secrets;
-pub use recording::{Exchange, ExchangeFault, Recorder, Recording, RecordingError, Replay};
+pub use recording::{Exchange, Recorder, Recording, RecordingError, Replay};
 pub use schema_driven::SchemaDriven;
 pub use scripted::Scripted;
 use toolwright_signature::Dialect;
@@ -22,11 +22,13 @@ use crate::model::{Capabilities, SettingSet};
 
 /// Returns the capabilities of a model that takes everything.
 fn all_capabilities() -> Capabilities {
-    Capabilities::new(Dialect::JsonSchema2020)
-        .with_structured_output(true)
-        .with_tools(true)
-        .with_images(true)
-        .with_documents(true)
-        .with_audio(true)
-        .with_settings(SettingSet::ALL)
+    Capabilities {
+        structured_output: true,
+        tools: true,
+        images: true,
+        documents: true,
+        audio: true,
+        settings: SettingSet::ALL,
+        ..Capabilities::new(Dialect::JsonSchema2020)
+    }
 }

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::task::{self, Poll};
 
 use futures_core::future::BoxFuture;
-use futures_util::future::FutureExt;
 use serde::Serialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -51,7 +50,7 @@ use crate::{panic_text, places};
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 /// let output = tool.call(r#"{"name": "Kate"}"#, &Context::default()).await?;
-/// assert_eq!(output.text(), "Hello Kate!");
+/// assert_eq!(output.text, "Hello Kate!");
 ///
 /// let error = tool.call("{}", &Context::default()).await.unwrap_err();
 /// assert_eq!(error.for_model(), "input of `greet` does not fit: $.name: this field is missing; expected a string");
@@ -69,7 +68,7 @@ pub struct Tool {
 
 /// A module with its types erased.
 pub trait Handler: Send + Sync {
-    /// Answers a call: reads the arguments, and does the work inside [`answered`].
+    /// Answers a call: reads the arguments, and does the work. The work's error passes [`of_work`].
     fn call<'a>(
         &'a self,
         arguments: Arguments<'a>,
@@ -77,27 +76,12 @@ pub trait Handler: Send + Sync {
     ) -> BoxFuture<'a, Result<ToolOutput>>;
 }
 
-/// Does the work of a call whose arguments were read with these repairs.
-///
-/// An error of the work is not one of these arguments, whatever it was where the work got it: it
-/// may concern the arguments of another call.
-///
-/// # Errors
-///
-/// The error or panic of the work, with the repairs.
-pub async fn answered<T>(
-    repaired: Option<&Repaired>,
-    work: impl Future<Output = Result<T>>,
-) -> Result<T> {
-    let answer = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(panicked);
-    answer.map_err(|error| {
-        error.of_this_calls_arguments(false).with_repaired(repaired.cloned().map(Box::new))
-    })
-}
-
-fn panicked<T>(panic: Box<dyn Any + Send>) -> Result<T> {
-    let text = format!("the tool panicked: {}", panic_text::text_of(panic));
-    Err(Error::other(text).at(Stage::Panic))
+/// Adds the repairs of the call's arguments to an error of its work. The error is then not one of
+/// these arguments, whatever it was where the work got it: it may concern the arguments of another
+/// call.
+#[must_use]
+pub fn of_work(error: Error, repaired: Option<Box<Repaired>>) -> Error {
+    error.of_this_calls_arguments(false).with_repaired(repaired)
 }
 
 struct Typed<M> {
@@ -130,17 +114,18 @@ impl<M: Module> Typed<M> {
 impl<M: Module> Typed<M> {
     async fn answer(
         &self,
-        contract: &Contract,
         input: M::Signature,
+        arguments: Arguments<'_>,
         cx: &Context,
     ) -> Result<ToolOutput> {
         let output = self.module.call(input, cx).await?;
         let (text, parts) = self.render(&output)?;
         // JSON has no form for NaN or infinity, so such a float is written as null.
         if self.checks_output || self.has_floats && text.contains("null") {
-            check(contract, &output)?;
+            check(arguments.contract, &output)?;
         }
-        Ok(ToolOutput { text, parts, value: Some(Box::new(output)), repaired: None })
+        let value = arguments.keeps_value.then(|| Box::new(output) as Box<dyn ToValue>);
+        Ok(ToolOutput { text, parts, value, repaired: None })
     }
 }
 
@@ -152,8 +137,10 @@ impl<M: Module> Handler for Typed<M> {
     ) -> BoxFuture<'a, Result<ToolOutput>> {
         Box::pin(async move {
             let (input, repaired) = arguments.read()?;
-            let work = self.answer(arguments.contract, input, cx);
-            Ok(answered(repaired.as_deref(), work).await?.with_repaired(repaired))
+            match self.answer(input, arguments, cx).await {
+                Ok(output) => Ok(ToolOutput { repaired, ..output }),
+                Err(error) => Err(of_work(error, repaired)),
+            }
         })
     }
 }
@@ -179,8 +166,10 @@ where
                 Err(error) => return Err(error),
             };
             let text = repaired.as_ref().map_or(arguments.text, |repaired| &repaired.json);
-            let work = async { (self.0)(text.to_owned(), cx.clone()).await };
-            Ok(answered(repaired.as_deref(), work).await?.with_repaired(repaired))
+            match (self.0)(text.to_owned(), cx.clone()).await {
+                Ok(output) => Ok(ToolOutput { repaired, ..output }),
+                Err(error) => Err(of_work(error, repaired)),
+            }
         })
     }
 }
@@ -195,13 +184,24 @@ thread_local! {
 
 /// A call whose panics are errors, so that calls beside it go on. A tool that calls itself ends
 /// before the stack overflows.
-pub struct Contained<'a, T>(Option<BoxFuture<'a, Result<T>>>);
+pub struct Contained<'a, T> {
+    call: Option<BoxFuture<'a, Result<T>>>,
+    arguments: Option<Arguments<'a>>,
+}
 
 impl<'a, T> Contained<'a, T> {
-    /// Wraps a call.
+    /// Wraps a call. The error of a panic has the repairs of the call's arguments, if they are JSON
+    /// and given here.
     #[must_use]
-    pub fn new(call: BoxFuture<'a, Result<T>>) -> Self {
-        Self(Some(call))
+    pub fn new(call: BoxFuture<'a, Result<T>>, arguments: Option<Arguments<'a>>) -> Self {
+        Self { call: Some(call), arguments }
+    }
+
+    #[cold]
+    fn panicked(&self, panic: Box<dyn Any + Send>) -> Error {
+        let text = format!("the tool panicked: {}", panic_text::text_of(panic));
+        let repaired = self.arguments.and_then(Arguments::repaired);
+        Error::other(text).at(Stage::Panic).with_repaired(repaired)
     }
 }
 
@@ -209,7 +209,7 @@ impl<T> Future for Contained<'_, T> {
     type Output = Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, task: &mut task::Context<'_>) -> Poll<Result<T>> {
-        let Some(call) = &mut self.0 else { return Poll::Pending };
+        let Some(call) = &mut self.call else { return Poll::Pending };
         let depth = DEPTH.get();
         if depth >= MAX_DEPTH {
             let text =
@@ -220,7 +220,7 @@ impl<T> Future for Contained<'_, T> {
         // A panic may leave shared state of the module inconsistent; its locks are poisoned then.
         let polled = catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(task)));
         DEPTH.set(depth);
-        polled.unwrap_or_else(|panic| Poll::Ready(panicked(panic)))
+        polled.unwrap_or_else(|panic| Poll::Ready(Err(self.panicked(panic))))
     }
 }
 
@@ -228,7 +228,7 @@ impl<T> Future for Contained<'_, T> {
 /// the drop of one call would keep the calls beside it from being dropped.
 impl<T> Drop for Contained<'_, T> {
     fn drop(&mut self) {
-        let call = self.0.take();
+        let call = self.call.take();
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(call))) {
             panic_text::text_of(panic);
         }
@@ -434,18 +434,23 @@ impl Tool {
     }
 
     /// Like [`call`](Self::call), without the hooks.
-    pub(crate) async fn call_module(&self, arguments: &str, cx: &Context) -> Result<ToolOutput> {
+    pub(crate) fn call_module<'a>(
+        &'a self,
+        text: &'a str,
+        cx: &'a Context,
+    ) -> Contained<'a, ToolOutput> {
         let policy = self.policy.min(cx.policy());
-        self.call_with(Arguments { contract: &self.contract, text: arguments, policy }, cx).await
+        let arguments = Arguments { contract: &self.contract, text, policy, keeps_value: true };
+        self.call_with(arguments, cx)
     }
 
     /// Like [`call_module`](Self::call_module), with the contract and policy of a group.
-    pub(crate) async fn call_with(
-        &self,
-        arguments: Arguments<'_>,
-        cx: &Context,
-    ) -> Result<ToolOutput> {
-        Contained::new(self.handler.call(arguments, cx)).await
+    pub(crate) fn call_with<'a>(
+        &'a self,
+        arguments: Arguments<'a>,
+        cx: &'a Context,
+    ) -> Contained<'a, ToolOutput> {
+        Contained::new(self.handler.call(arguments, cx), Some(arguments))
     }
 }
 
@@ -457,7 +462,7 @@ struct ModuleCall<'a> {
 
 impl Innermost for ModuleCall<'_> {
     fn call(&self, arguments: String) -> BoxFuture<'_, Result<ToolOutput>> {
-        async move { self.tool.call_module(&arguments, self.cx).await }.boxed()
+        Box::pin(async move { self.tool.call_module(&arguments, self.cx).await })
     }
 }
 
@@ -480,11 +485,15 @@ impl fmt::Debug for Tool {
 /// The output of a tool: text and other parts for the model, and the value the text was rendered
 /// from.
 #[derive(Default)]
+#[non_exhaustive]
 pub struct ToolOutput {
-    text: String,
-    parts: Vec<Part>,
+    /// The text for the model.
+    pub text: String,
+    /// The images, documents and audio beside the text.
+    pub parts: Vec<Part>,
+    /// The repairs of the call's arguments, if there were any.
+    pub repaired: Option<Box<Repaired>>,
     value: Option<Box<dyn ToValue>>,
-    repaired: Option<Box<Repaired>>,
 }
 
 /// A typed output that can be converted to JSON later.
@@ -557,36 +566,11 @@ impl ToolOutput {
         self
     }
 
-    /// Replaces the text, and keeps the rest.
-    #[must_use]
-    pub fn with_text(mut self, text: impl Into<String>) -> Self {
-        self.text = text.into();
-        self
-    }
-
     /// Sets the images, documents and audio beside the text.
     #[must_use]
     pub fn with_parts(mut self, parts: impl IntoIterator<Item = Part>) -> Self {
         self.parts = parts.into_iter().collect();
         self
-    }
-
-    /// Sets the repairs of the call's arguments.
-    #[must_use]
-    pub fn with_repaired(self, repaired: Option<Box<Repaired>>) -> Self {
-        Self { repaired, ..self }
-    }
-
-    /// Returns the text for the model.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// Returns the images, documents and audio beside the text.
-    #[must_use]
-    pub fn parts(&self) -> &[Part] {
-        &self.parts
     }
 
     /// Returns the value that the text was rendered from, as JSON. Images, documents and audio in
@@ -614,18 +598,6 @@ impl ToolOutput {
             return self.value();
         }
         places::collect(Source::is_content, || self.value()).0
-    }
-
-    /// Returns the repairs of the arguments, if there were any.
-    #[must_use]
-    pub fn repaired(&self) -> Option<&Repaired> {
-        self.repaired.as_deref()
-    }
-
-    /// Splits the output into its text and its other parts, for a message.
-    #[must_use]
-    pub fn into_text_and_parts(self) -> (String, Vec<Part>) {
-        (self.text, self.parts)
     }
 
     /// Returns the value as JSON, unless the text is the value already.
@@ -661,11 +633,10 @@ impl ToolResult {
     #[must_use]
     pub fn of(call: &ToolCall, outcome: Result<ToolOutput>) -> (Self, Option<Error>) {
         match outcome {
-            Ok(mut output) => {
+            Ok(output) => {
                 // The model reads the text. Without JSON for programs the call has still worked.
                 let value = output.value_beside_text().unwrap_or_default();
-                let repaired = output.repaired.take();
-                let (text, parts) = output.into_text_and_parts();
+                let ToolOutput { text, parts, repaired, .. } = output;
                 (Self { repaired, value, parts, ..Self::new(call, text) }, None)
             }
             Err(error) => {

@@ -18,7 +18,6 @@ use serde::{Deserialize, Serialize};
 /// assert_eq!((total.input_tokens, total.incomplete), (120, true));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct Usage {
     /// Tokens read, including cached ones.
     pub input_tokens: u64,
@@ -61,20 +60,6 @@ impl Usage {
         Self { incomplete: true, ..Self::default() }
     }
 
-    /// Sets how many of the tokens read were cached.
-    #[must_use]
-    pub fn with_cached(mut self, tokens: u64) -> Self {
-        self.cached_tokens = tokens;
-        self
-    }
-
-    /// Sets how many of the tokens read were written to the provider's cache.
-    #[must_use]
-    pub fn with_cache_written(mut self, tokens: u64) -> Self {
-        self.cache_written_tokens = tokens;
-        self
-    }
-
     /// Returns the usage since `earlier`, an earlier reading of the same counter.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
@@ -89,13 +74,6 @@ impl Usage {
             // The flag of the later reading is kept: it does not say which part was unknown.
             incomplete: self.incomplete,
         }
-    }
-
-    /// Sets how many of the tokens written were reasoning.
-    #[must_use]
-    pub fn with_reasoning(mut self, tokens: u64) -> Self {
-        self.reasoning_tokens = tokens;
-        self
     }
 }
 

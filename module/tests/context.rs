@@ -11,11 +11,11 @@ use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use futures_util::stream::{self, StreamExt};
 use toolwright_module::budget::{Budget, Exhausted, Ledger, Money, Price, Spent};
-use toolwright_module::driver;
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::event::{Event, EventKind};
 use toolwright_module::message::{Reasoning, ReplyPart};
 use toolwright_module::model::{Capabilities, Delta, Usage};
+use toolwright_module::runner;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
     AnyModule, Cancellation, Context, Dialect, Error, LanguageModel, Message, Module, Predict,
@@ -137,7 +137,6 @@ impl Ear {
 fn a_listener_is_added_for_the_context_below_only() {
     let ear = Ear::default();
     let silent = Context::default();
-    assert!(!silent.has_events());
     silent.emit(|| unreachable!("nobody listens"));
 
     let text = |text: &str| EventKind::TextDelta { text: text.to_owned() };
@@ -220,10 +219,10 @@ async fn a_ledger_counts_calls_below_it_and_failed_calls() {
     let run = Ledger::default();
     let (left, right) = (run.child(), run.child());
     let deep = left.child();
-    deep.record(Spent::model_call(Usage::new(1, 2).with_cached(1)));
-    right.record(Spent::model_call(Usage::new(10, 20).with_reasoning(5)));
+    deep.record(Spent::model_call(Usage { cached_tokens: 1, ..Usage::new(1, 2) }));
+    right.record(Spent::model_call(Usage { reasoning_tokens: 5, ..Usage::new(10, 20) }));
     let both = left.spent() + right.spent();
-    assert_eq!(both.usage, Usage::new(11, 22).with_cached(1).with_reasoning(5));
+    assert_eq!(both.usage, Usage { cached_tokens: 1, reasoning_tokens: 5, ..Usage::new(11, 22) });
     assert_eq!(run.spent(), both);
     let calls = [&run, &left, &deep].map(|ledger| ledger.spent().model_calls);
     assert_eq!(calls, [2, 1, 1]);
@@ -343,7 +342,7 @@ fn a_nan_price_exceeds_any_budget() {
         Price::per_million(1.0, f64::NAN),
         Price::per_million(1.0, 1.0).with_cached(f64::NAN),
     ] {
-        let cost = price.of(Usage::new(2, 1).with_cached(1));
+        let cost = price.of(Usage { cached_tokens: 1, ..Usage::new(2, 1) });
         assert!(cost > Money::new(1_000_000.0), "{cost}");
     }
 }
@@ -352,10 +351,10 @@ fn a_nan_price_exceeds_any_budget() {
 async fn a_budget_that_may_not_suffice_ends_the_run_before_the_call() {
     // The largest possible usage: 19 input tokens, by the bytes, and 10 output tokens.
     let budgets = [
-        (Budget::default().with_model_calls(2), "model calls"),
-        (Budget::default().with_input_tokens(5 + 5 + 18), "input tokens"),
-        (Budget::default().with_output_tokens(2 + 2 + 9), "output tokens"),
-        (Budget::default().with_money(Money::from_micros(2 * 90 + 389)), "money"),
+        (Budget { model_calls: Some(2), ..Budget::default() }, "model calls"),
+        (Budget { input_tokens: Some(5 + 5 + 18), ..Budget::default() }, "input tokens"),
+        (Budget { output_tokens: Some(2 + 2 + 9), ..Budget::default() }, "output tokens"),
+        (Budget { money: Some(Money { micros: 2 * 90 + 389 }), ..Budget::default() }, "money"),
     ];
     let mut texts = Vec::new();
     for (budget, what) in budgets {
@@ -374,11 +373,11 @@ async fn a_budget_that_may_not_suffice_ends_the_run_before_the_call() {
             texts.push(error.to_string());
         }
         let call = ToolCall::new("1", "look", "{}");
-        let error = driver::in_call(&cx, &call).ask(&model, short(), false).await.unwrap_err();
+        let error = runner::in_call(&cx, &call).ask(&model, short(), false).await.unwrap_err();
         texts.push(error.to_string());
         assert_eq!((asked.load(Ordering::Relaxed), run.spent().model_calls), (2, 2));
         assert_eq!(run.spent().usage, Usage::new(10, 4));
-        assert_eq!(run.spent().money, Money::from_micros(2 * 90));
+        assert_eq!(run.spent().money, Money { micros: 2 * 90 });
         // Three requests were rejected, each with an event.
         assert_eq!(ear.heard().len(), 2 + 3);
     }
@@ -397,7 +396,7 @@ async fn a_budget_that_may_not_suffice_ends_the_run_before_the_call() {
 
 #[tokio::test]
 async fn unused_reservations_are_released_and_dropped_ones_are_kept() {
-    let run = Ledger::new(Budget::default().with_output_tokens(25));
+    let run = Ledger::new(Budget { output_tokens: Some(25), ..Budget::default() });
     let cx = Context::default().with_ledger(run.clone());
     let (model, _) = costing(Usage::new(5, 1));
     // Each call may write 10 tokens and writes 1.
@@ -417,7 +416,7 @@ async fn usage_beyond_the_reservation_is_an_event() {
     let (model, _) = costing(Usage::new(7, 12));
     let log = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&log);
-    let run = Ledger::new(Budget::default().with_output_tokens(15));
+    let run = Ledger::new(Budget { output_tokens: Some(15), ..Budget::default() });
     let cx = Context::default().with_ledger(run.clone()).with_events(move |event| {
         if let EventKind::Overshot { model, overshoot } = &event.kind {
             let (limit, most, spent) = (overshoot.limit, overshoot.reserved, overshoot.spent);
@@ -432,7 +431,7 @@ async fn usage_beyond_the_reservation_is_an_event() {
 #[tokio::test]
 async fn a_money_budget_rejects_a_model_without_a_price() {
     let (model, asked) = costing(Usage::new(5, 1));
-    let run = Ledger::new(Budget::default().with_money(Money::new(1.0)));
+    let run = Ledger::new(Budget { money: Some(Money::new(1.0)), ..Budget::default() });
     let cx =
         Context::default().with_ledger(run.with_prices([("other", Price::per_million(1.0, 1.0))]));
     let error = cx.ask(&model, short(), false).await.unwrap_err();
@@ -442,7 +441,11 @@ async fn a_money_budget_rejects_a_model_without_a_price() {
 
 #[test]
 fn concurrent_threads_never_exceed_a_budget() {
-    let run = Ledger::new(Budget::default().with_tool_calls(1000).with_output_tokens(5000));
+    let run = Ledger::new(Budget {
+        tool_calls: Some(1000),
+        output_tokens: Some(5000),
+        ..Budget::default()
+    });
     let taken: usize = std::thread::scope(|scope| {
         let work = |worker: u64| {
             let own = run.child();
@@ -472,7 +475,7 @@ fn concurrent_threads_never_exceed_a_budget() {
 }
 
 fn bounded() -> Ledger {
-    Ledger::new(Budget::default().with_output_tokens(25))
+    Ledger::new(Budget { output_tokens: Some(25), ..Budget::default() })
 }
 
 /// Returns the committed output tokens of a ledger.
@@ -583,14 +586,14 @@ async fn broken_streams_exhaust_the_budget() {
 #[test]
 fn a_new_ledger_is_not_confused_with_a_dropped_one() {
     for _ in 0..100 {
-        let gone = Ledger::new(Budget::default().with_tool_calls(0));
+        let gone = Ledger::new(Budget { tool_calls: Some(0), ..Budget::default() });
         let exhausted = gone.reserve(Spent::tool_call()).unwrap_err();
         assert!(
-            driver::is_exhausted_by(&gone, &exhausted)
-                && driver::is_exhausted_by(&gone.clone(), &exhausted)
+            runner::is_exhausted_by(&gone, &exhausted)
+                && runner::is_exhausted_by(&gone.clone(), &exhausted)
         );
         drop(gone);
-        assert!(!driver::is_exhausted_by(&Ledger::default(), &exhausted));
+        assert!(!runner::is_exhausted_by(&Ledger::default(), &exhausted));
     }
 }
 
@@ -611,7 +614,8 @@ fn the_opaque_value_of_a_call_counts_for_the_reservation() {
 #[tokio::test]
 async fn unreported_usage_keeps_its_reservation_in_every_ledger() {
     let price = Price::per_million(1.0, 1_000_000.0);
-    let budget = Budget::default().with_output_tokens(25).with_money(Money::new(25.0));
+    let budget =
+        Budget { output_tokens: Some(25), money: Some(Money::new(25.0)), ..Budget::default() };
     let above = Ledger::new(budget).with_prices([("scripted", price)]);
     let below = above.child();
     let cx = Context::default().with_ledger(below.clone());
@@ -638,7 +642,7 @@ async fn unreported_usage_keeps_its_reservation_in_every_ledger() {
     let free = Ledger::default();
     cx.clone().with_ledger(free.clone()).ask(&model, ask(), false).await.unwrap();
     assert_eq!(free.committed().usage, some);
-    let bound = Ledger::new(Budget::default().with_output_tokens(25));
+    let bound = Ledger::new(Budget { output_tokens: Some(25), ..Budget::default() });
     cx.with_ledger(bound.clone()).ask(&model, ask(), false).await.unwrap();
     assert_eq!(bound.committed().usage.output_tokens, 12);
 }
@@ -647,15 +651,18 @@ async fn unreported_usage_keeps_its_reservation_in_every_ledger() {
 #[tokio::test]
 async fn tokens_written_to_a_cache_cost_their_price_and_are_reserved_at_it() {
     let price = Price::per_million(10.0, 20.0).with_cached(1.0).with_cache_written(12.5);
-    let usage = Usage::new(10, 1).with_cached(3).with_cache_written(4);
-    assert_eq!(price.of(usage), Money::from_micros(3 * 10 + 3 + 4 * 25 / 2 + 20));
+    let usage = Usage { cached_tokens: 3, cache_written_tokens: 4, ..Usage::new(10, 1) };
+    assert_eq!(price.of(usage), Money { micros: 3 * 10 + 3 + 4 * 25 / 2 + 20 });
     // A server may report more than there is.
-    assert_eq!(price.of(Usage::new(2, 0).with_cache_written(9)), Money::from_micros(25));
+    assert_eq!(
+        price.of(Usage { cache_written_tokens: 9, ..Usage::new(2, 0) }),
+        Money { micros: 25 }
+    );
 
     // The largest possible usage: 19 input tokens, by the bytes, and 10 output tokens.
     let reserve = 238 + 200;
     for (allowed, works) in [(reserve, true), (reserve - 1, false)] {
-        let budget = Budget::default().with_money(Money::from_micros(allowed));
+        let budget = Budget { money: Some(Money { micros: allowed }), ..Budget::default() };
         let ledger = Ledger::new(budget).with_prices([("scripted", price)]);
         let (model, _) = costing(usage);
         let cx = Context::default().with_ledger(ledger.clone());
@@ -683,7 +690,7 @@ fn a_context_has_one_value_of_each_type_and_the_last_one_applies() {
 #[test]
 fn an_idempotency_key_belongs_to_one_call_of_one_run() {
     let call = |cx: &Context, tool: &str, id: &str| {
-        driver::in_call(cx, &ToolCall::new(id, tool, "{}")).idempotency_key()
+        runner::in_call(cx, &ToolCall::new(id, tool, "{}")).idempotency_key()
     };
     let cx = Context::default().with_run("a", [("", ""); 0]);
     let key = call(&cx, "pay", "1").unwrap();

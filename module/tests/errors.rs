@@ -112,10 +112,10 @@ fn an_error_survives_the_conversion_to_std_error() {
     assert_known(&Error::from(known().into_std()));
 
     let boxed: Box<dyn StdError + Send + Sync> = known().into();
-    assert_known(&boxed.downcast::<Failure>().unwrap().into_inner());
+    assert_known(&Error::from(*boxed.downcast::<Failure>().unwrap()));
 
     let boxed: Box<dyn StdError> = known().into();
-    assert_known(&boxed.downcast::<Failure>().unwrap().into_inner());
+    assert_known(&Error::from(*boxed.downcast::<Failure>().unwrap()));
 
     let through_a_question_mark = || -> Result<()> { Err(known().into_std())? };
     assert_known(&through_a_question_mark().unwrap_err());

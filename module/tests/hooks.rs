@@ -20,7 +20,7 @@ use toolwright_module::predict::PredictEvent;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
     Cancellation, Context, Contract, Dialect, Effect, Error, LanguageModel, Message, Predict,
-    Reply, Request, Result, Signature, Tool, ToolCall, ToolOutput, driver, from_fn,
+    Reply, Request, Result, Signature, Tool, ToolCall, ToolOutput, from_fn, runner,
 };
 
 use crate::support::{SUMMARY, Summarize, summarize};
@@ -186,9 +186,9 @@ async fn redaction_replaces_what_a_model_reads_and_keeps_the_value() {
     let cx = cx.with_hook(Redact::new(without_kate));
     let (tool, _) = lookup(Effect::Read);
     let output = tool.call("{'name': 'kate'}", &cx).await.unwrap();
-    assert_eq!(output.text(), r#"{"mail":"[name]@example.com"}"#);
+    assert_eq!(output.text, r#"{"mail":"[name]@example.com"}"#);
     assert_eq!(output.value().unwrap().unwrap(), json!({"mail": "kate@example.com"}));
-    assert!(output.repaired().is_some(), "the repairs stay too");
+    assert!(output.repaired.is_some(), "the repairs stay too");
     assert_eq!(taken(&events), ["redact lookup Changed"]);
     let error = tool.call(r#"{"name": "nobody"}"#, &cx).await.unwrap_err();
     assert_eq!(error.for_model(), "[name]@example.com is not nobody");
@@ -234,7 +234,7 @@ impl Hook for Note {
     }
 
     async fn model(&self, request: Request, next: AskNext<'_>) -> Result<Reply> {
-        self.see(next.model().name());
+        self.see(next.model.name());
         if self.answers {
             return Ok(Reply::text("instead"));
         }
@@ -244,8 +244,7 @@ impl Hook for Note {
     }
 
     async fn tool(&self, arguments: String, next: CallNext<'_>) -> Result<ToolOutput> {
-        self.see(&format!("{} {:?} {arguments}", next.name(), next.effect()));
-        assert_eq!(next.contract().name(), next.name());
+        self.see(&format!("{} {:?} {arguments}", next.contract.name(), next.effect));
         match self.answers {
             true => Ok(ToolOutput::text_only("instead")),
             false => next.run(arguments).await,
@@ -287,7 +286,7 @@ async fn a_hook_may_answer_in_place_of_the_model_and_of_a_tool() {
     // The listener sees the text that no model streamed.
     assert_eq!(taken(&events), ["cache - Answered", "instead"]);
     let (tool, calls) = lookup(Effect::Read);
-    assert_eq!(tool.call("{}", &cx).await.unwrap().text(), "instead");
+    assert_eq!(tool.call("{}", &cx).await.unwrap().text, "instead");
     assert_eq!(calls.load(Ordering::Relaxed), 0);
     assert_eq!(taken(&events), ["cache lookup Answered"]);
 }
@@ -302,7 +301,7 @@ impl Hook for Judge {
 
     async fn model(&self, request: Request, next: AskNext<'_>) -> Result<Reply> {
         self.0.fetch_add(1, Ordering::Relaxed);
-        next.cx().ask(next.model(), request.clone(), false).await?;
+        next.cx().ask(next.model, request.clone(), false).await?;
         next.run(request).await
     }
 }
@@ -326,8 +325,8 @@ impl Hook for Shout {
         "shout"
     }
 
-    async fn model(&self, request: Request, next: AskNext<'_>) -> Result<Reply> {
-        let next = if self.whole { next.whole() } else { next };
+    async fn model(&self, request: Request, mut next: AskNext<'_>) -> Result<Reply> {
+        next.stream &= !self.whole;
         let reply = next.run(request).await?;
         let text = reply.to_text();
         if text == "bad" {
@@ -558,8 +557,8 @@ async fn an_agents_own_hooks_are_inside_those_of_the_context() {
         cx.ask(&failing(0), hi(), false).await?;
         Ok(ToolOutput::text_only("done"))
     });
-    driver::ask(&cx, &own, &failing(0), hi(), false, None).await.unwrap();
-    driver::call(&tool, &own, "{}", &cx).await.unwrap();
+    runner::ask(&cx, &own, &failing(0), hi(), false, None).await.unwrap();
+    runner::call(&tool, &own, "{}", &cx).await.unwrap();
     let expected = [
         "context: scripted",
         "own: scripted",

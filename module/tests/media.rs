@@ -197,8 +197,8 @@ fn plot(image: Image) -> Tool {
 #[tokio::test]
 async fn an_image_in_a_tools_output_is_a_part_of_the_result() {
     let output = call(&plot(pixel())).await;
-    assert_eq!(output.text(), r#"{"title":"[image 2]","image":"[image 1]"}"#);
-    assert_eq!(output.parts(), [pixel().into()]);
+    assert_eq!(output.text, r#"{"title":"[image 2]","image":"[image 1]"}"#);
+    assert_eq!(output.parts, [pixel().into()]);
     let complete = json!({"title": "[image 2]", "image": "data:image/png;base64,AQID"});
     assert_eq!(output.value().unwrap(), Some(complete.clone()));
     let beside = json!({"title": "[image 2]", "image": "[image 1]"});
@@ -214,8 +214,8 @@ async fn an_image_in_a_tools_output_is_a_part_of_the_result() {
 #[tokio::test]
 async fn an_address_stays_in_the_value_beside_parts() {
     let output = call(&plot(url())).await;
-    assert_eq!(output.text(), r#"{"title":"[image 2]","image":"[image 1]"}"#);
-    assert_eq!(output.parts(), [url().into()]);
+    assert_eq!(output.text, r#"{"title":"[image 2]","image":"[image 1]"}"#);
+    assert_eq!(output.parts, [url().into()]);
     assert_eq!(output.value().unwrap(), output.value_beside_parts().unwrap());
 }
 
@@ -243,7 +243,7 @@ impl Signature for ScanPage {
 async fn an_output_may_be_an_image_itself_or_have_a_text_of_its_own() {
     let photo = Tool::new(from_fn(async |_: TakePhoto| Ok(pixel()))).unwrap();
     let output = call(&photo).await;
-    assert_eq!((output.text(), output.parts()), ("[image 1]", &[pixel().into()][..]));
+    assert_eq!((&*output.text, &*output.parts), ("[image 1]", &[pixel().into()][..]));
 
     let page = Document::bytes("application/pdf", *b"%PDF");
     let scanned = page.clone();
@@ -252,8 +252,8 @@ async fn an_output_may_be_an_image_itself_or_have_a_text_of_its_own() {
         async { Ok((page, 3)) }
     };
     let output = call(&Tool::new(from_fn(scan)).unwrap()).await;
-    assert_eq!(output.text(), "Page 3 is scanned.");
-    assert_eq!(output.parts(), [page.into()]);
+    assert_eq!(output.text, "Page 3 is scanned.");
+    assert_eq!(output.parts, [page.into()]);
 }
 
 #[test]
@@ -280,7 +280,8 @@ fn what_a_model_cannot_write_is_refused() {
 #[tokio::test]
 async fn what_the_model_does_not_take_is_refused() {
     let blind = || {
-        let capabilities = Capabilities::new(Dialect::JsonSchema2020).with_documents(true);
+        let capabilities =
+            Capabilities { documents: true, ..Capabilities::new(Dialect::JsonSchema2020) };
         Scripted::new(says("\"a cat\"")).with_capabilities(capabilities)
     };
     let error = Predict::<NameAnimal>::new(blind()).unwrap_err();
@@ -339,7 +340,7 @@ async fn the_numbers_beside_parts_count_content_only() {
     assert_eq!(beside, json!({"line": "https://example.com/a.png", "mirrored": "[image 1]"}));
     let read = || serde_json::from_value::<Mirrored>(beside.clone()).unwrap();
     // What a client makes of the content blocks.
-    let content = &output.parts()[1..];
-    let read = toolwright_module::driver::read_with_parts(content, read);
+    let content = &output.parts[1..];
+    let read = toolwright_module::runner::read_with_parts(content, read);
     assert_eq!(read.mirrored, Image::bytes("image/png", *b"b"));
 }

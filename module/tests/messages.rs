@@ -78,8 +78,8 @@ fn call() -> impl Strategy<Value = ToolCall> {
 
 fn text() -> impl Strategy<Value = Text> {
     (".{0,12}", opaque()).prop_map(|(text, opaque)| match opaque {
-        Some(opaque) => Text::new(text).with_opaque(opaque),
-        None => Text::new(text),
+        Some(opaque) => Text::from(text).with_opaque(opaque),
+        None => Text::from(text),
     })
 }
 
@@ -127,8 +127,12 @@ fn reply() -> impl Strategy<Value = Reply> {
         ".{0,6}".prop_map(Finish::Other),
     ];
     let usage = any::<[u64; 5]>().prop_map(|[input, output, cached, written, reasoning]| {
-        let usage = Usage::new(input, output).with_cached(cached).with_cache_written(written);
-        usage.with_reasoning(reasoning) + Usage::unknown()
+        let usage = Usage {
+            cached_tokens: cached,
+            cache_written_tokens: written,
+            ..Usage::new(input, output)
+        };
+        Usage { reasoning_tokens: reasoning, ..usage } + Usage::unknown()
     });
     (prop::collection::vec(reply_part(), 0..4), finish, usage)
         .prop_map(|(parts, finish, usage)| Reply::new(parts).with_finish(finish).with_usage(usage))
@@ -259,7 +263,7 @@ fn a_place_and_a_file_have_one_stored_form() {
 fn a_plain_text_is_stored_as_a_string_and_one_with_data_as_an_object() {
     let plain = json!({"text": "Hi!"});
     assert_eq!(serde_json::to_value(ReplyPart::text("Hi!")).unwrap(), plain);
-    let signed = Text::new("Hi!").with_opaque(Opaque::new("gemini", json!({"signature": "s"})));
+    let signed = Text::from("Hi!").with_opaque(Opaque::new("gemini", json!({"signature": "s"})));
     let stored = serde_json::to_value(ReplyPart::Text(signed)).unwrap();
     insta::assert_snapshot!(stored, @r#"{"text":{"text":"Hi!","opaque":{"provider":"gemini","value":{"signature":"s"}}}}"#);
     let error = serde_json::from_value::<Text>(json!({"text": "Hi!", "opaqe": 1})).unwrap_err();

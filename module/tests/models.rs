@@ -116,7 +116,7 @@ async fn the_usage_of_failed_models_is_counted() {
         let model = Fallback::new(fails(error)).or(second);
         let mut spent = Vec::new();
         for stream in [false, true] {
-            let ledger = Ledger::new(Budget::default().with_output_tokens(10_000));
+            let ledger = Ledger::new(Budget { output_tokens: Some(10_000), ..Budget::default() });
             let cx = Context::default().with_ledger(ledger.clone()).with_events(|_| ());
             let _ = cx.ask(&model, hi(), stream).await;
             spent.push(ledger.committed().usage);
@@ -141,16 +141,21 @@ fn a_fallback_has_the_capabilities_that_all_its_models_have() {
         Scripted::new(|_| Ok(Reply::text("a"))).with_capabilities(capabilities)
     };
     let (seed, stop) = (SettingSet::NONE.with(Setting::Seed), SettingSet::NONE.with(Setting::Stop));
-    let first = Capabilities::new(Dialect::OpenAiStrict)
-        .with_images(true)
-        .with_tools(true)
-        .with_settings(seed.with(Setting::Stop));
-    let second = Capabilities::new(Dialect::OpenAiStrict)
-        .with_images(true)
-        .with_audio(true)
-        .with_settings(stop.with(Setting::TopP));
+    let first = Capabilities {
+        images: true,
+        tools: true,
+        settings: seed.with(Setting::Stop),
+        ..Capabilities::new(Dialect::OpenAiStrict)
+    };
+    let second = Capabilities {
+        images: true,
+        audio: true,
+        settings: stop.with(Setting::TopP),
+        ..Capabilities::new(Dialect::OpenAiStrict)
+    };
     let fallback = Fallback::new(model(first)).or(model(second));
-    let both = Capabilities::new(Dialect::OpenAiStrict).with_images(true).with_settings(stop);
+    let both =
+        Capabilities { images: true, settings: stop, ..Capabilities::new(Dialect::OpenAiStrict) };
     assert_eq!(fallback.capabilities(), both);
 
     let fallback = fallback.or(model(Capabilities::new(Dialect::Gemini)));

@@ -118,7 +118,7 @@ async fn a_module_can_be_chosen_at_run_time() {
         assert_eq!(ask(&chosen(word)).await, "German", "{word}");
         let tool = Tool::new(chosen(word)).unwrap();
         let output = tool.call(r#"{"text": "der Hund"}"#, &Context::default()).await.unwrap();
-        assert_eq!(output.text(), "German", "{word}");
+        assert_eq!(output.text, "German", "{word}");
         let definition = |dialect| tool.contract().tool(dialect).unwrap().to_string();
         definitions.push(Dialect::ALL.map(definition).join("\n"));
     }
@@ -155,7 +155,7 @@ async fn modules_of_one_signature_are_equal_tools() {
         }
         assert_eq!(tool.contract().fingerprint(), first.contract().fingerprint(), "{who}");
         let output = tool.call(r#"{"text": "der Hund"}"#, &cx).await.unwrap();
-        assert_eq!(output.text(), "German", "{who}");
+        assert_eq!(output.text, "German", "{who}");
     }
 }
 
@@ -163,7 +163,7 @@ async fn modules_of_one_signature_are_equal_tools() {
 async fn a_tool_of_code_needs_no_model_in_tests() {
     let tool = Tool::new(ByArticle).unwrap();
     let output = tool.call(r#"{"text": "the dog"}"#, &Context::default()).await.unwrap();
-    assert_eq!(output.text(), "unknown");
+    assert_eq!(output.text, "unknown");
 }
 
 #[test]
@@ -206,7 +206,7 @@ async fn a_signature_may_have_an_empty_input_and_output() {
     code.call(Nothing {}, &Context::default()).await.unwrap();
     by_model.call(Nothing {}, &Context::default()).await.unwrap();
     let output = Tool::new(code).unwrap().call("{}", &Context::default()).await.unwrap();
-    assert_eq!(output.text(), "null");
+    assert_eq!(output.text, "null");
 }
 
 #[tokio::test]
@@ -218,7 +218,7 @@ async fn each_tool_may_have_its_own_model_and_technique() {
     ];
     for tool in tools {
         let output = tool.call(r#"{"text": "der Hund"}"#, &Context::default()).await.unwrap();
-        assert_eq!(output.text(), "German", "{tool:?}");
+        assert_eq!(output.text, "German", "{tool:?}");
     }
 }
 

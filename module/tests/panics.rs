@@ -36,7 +36,13 @@ async fn a_panic_of_a_listener_affects_no_other_listener() {
 
 #[tokio::test]
 async fn an_approver_that_panics_is_an_error_that_ends_the_run() {
-    let approval = || Approval::new(Vec::new(), ToolCall::new("1", "burn", "{}"), Effect::Write);
+    let approval = || Approval {
+        path: Vec::new(),
+        call: ToolCall::new("1", "burn", "{}"),
+        effect: Effect::Write,
+        unknown: false,
+        asked_before: 0,
+    };
     let at_once = Context::default()
         .with_approver(|_| -> std::future::Ready<Result<Decision>> { panic!("nobody is there") });
     let later = Context::default().with_approver(|_| async {
@@ -44,7 +50,7 @@ async fn an_approver_that_panics_is_an_error_that_ends_the_run() {
         panic!("nobody is there")
     });
     for cx in [at_once, later] {
-        let error = toolwright_module::driver::approve(&cx, approval()).await.unwrap().unwrap_err();
+        let error = toolwright_module::runner::approve(&cx, approval()).await.unwrap().unwrap_err();
         assert_eq!((error.stage(), error.audience()), (Stage::Panic, Audience::Run));
         assert_eq!(error.to_string(), "the approver panicked: nobody is there");
     }
@@ -75,7 +81,7 @@ impl LanguageModel for Falls {
 #[tokio::test]
 async fn a_model_that_panics_is_an_error_and_keeps_what_was_reserved() {
     for stream in [false, true] {
-        let ledger = Ledger::new(Budget::default().with_output_tokens(10));
+        let ledger = Ledger::new(Budget { output_tokens: Some(10), ..Budget::default() });
         let cx = Context::default().with_ledger(ledger.clone()).with_events(|_| {});
         let error = cx.ask(&Falls(3), ask(), stream).await.unwrap_err();
         assert_eq!((error.stage(), error.audience()), (Stage::Panic, Audience::User));

@@ -103,7 +103,7 @@ async fn chain_of_thought_uses_instructions_and_returns_its_reasoning() {
     let module = ChainOfThought::<Summarize>::new(model)
         .unwrap()
         .with_instructions("Write as a sailor would.");
-    let answer = module.reason(summarize(), &Context::default()).await.unwrap();
+    let answer = module.answer(summarize(), &Context::default()).await.unwrap().value;
     assert_eq!(answer.reasoning, "Wet.");
     assert_eq!(answer.output.topics, ["weather"]);
     assert!(asked.shown().contains("Write as a sailor would."));

@@ -58,7 +58,7 @@ fn answer(request: &Request) -> Result<Reply> {
         ]),
         _ => Reply::text("There are three of them."),
     };
-    let usage = Usage::new(20, 10).with_cached(5).with_reasoning(2);
+    let usage = Usage { cached_tokens: 5, reasoning_tokens: 2, ..Usage::new(20, 10) };
     Ok(reply.with_usage(usage).with_model("true-name-1.0"))
 }
 

@@ -93,7 +93,7 @@ async fn name_description_and_effect_of_a_tool_can_be_replaced() {
     assert_eq!(tool.contract().input(), get_weather().contract().input());
 
     let output = call(&tool, r#"{"city": "Bonn"}"#).await.unwrap();
-    assert_eq!(output.text(), r#"{"celsius":21.5,"rain":true}"#);
+    assert_eq!(output.text, r#"{"celsius":21.5,"rain":true}"#);
     // Faults have the new name of the tool.
     let error = call(&tool, "{}").await.unwrap_err();
     insta::assert_snapshot!(error.for_model(), @"input of `forecast` does not fit: $.city: this field is missing; expected a string");
@@ -252,12 +252,12 @@ async fn a_panic_while_rendering_is_caught() {
 async fn an_output_has_its_text_immediately_and_its_value_on_demand() {
     let output = call(&get_weather(), r#"{"city": "Bonn"}"#).await.unwrap();
     assert_eq!(output.value().unwrap(), Some(json!({"celsius": 21.5, "rain": true})));
-    assert_eq!(output.into_text_and_parts().0, r#"{"celsius":21.5,"rain":true}"#);
+    assert_eq!(output.text, r#"{"celsius":21.5,"rain":true}"#);
 
     // A text is sent unchanged, and is a JSON value too.
     let tool = Tool::new(from_fn(async |_: DetectLanguage| Ok("\"Latin\"".to_owned()))).unwrap();
     let output = call(&tool, r#"{"text": "ave"}"#).await.unwrap();
-    assert_eq!(output.text(), "\"Latin\"");
+    assert_eq!(output.text, "\"Latin\"");
     assert_eq!(output.value().unwrap(), Some(json!("\"Latin\"")));
 
     assert_eq!(ToolOutput::text_only("x").value().unwrap(), None);
@@ -281,7 +281,7 @@ impl Signature for CountByPair {
 async fn a_signature_can_render_its_output_as_a_sentence() {
     let tool = Tool::new(from_fn(async |_: CountByPair| Ok(vec![]))).unwrap();
     let output = call(&tool, "{}").await.unwrap();
-    assert_eq!(output.text(), "0 pairs");
+    assert_eq!(output.text, "0 pairs");
     assert_eq!(output.value().unwrap(), Some(json!([])));
 }
 
@@ -298,7 +298,7 @@ async fn a_dynamic_tool_reads_its_arguments_itself() {
     });
     assert_eq!(tool.effect(), Effect::Idempotent);
     let output = call(&tool, "anything").await.unwrap();
-    assert_eq!((output.text(), output.parts().len()), ("anything", 1));
+    assert_eq!((&*output.text, output.parts.len()), ("anything", 1));
     assert_eq!(output.value().unwrap(), None);
     assert_eq!(call(&tool, "no").await.unwrap_err().for_model(), "say yes");
 }
@@ -307,7 +307,7 @@ async fn a_dynamic_tool_reads_its_arguments_itself() {
 async fn a_tool_without_fields_accepts_every_form_of_empty_arguments() {
     let tool = Tool::new(from_fn(async |_: Count| Ok(3))).unwrap();
     for arguments in ["", "  ", "{}", "null"] {
-        assert_eq!(call(&tool, arguments).await.unwrap().text(), "3", "{arguments:?}");
+        assert_eq!(call(&tool, arguments).await.unwrap().text, "3", "{arguments:?}");
     }
 }
 

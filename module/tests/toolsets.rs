@@ -84,7 +84,7 @@ fn names(tools: &[Tool]) -> Vec<&str> {
 }
 
 async fn call(tool: &Tool, arguments: &str) -> String {
-    tool.call(arguments, &Context::default()).await.unwrap().text().to_owned()
+    tool.call(arguments, &Context::default()).await.unwrap().text
 }
 
 #[test]

@@ -156,7 +156,7 @@ async fn streams_and_chains_of_thought_are_validated_too() {
         let choose =
             ChainOfThought::<ChooseTable>::new(model).unwrap().with_validator(large_enough);
         let answer = match streamed {
-            false => choose.reason(three(), &cx).await.unwrap(),
+            false => choose.answer(three(), &cx).await.unwrap().value,
             true => {
                 let mut events: Vec<_> = choose.stream(three(), &cx).collect().await;
                 match events.pop() {

@@ -9,9 +9,9 @@ use std::time::Duration;
 use futures_util::future::{FutureExt, join, join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use toolwright_module::budget::{Budget, Exhausted, Ledger, LimitKind, Money, Price, Spent};
-use toolwright_module::driver;
 use toolwright_module::error::Stage;
 use toolwright_module::model::{BoxFuture, BoxStream, Capabilities, Delta, Settings, Usage};
+use toolwright_module::runner;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
     Cancellation, Context, Dialect, Error, LanguageModel, Message, Predict, Reply, Request, Result,
@@ -67,7 +67,7 @@ fn at_most(tokens: u64) -> Request {
 }
 
 fn tokens(most: u64) -> Ledger {
-    Ledger::new(Budget::default().with_output_tokens(most))
+    Ledger::new(Budget { output_tokens: Some(most), ..Budget::default() })
 }
 
 fn of(ledger: &Ledger) -> Context {
@@ -82,9 +82,9 @@ fn limit(error: &Error) -> LimitKind {
 async fn calls_that_fit_one_after_another_are_all_made() {
     let price = [("slow", Price::per_million(0.0, 10.0))];
     let budgets = [
-        Budget::default().with_output_tokens(23),
-        Budget::default().with_input_tokens(45),
-        Budget::default().with_money(Money::from_micros(230)),
+        Budget { output_tokens: Some(23), ..Budget::default() },
+        Budget { input_tokens: Some(45), ..Budget::default() },
+        Budget { money: Some(Money { micros: 230 }), ..Budget::default() },
     ];
     for budget in budgets {
         for streamed in [false, true] {
@@ -119,7 +119,8 @@ async fn a_call_is_refused_as_soon_as_waiting_cannot_help() {
     assert_eq!(second, (LimitKind::OutputTokens, 1));
 
     // A number of calls is never released, so nobody waits for it.
-    let ledger = Ledger::new(Budget::default().with_model_calls(1).with_output_tokens(100));
+    let ledger =
+        Ledger::new(Budget { model_calls: Some(1), output_tokens: Some(100), ..Budget::default() });
     let cx = of(&ledger);
     let asks = join(cx.ask(&model, at_most(10), false), async {
         let began = tokio::time::Instant::now();
@@ -161,9 +162,12 @@ async fn calls_are_served_in_order_and_small_ones_do_not_starve_a_large_one() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_another_ledger_holds_up_lets_others_pass() {
     let (model, top) = (Slow::default(), tokens(100));
-    let small = driver::ledger(Some(&top), "small", Budget::default().with_output_tokens(10), {
-        Spent::default()
-    });
+    let small = runner::ledger(
+        Some(&top),
+        "small",
+        Budget { output_tokens: Some(10), ..Budget::default() },
+        Spent::default(),
+    );
     let (below, beside) = (of(&small), of(&top));
     let began = tokio::time::Instant::now();
     let ends = join_all([

@@ -9,21 +9,20 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::FutureExt;
 use futures_util::stream::{self, StreamExt};
 use tokio::time::Instant;
 use toolwright_module::budget::{Ledger, LimitKind, Spent};
-use toolwright_module::driver;
 use toolwright_module::error::Stage;
 use toolwright_module::event::{Ending, EventKind};
 use toolwright_module::message::ToolResult;
 use toolwright_module::model::BoxFuture;
+use toolwright_module::runner;
 use toolwright_module::{Context, Error, Message, Repaired, Result, ToolCall};
 
-use self::caller::{Caller, is_interruption, lower_json, not_begun};
+use self::caller::{Caller, lower_json, not_begun};
 use self::waiting::{ONE_YEAR, before_context_deadline, before_deadlines};
 
 use crate::agent::Core;
@@ -79,7 +78,7 @@ impl<'a> Driver<'a> {
     pub(crate) fn new(agent: &'a Core, name: &str, run: &'a mut Run, cx: Context) -> Self {
         // The ledger is below the caller's, so models below the tools count in both.
         let (limits, spent) = (run.limits().clone(), run.spent());
-        let ledger = driver::ledger(cx.ledger(), name, limits.budget, spent);
+        let ledger = runner::ledger(cx.ledger(), name, limits.budget, spent);
         let mut cx = cx.with_ledger(ledger.clone()).with_policy(agent.policy);
         run.set_policy(cx.policy());
         if cx.model().is_none() {
@@ -103,7 +102,7 @@ impl<'a> Driver<'a> {
     ) -> Result<Option<RunResult>> {
         let &Limits { max_time, tool_time, .. } = &self.caller.limits;
         let timed = max_time.is_some() || tool_time.is_some();
-        if (timed || self.caller.cx.deadline().is_some()) && !driver::has_timer() {
+        if (timed || self.caller.cx.deadline().is_some()) && !runner::has_timer() {
             let text = "a time limit or a deadline needs tokio's timer; build the runtime with `enable_time` or `enable_all`";
             return Err(Error::stop(text).at(Stage::Setup));
         }
@@ -136,7 +135,7 @@ impl<'a> Driver<'a> {
                 Due::Model => self.ask(deadline).await,
                 Due::Tools(..) => {
                     // One model call is for the answer, whatever the agents below need.
-                    let _last = driver::keep_last_call(&self.caller.ledger);
+                    let _last = runner::keep_last_call(&self.caller.ledger);
                     self.call_due(deadline).await
                 }
                 // Boxed, because it is large and most runs need no approval.
@@ -282,13 +281,7 @@ impl<'a> Driver<'a> {
         let Self { caller, track, failures, .. } = self;
         track.run.mark_begun();
         let selected = track.run.repairs_of(&call.id).to_vec();
-        let has_begun = AtomicBool::new(false);
-        let called = async {
-            has_begun.store(true, Ordering::Relaxed);
-            caller.call(call, selected, deadline).await
-        };
-        let called = pin!(caller.cx.until_cancelled(called));
-        let called = before_context_deadline(&caller.cx, called).await;
+        let (called, is_lost) = caller.call_or_interrupt(call, selected, deadline).await;
         match called {
             Ok((result, error)) => {
                 failures.extend(error.map(|error| ToolFailure { call: call.clone(), error }));
@@ -296,7 +289,7 @@ impl<'a> Driver<'a> {
             }
             Err(error) => {
                 // After an interruption the outcome is not known, and the mark stays.
-                if !is_interruption(&error) || !has_begun.load(Ordering::Relaxed) {
+                if !is_lost {
                     track.run.unmark_begun();
                 }
                 match not_begun(&error) {
@@ -391,9 +384,10 @@ impl Track<'_> {
     }
 
     fn apply_with(&mut self, kind: StepResultKind, elapsed: Duration, spent: Spent) -> Result<()> {
-        let answer = StepResult::new(self.run.step(), kind);
-        let answer = answer.with_elapsed(elapsed).with_spent(spent);
-        self.run.apply(answer).map_err(error::RunError::into_module)
+        let (step, spent) = (self.run.step(), Some(spent));
+        self.run
+            .apply(StepResult { step, kind, elapsed, spent })
+            .map_err(error::RunError::into_module)
     }
 
     /// Returns the cost since the last call of this method. Calls that were dropped count in full,

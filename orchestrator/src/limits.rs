@@ -15,22 +15,23 @@ use toolwright_module::message::{Part, Source, ToolResult};
 /// use toolwright_module::budget::Budget;
 /// use toolwright_orchestrator::Limits;
 ///
-/// let limits = Limits::default()
-///     .with_max_iterations(3)
-///     .with_budget(Budget::default().with_tool_calls(20))
-///     .with_tool_time(Duration::from_secs(30));
+/// let limits = Limits {
+///     max_iterations: 3,
+///     budget: Budget { tool_calls: Some(20), ..Budget::default() },
+///     tool_time: Some(Duration::from_secs(30)),
+///     ..Limits::default()
+/// };
 /// assert_eq!(limits.max_iterations, 3);
 /// assert_eq!(Limits::default().max_iterations, 10);
 /// ```
 ///
 /// The run itself enforces the rounds, the budget and the time of its own steps, whatever drives
 /// it. It has no prices, so it enforces money by
-/// [`StepResult::with_spent`](crate::StepResult::with_spent). Models inside its tools are limited
+/// [`StepResult::spent`](crate::StepResult::spent). Models inside its tools are limited
 /// by the driver's ledger, which has the same budget. [`tool_time`](Self::tool_time) and
 /// [`max_parallel`](Self::max_parallel) are enforced by the driver only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-#[non_exhaustive]
 pub struct Limits {
     /// Maximum number of rounds for a task. Default: 10. Minimum: 1.
     ///
@@ -83,69 +84,6 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Sets the maximum number of rounds. Default: 10.
-    #[must_use]
-    pub fn with_max_iterations(mut self, rounds: u32) -> Self {
-        self.max_iterations = rounds;
-        self
-    }
-
-    /// Sets the budget of the whole run. Default: no limit.
-    #[must_use]
-    pub fn with_budget(mut self, budget: Budget) -> Self {
-        self.budget = budget;
-        self
-    }
-
-    /// Sets the maximum duration of all steps together. Default: no limit.
-    #[must_use]
-    pub fn with_max_time(mut self, time: Duration) -> Self {
-        self.max_time = Some(time);
-        self
-    }
-
-    /// Sets the maximum duration of one tool call. Default: no limit.
-    #[must_use]
-    pub fn with_tool_time(mut self, time: Duration) -> Self {
-        self.tool_time = Some(time);
-        self
-    }
-
-    /// Sets the maximum number of concurrent calls. Default: 8.
-    #[must_use]
-    pub fn with_max_parallel(mut self, calls: usize) -> Self {
-        self.max_parallel = calls;
-        self
-    }
-
-    /// Sets the maximum size of a result for the model, in bytes. Default: 65,536.
-    #[must_use]
-    pub fn with_max_result_bytes(mut self, bytes: usize) -> Self {
-        self.max_result_bytes = bytes;
-        self
-    }
-
-    /// Sets the maximum size of a result's images, documents and audio, in bytes. Default: 5 MiB.
-    #[must_use]
-    pub fn with_max_part_bytes(mut self, bytes: usize) -> Self {
-        self.max_part_bytes = bytes;
-        self
-    }
-
-    /// Sets the maximum number of calls in one reply. Default: 128.
-    #[must_use]
-    pub fn with_max_calls_per_reply(mut self, calls: usize) -> Self {
-        self.max_calls_per_reply = calls;
-        self
-    }
-
-    /// Sets the maximum number of rounds in a row with the same mistake. Default: 3.
-    #[must_use]
-    pub fn with_max_same_failures(mut self, rounds: u32) -> Self {
-        self.max_same_failures = rounds;
-        self
-    }
-
     /// Sets the maximum number of calls of one tool in the whole run.
     ///
     /// The run counts the calls and stores the count. Calls that a person does not allow are not
@@ -176,7 +114,7 @@ impl Limits {
     ///
     /// ```
     /// # use toolwright_orchestrator::Limits;
-    /// let limits = Limits::default().with_max_result_bytes(80);
+    /// let limits = Limits { max_result_bytes: 80, ..Limits::default() };
     /// let shown = limits.cut(&"word ".repeat(100)).into_owned();
     /// assert!(shown.starts_with("word word word "), "{shown}");
     /// assert!(shown.ends_with("\n[cut: 33 of 500 bytes are shown; ask for less]"), "{shown}");

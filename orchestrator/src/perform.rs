@@ -20,16 +20,15 @@ mod replay;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use toolwright_module::driver::stable_hash;
 use toolwright_module::error::Stage;
 use toolwright_module::event::InCall;
 use toolwright_module::model::BoxFuture;
+use toolwright_module::runner::stable_hash;
 use toolwright_module::{Context, Error, Result};
 
 pub use self::earlier::{Earlier, EarlierCall};
@@ -259,18 +258,4 @@ pub async fn value<T: Serialize + DeserializeOwned + Send>(
 pub(crate) fn another_kind() -> Error {
     let text = "the journal has an outcome of another kind for a part of the run; it is the journal of another run";
     Error::stop(text).at(Stage::Journal)
-}
-
-/// Notes whether the work of a part ran.
-#[derive(Default)]
-pub(crate) struct Made(AtomicBool);
-
-impl Made {
-    pub(crate) fn note(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn is_noted(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
 }

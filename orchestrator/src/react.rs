@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use toolwright_module::error::Stage;
 use toolwright_module::predict::{Example, Validator};
-use toolwright_module::{Context, Dialect, Effect, Error, Message, Module, Policy, Result, driver};
+use toolwright_module::{Context, Dialect, Effect, Error, Message, Module, Policy, Result, runner};
 use toolwright_signature::{Contract, ContractError, Signature};
 
 use crate::agent::Agent;
@@ -125,7 +125,7 @@ impl<S: Signature> ReAct<S> {
     ///
     /// The input cannot be serialized to JSON.
     pub fn task(&self, input: &S) -> error::Result<Task> {
-        let (json, parts) = driver::written_input(&self.contract, input)?;
+        let (json, parts) = runner::written_input(&self.contract, input)?;
         Ok(parts.into_iter().fold(Task::new(json), Task::with_part))
     }
 }
@@ -159,7 +159,7 @@ impl<S: Signature, V: Validator<S, S::Output>> Validator<Task, S::Output> for Of
         for parts in inputs {
             let json = Task::after(&[], parts).task;
             let read = || self.contract.read_with::<S>(&json, Policy::Strict);
-            if let Ok(input) = driver::read_with_parts(parts, read) {
+            if let Ok(input) = runner::read_with_parts(parts, read) {
                 return self.validator.check(&input.value, output, cx).await;
             }
         }

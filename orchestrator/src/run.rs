@@ -94,8 +94,8 @@ pub struct Run {
     /// The ids of all calls so far.
     ids: CallIds,
     /// The first call of the last reply without a result.
-    next: Place,
-    /// The indices of the tools in use, once there are too many names for a linear search.
+    next: NextCall,
+    /// The indices of the tools that were called.
     used: BTreeSet<usize>,
     /// How far selections and a person's arguments may be repaired. The driver sets it; it is not
     /// stored.
@@ -110,7 +110,7 @@ pub struct Run {
 
 /// The position of a call in the last reply, counted in parts and in calls.
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct NextCall {
     part: usize,
     call: usize,
 }
@@ -180,7 +180,8 @@ impl Run {
         let sent = state.sent.iter().flat_map(|edited| &edited.by);
         let mut ids = CallIds::default();
         state.messages.iter().chain(sent).for_each(|message| ids.add(parts_of(message)));
-        let (next, used, policy) = (Place::default(), BTreeSet::new(), Policy::default());
+        let used = state.tools_used.iter().filter_map(|name| tools.place(name)).collect();
+        let (next, policy) = (NextCall::default(), Policy::default());
         let (selector, counted, contracts_tokens) = (None, Counted::default(), OnceLock::new());
         let mut run = Self {
             state,
@@ -594,7 +595,7 @@ impl Run {
 
     /// Sets `next` to the first call of the last reply without a result.
     fn find_next(&mut self) {
-        self.next = Place::default();
+        self.next = NextCall::default();
         self.go_on();
     }
 
@@ -630,7 +631,7 @@ impl Run {
         parts: &'m [ReplyPart],
         results: &[Option<ToolResult>],
     ) -> impl Iterator<Item = &'m ToolCall> + Clone {
-        let Place { part, call } = self.next;
+        let NextCall { part, call } = self.next;
         let calls = calls_of(parts.get(part..).unwrap_or_default());
         let results = results.get(call..).unwrap_or_default();
         let open = calls.zip(results).filter(|(_, result)| result.is_none());
@@ -736,7 +737,7 @@ impl Run {
             (Phase::Tools { .. }, _) => "the results of its calls",
             (Phase::Approval { awaits, .. }, StepResultKind::Decisions(decisions)) => {
                 let ids = decisions.iter().map(|(id, _)| id.as_str());
-                if is_each(self.awaited(awaits), ids) {
+                if ids.len() == awaits.len() && are_some(self.awaited(awaits), ids) {
                     self.check_unknown(decisions)?;
                     return self.check_edits(self.awaited(awaits), decisions);
                 }
@@ -804,34 +805,11 @@ fn parts_of(message: &Message) -> &[ReplyPart] {
 
 /// Returns whether these are ids of the calls, at least one, each at most once, in any order.
 fn are_some<'a, 'b>(
-    calls: impl Iterator<Item = &'a ToolCall> + Clone,
-    ids: impl ExactSizeIterator<Item = &'b str> + Clone,
+    calls: impl Iterator<Item = &'a ToolCall>,
+    mut ids: impl ExactSizeIterator<Item = &'b str>,
 ) -> bool {
-    // Drivers answer in order, so this is the common case.
-    let mut in_order = calls.clone().map(|call| call.id.as_str());
-    if ids.len() > 0 && ids.clone().all(|id| in_order.next() == Some(id)) {
-        return true;
-    }
-    let open: HashSet<&str> = calls.map(|call| call.id.as_str()).collect();
-    let mut seen = HashSet::new();
-    ids.len() > 0 && ids.into_iter().all(|id| open.contains(id) && seen.insert(id))
-}
-
-/// Returns whether these are the ids of the calls, each once, in any order.
-fn is_each<'a, 'b>(
-    calls: impl Iterator<Item = &'a ToolCall> + Clone,
-    ids: impl ExactSizeIterator<Item = &'b str> + Clone,
-) -> bool {
-    // Drivers answer in order, so this is the common case.
-    if calls.clone().map(|call| call.id.as_str()).eq(ids.clone()) {
-        return true;
-    }
-    let count = ids.len();
-    let ids: HashSet<&str> = ids.collect();
-    let mut found = 0;
-    let mut all = calls.inspect(|_| found += 1);
-    let all = all.all(|call| ids.contains(call.id.as_str()));
-    all && found == count && ids.len() == count
+    let mut open: HashSet<&str> = calls.map(|call| call.id.as_str()).collect();
+    ids.len() > 0 && ids.all(|id| open.remove(id))
 }
 
 /// Serializes the run as its [`RunState`].

@@ -9,7 +9,7 @@ use futures_util::Stream;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use toolwright_module::event::Event;
-use toolwright_module::{Context, Result, driver};
+use toolwright_module::{Context, Result, runner};
 
 use crate::finished::Finished;
 
@@ -46,7 +46,7 @@ impl<O> RunStream<O> {
     {
         let events = Events::default();
         let heard = Arc::clone(&events);
-        let cx = driver::in_stream(cx);
+        let cx = runner::in_stream(cx);
         let cx = cx.with_events(move |event| lock(&heard).push_back(event.clone()));
         Self { events, run: Some(Box::pin(run(cx))), finished: None }
     }

@@ -35,7 +35,6 @@ pub enum StepKind {
 
 /// The result of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct StepResult {
     /// Number of the step.
     pub step: u64,
@@ -108,20 +107,6 @@ impl StepResult {
 
     pub(crate) fn new(step: u64, kind: StepResultKind) -> Self {
         Self { step, kind, elapsed: Duration::ZERO, spent: None }
-    }
-
-    /// Sets the duration of the step. Default: zero.
-    #[must_use]
-    pub fn with_elapsed(mut self, elapsed: Duration) -> Self {
-        self.elapsed = elapsed;
-        self
-    }
-
-    /// Sets the cost of the step, as a ledger counted it.
-    #[must_use]
-    pub fn with_spent(mut self, spent: Spent) -> Self {
-        self.spent = Some(spent);
-        self
     }
 }
 

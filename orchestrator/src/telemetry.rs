@@ -2,9 +2,9 @@
 //! module crate makes the spans of model calls.
 
 use serde_json::json;
-use toolwright_module::driver;
 use toolwright_module::message::Part;
-use toolwright_module::{Context, Error, LanguageModel, Message, Tool, ToolCall};
+use toolwright_module::runner;
+use toolwright_module::{Context, LanguageModel, Message, Tool, ToolCall};
 use toolwright_signature::Repair;
 use tracing::field::Empty;
 use tracing::{Span, info_span};
@@ -41,9 +41,9 @@ pub(crate) fn invoke_agent(
         if let Some(metadata) = cx.metadata().filter(|metadata| !metadata.is_empty()) {
             span.record("toolwright.run.metadata", json!(metadata).to_string());
         }
-        if driver::captures_content(cx) {
+        if runner::captures_content(cx) {
             let task = Message::user_parts(task.iter().cloned());
-            span.record("gen_ai.input.messages", driver::span_messages(&[task]));
+            span.record("gen_ai.input.messages", runner::span_messages(&[task]));
         }
     }
     span
@@ -56,14 +56,14 @@ pub(crate) fn spent(span: &Span, run: &Run) {
     let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
     span.record("gen_ai.usage.input_tokens", count(spent.usage.input_tokens));
     span.record("gen_ai.usage.output_tokens", count(spent.usage.output_tokens));
-    if spent.money.micros() > 0 {
-        span.record("toolwright.cost", spent.money.micros() as f64 / 1e6);
+    if spent.money.micros > 0 {
+        span.record("toolwright.cost", spent.money.micros as f64 / 1e6);
     }
 }
 
 /// Records the answer of a run, if content may be captured.
 pub(crate) fn answered(span: &Span, answer: &str, cx: &Context) {
-    if !span.is_disabled() && driver::captures_content(cx) {
+    if !span.is_disabled() && runner::captures_content(cx) {
         let parts = [json!({"type": "text", "content": answer})];
         let answer = json!([{"role": "assistant", "parts": parts, "finish_reason": "stop"}]);
         span.record("gen_ai.output.messages", answer.to_string());
@@ -91,7 +91,7 @@ pub(crate) fn execute_tool(call: &ToolCall, tool: Option<&Tool>, cx: &Context) -
     );
     if !span.is_disabled() {
         span.record("otel.name", format!("execute_tool {}", call.name));
-        if driver::captures_content(cx) {
+        if runner::captures_content(cx) {
             span.record("gen_ai.tool.call.arguments", call.arguments.as_str());
         }
     }
@@ -105,18 +105,8 @@ pub(crate) fn repaired(span: &Span, repairs: &[Repair], cx: &Context) {
         return;
     }
     span.record("toolwright.repairs", repairs.len() as i64);
-    if driver::captures_content(cx) {
+    if runner::captures_content(cx) {
         let list: Vec<String> = repairs.iter().map(ToString::to_string).collect();
         span.record("toolwright.repairs.list", list.join("; "));
-    }
-}
-
-/// Marks a span as failed, with the error's stage. The error's text may contain user data, so it is
-/// recorded only if content may be captured.
-pub(crate) fn failed(span: &Span, cx: &Context, error: &Error) {
-    span.record("error.type", error.stage().to_string());
-    span.record("otel.status_code", "ERROR");
-    if driver::captures_content(cx) {
-        span.record("otel.status_description", format!("{error:#}"));
     }
 }

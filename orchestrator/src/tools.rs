@@ -18,9 +18,8 @@ pub(crate) struct Tools {
     known: Vec<KnownTool>,
     /// The hash of the names, effects and fingerprints, in which the order does not count.
     pub(crate) hash: Arc<str>,
-    /// Caches of the selector for untyped runs, and for runs with one output.
-    selector: OnceLock<Arc<Selector>>,
-    typed_selector: OnceLock<(String, Arc<Selector>)>,
+    /// The selector for runs with the output of this fingerprint, or without one.
+    selector: OnceLock<(Option<String>, Arc<Selector>)>,
     /// The output of typed runs, its `finish`, and all tools with it.
     typed: OnceLock<(Arc<Contract>, Arc<Contract>, Contracts)>,
 }
@@ -54,7 +53,6 @@ impl Tools {
             hash: hash_of(&known),
             known,
             selector: OnceLock::new(),
-            typed_selector: OnceLock::new(),
             typed: OnceLock::new(),
         })
     }
@@ -65,23 +63,16 @@ impl Tools {
         contracts: &[Arc<Contract>],
         output: Option<&Contract>,
     ) -> Result<Arc<Selector>> {
-        let Some(output) = output.map(Contract::fingerprint) else {
-            if let Some(selector) = self.selector.get() {
-                return Ok(Arc::clone(selector));
-            }
-            let selector = Arc::new(Selector::new(contracts, false)?);
-            return Ok(Arc::clone(self.selector.get_or_init(|| selector)));
-        };
-        match self.typed_selector.get() {
-            Some((known, selector)) if *known == output => Ok(Arc::clone(selector)),
-            _ => {
-                let selector = Arc::new(Selector::new(contracts, true)?);
-                // If the cell holds the selector for another output, this one is made again each
-                // time.
-                let _ = self.typed_selector.set((output, Arc::clone(&selector)));
-                Ok(selector)
-            }
+        let output = output.map(Contract::fingerprint);
+        if let Some((known, selector)) = self.selector.get()
+            && *known == output
+        {
+            return Ok(Arc::clone(selector));
         }
+        let selector = Arc::new(Selector::new(contracts, output.is_some())?);
+        // If the cell holds the selector for another output, this one is made again each time.
+        let _ = self.selector.set((output, Arc::clone(&selector)));
+        Ok(selector)
     }
 
     /// Returns the contracts of a typed run: these tools, with `finish` at the end.

@@ -142,7 +142,7 @@ async fn a_typed_agent_is_a_tool_with_json_as_its_text() {
     let agent = Agent::new(model, []).unwrap().answering::<Letter>().unwrap();
     let tool = Tool::new(agent).unwrap().named("clerk").unwrap();
     let output = tool.call(r#"{"task": "Write."}"#, &soon()).await.unwrap();
-    assert_eq!(output.text(), r#"{"to": "Ada", "lines": []}"#);
+    assert_eq!(output.text, r#"{"to": "Ada", "lines": []}"#);
 }
 
 /// Returns the pieces of the answers and of the calls that a run emits.

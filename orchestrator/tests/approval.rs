@@ -61,8 +61,10 @@ async fn a_waiting_run_can_be_decided_and_continued_in_another_process() {
     let state: RunState = serde_json::from_str(&stored).unwrap();
     let mut run = Run::resume(state, agent.tools()).unwrap().run;
     assert_eq!(serde_json::to_string(&run).unwrap(), stored);
-    let decisions =
-        [("2", Decision::edit(r#"{"place": "paper"}"#)), ("4", Decision::deny("It is mine."))];
+    let decisions = [
+        ("2", Decision::Edit { arguments: r#"{"place": "paper"}"#.to_owned() }),
+        ("4", Decision::deny("It is mine.")),
+    ];
     run.apply(StepResult::decisions(run.next().number, decisions)).unwrap();
     // The person's arguments are stored too.
     let state = serde_json::from_str(&serde_json::to_string(&run).unwrap()).unwrap();
@@ -148,8 +150,14 @@ fn each_call_needs_one_decision_with_valid_arguments() {
         StepResult::decisions(1, [("2", yes()), ("2", yes())]),
         StepResult::decisions(1, [("2", yes()), ("3", yes())]),
         StepResult::decisions(1, [("2", yes()), ("4", yes()), ("3", yes())]),
-        StepResult::decisions(1, [("2", yes()), ("4", Decision::edit("{}"))]),
-        StepResult::decisions(1, [("2", Decision::edit("burn it")), ("4", yes())]),
+        StepResult::decisions(
+            1,
+            [("2", yes()), ("4", Decision::Edit { arguments: "{}".to_owned() })],
+        ),
+        StepResult::decisions(
+            1,
+            [("2", Decision::Edit { arguments: "burn it".to_owned() }), ("4", yes())],
+        ),
         StepResult::model(1, Reply::text("ok")),
         StepResult::tools(1, []),
     ];
@@ -219,7 +227,8 @@ async fn a_failing_or_hanging_approver_ends_the_drive_only() {
     let (error, ()) = futures_util::future::join(drive, async { cancellation.cancel() }).await;
     assert_eq!(error.unwrap_err().stage(), Stage::Cancelled);
 
-    let wrong = soon().with_approver(|_| async { Ok(Decision::edit("{}")) });
+    let wrong =
+        soon().with_approver(|_| async { Ok(Decision::Edit { arguments: "{}".to_owned() }) });
     let error = agent.drive(&mut run, &wrong).await.unwrap_err();
     insta::assert_snapshot!(format!("{error:#}"));
 

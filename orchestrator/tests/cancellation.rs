@@ -143,9 +143,11 @@ async fn the_driver_and_its_timers_use_the_same_clock() {
     });
     let said = [calls([("1", "slow", "a"), ("2", "slow", "b")]), Reply::text("ok")];
     let (agent, _) = agent([slow], said);
-    let limits = Limits::default()
-        .with_tool_time(Duration::from_secs(10))
-        .with_max_time(Duration::from_secs(30));
+    let limits = Limits {
+        tool_time: Some(Duration::from_secs(10)),
+        max_time: Some(Duration::from_secs(30)),
+        ..Limits::default()
+    };
     let finished = agent.with_limits(limits).run("Go.", &Context::default()).await.unwrap();
     insta::assert_snapshot!(crate::support::show(&finished.history[2..]), @r"
     tool 1: slept

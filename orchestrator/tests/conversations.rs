@@ -560,7 +560,7 @@ proptest! {
         selects: bool,
     ) {
         // With a budget of tokens, debug builds compare the running sum with the request.
-        let limits = Limits::default().with_budget(Budget::default().with_input_tokens(1 << 40));
+        let limits = Limits { budget: Budget { input_tokens: Some(1 << 40), ..Budget::default() }, ..Limits::default() };
         let run = started("Go.").unwrap().with_instructions("Be brief.");
         let mut run = run.with_limits(limits);
         if selects {
@@ -617,7 +617,9 @@ fn edited_arguments_are_checked_by_their_own_tool_among_those_shown() {
     let mut run = run.with_approval(policy).unwrap();
     run.offer(["tidy", "count"]).unwrap();
     run.apply(StepResult::model(0, calls([("1", "tidy", "a")]))).unwrap();
-    let edit = |text: &str| StepResult::decisions(1, [("1", Decision::edit(text))]);
+    let edit = |text: &str| {
+        StepResult::decisions(1, [("1", Decision::Edit { arguments: text.to_owned() })])
+    };
     assert!(run.apply(edit(r#"{"n": 5}"#)).is_err());
     run.apply(edit(r#"{"place": "b"}"#)).unwrap();
 }

@@ -25,7 +25,8 @@ async fn a_tool_timeout_ends_only_its_call() {
     let said =
         [calls([("1", "wait", "a"), ("2", "look", "b"), ("3", "stir", "c")]), Reply::text("ok")];
     let (agent, _) = agent(tools, said);
-    let agent = agent.with_limits(Limits::default().with_tool_time(Duration::from_secs(2)));
+    let agent =
+        agent.with_limits(Limits { tool_time: Some(Duration::from_secs(2)), ..Limits::default() });
     let finished = agent.run("Go.", &Context::default()).await.unwrap();
     insta::assert_snapshot!(show(&finished.history[2..]), @r"
     tool 1 failed: The call was given up after 2.0s.
@@ -42,7 +43,7 @@ async fn the_time_limit_of_a_run_ends_its_calls() {
         pending().await
     });
     let (agent, _) = agent([wait, look()], [calls([("1", "wait", "a"), ("2", "look", "b")])]);
-    let limits = Limits::default().with_max_time(Duration::from_secs(3));
+    let limits = Limits { max_time: Some(Duration::from_secs(3)), ..Limits::default() };
     let finished = agent.with_limits(limits.clone()).run("Go.", &Context::default()).await.unwrap();
     assert_eq!((finished.ending, finished.limit), (Ending::LimitReached, Some(LimitKind::Time)));
     insta::assert_snapshot!(show(&finished.history[2..]), @r"
@@ -71,7 +72,8 @@ async fn a_tool_that_blocks_its_thread_is_reported() {
             heard.write(call.name.clone());
         }
     });
-    let agent = agent.with_limits(Limits::default().with_tool_time(Duration::from_millis(50)));
+    let agent = agent
+        .with_limits(Limits { tool_time: Some(Duration::from_millis(50)), ..Limits::default() });
     let finished = agent.run("Go.", &cx).await.unwrap();
     assert_eq!(log.entries(), ["slow"]);
     // The tool could not be interrupted, so its result is used.
@@ -86,7 +88,7 @@ async fn a_dropped_drive_is_charged_for_its_calls() {
     let said = [calls([("1", "hang", "a")]), Reply::text("Not done.")];
     let (agent, _) = agent([hang], said);
     let agent = agent
-        .with_limits(within(Budget::default().with_tool_calls(2)))
+        .with_limits(within(Budget { tool_calls: Some(2), ..Budget::default() }))
         .with_settings(ten_tokens())
         .unwrap();
     let mut run = agent.start("Go.").unwrap();
@@ -106,7 +108,7 @@ async fn a_dropped_drive_is_charged_for_its_calls() {
     // The cost of a dropped model call is unknown, so it counts in full.
     let agent = ToolOrchestrator::new(Silent::default(), []).unwrap();
     let agent = agent
-        .with_limits(within(Budget::default().with_output_tokens(25)))
+        .with_limits(within(Budget { output_tokens: Some(25), ..Budget::default() }))
         .with_settings(ten_tokens())
         .unwrap();
     let mut run = agent.start("Go.").unwrap();
@@ -123,8 +125,8 @@ async fn a_dropped_drive_is_charged_for_its_calls() {
 fn a_time_limit_without_tokios_timer_is_an_error_before_the_first_call() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for limits in [
-        Limits::default().with_tool_time(Duration::from_secs(1)),
-        Limits::default().with_max_time(Duration::from_secs(1)),
+        Limits { tool_time: Some(Duration::from_secs(1)), ..Limits::default() },
+        Limits { max_time: Some(Duration::from_secs(1)), ..Limits::default() },
     ] {
         let (agent, asked) = agent([look()], [calls([("1", "look", "a")]), Reply::text("ok")]);
         let agent = agent.with_limits(limits);
@@ -164,7 +166,7 @@ async fn a_stream_that_is_always_ready_can_be_ended() {
     let heard = || Context::default().with_events(|_| {});
     let time = Duration::from_millis(30);
 
-    let timed = agent.clone().with_limits(Limits::default().with_max_time(time));
+    let timed = agent.clone().with_limits(Limits { max_time: Some(time), ..Limits::default() });
     let finished = timed.run("Go.", &heard()).await.unwrap();
     assert_eq!((finished.ending, finished.limit), (Ending::LimitReached, Some(LimitKind::Time)));
 

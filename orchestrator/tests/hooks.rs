@@ -40,7 +40,7 @@ impl Hook for Log {
     }
 
     async fn tool(&self, arguments: String, next: CallNext<'_>) -> Result<ToolOutput> {
-        self.note(next.cx(), &format!("calls {:?}", next.effect()));
+        self.note(next.cx(), &format!("calls {:?}", next.effect));
         next.run(arguments).await
     }
 }
@@ -157,7 +157,7 @@ async fn the_hooks_of_an_agent_see_its_own_calls_and_none_below() {
         }
 
         async fn tool(&self, arguments: String, next: CallNext<'_>) -> Result<ToolOutput> {
-            self.0.write(next.name());
+            self.0.write(next.contract.name());
             next.run(arguments).await
         }
     }

@@ -175,7 +175,7 @@ async fn a_model_that_is_always_cut_off_ends_stuck_or_at_the_limit() {
             Reply::calls([call]).with_finish(Finish::Length)
         });
         let (agent, asked) = agent([tool], said);
-        let agent = agent.with_limits(Limits::default().with_max_iterations(5));
+        let agent = agent.with_limits(Limits { max_iterations: 5, ..Limits::default() });
         let ending = match agent.run("Go.", &soon()).await {
             Ok(finished) => finished.ending,
             Err(error) => error.downcast_ref::<Unfinished>().unwrap().finished.ending,
@@ -244,7 +244,8 @@ async fn a_selection_of_an_incomplete_reply_is_not_made() {
 
 #[tokio::test]
 async fn the_error_of_a_refusal_without_a_text_has_the_providers_reason() {
-    let refusal = Reply::new([]).with_finish(Finish::Refused).with_reason("PROHIBITED_CONTENT");
+    let mut refusal = Reply::new([]).with_finish(Finish::Refused);
+    refusal.reason = Some("PROHIBITED_CONTENT".to_owned());
     let (agent, _) = agent([], [refusal]);
     let error = agent.run("Go.", &soon()).await.unwrap_err();
     let unfinished = error.downcast_ref::<Unfinished>().unwrap();

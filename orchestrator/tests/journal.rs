@@ -70,7 +70,7 @@ fn decide(run: &mut Run, decision: Decision) {
 async fn a_decision_by_hand_is_in_the_journal_after_the_next_drive() {
     for (decision, paid) in [
         (Decision::Approve, Some("5 euros")),
-        (Decision::edit(r#"{"place": "3 euros"}"#), Some("3 euros")),
+        (Decision::Edit { arguments: r#"{"place": "3 euros"}"#.to_owned() }, Some("3 euros")),
         (Decision::deny("Not today."), None),
     ] {
         let policed = || {
@@ -144,7 +144,10 @@ async fn a_decision_that_is_not_the_journals_is_refused() {
 
 #[tokio::test]
 async fn a_run_that_was_exhausted_goes_on_with_larger_limits_and_its_journal() {
-    let within = |calls| Limits::default().with_budget(Budget::default().with_output_tokens(calls));
+    let within = |calls| Limits {
+        budget: Budget { output_tokens: Some(calls), ..Budget::default() },
+        ..Limits::default()
+    };
     let agent = || {
         let look = [calls([("a", "look", "attic")]), Reply::text("Done.")];
         let look = look.map(|reply| reply.with_usage(Usage::new(1, 60)));

@@ -34,7 +34,7 @@ async fn the_last_model_call_of_a_budget_asks_for_the_answer() {
     let said = [calls([("1", "look", "a")]), calls([("2", "look", "b")]), Reply::text("Empty.")];
     let (agent, asked) = agent([look()], said);
     let agent = agent
-        .with_limits(within(Budget::default().with_model_calls(3)))
+        .with_limits(within(Budget { model_calls: Some(3), ..Budget::default() }))
         .with_settings(ten_tokens())
         .unwrap();
     let finished = run(&agent).await;
@@ -51,7 +51,7 @@ async fn tool_calls_beyond_the_budget_are_not_made() {
     ];
     let (agent, _) = agent([look(), tidy()], said);
     let agent = agent
-        .with_limits(within(Budget::default().with_tool_calls(3)))
+        .with_limits(within(Budget { tool_calls: Some(3), ..Budget::default() }))
         .with_settings(ten_tokens())
         .unwrap();
     let finished = run(&agent).await;
@@ -70,10 +70,14 @@ async fn tool_calls_beyond_the_budget_are_not_made() {
 async fn token_and_money_budgets_end_a_run_in_advance() {
     let prices = [("scripted", Price::per_million(1.0, 1_000.0))];
     let budgets = [
-        (Budget::default().with_input_tokens(5), LimitKind::InputTokens, 0),
-        (Budget::default().with_output_tokens(4 + 9), LimitKind::OutputTokens, 1),
+        (Budget { input_tokens: Some(5), ..Budget::default() }, LimitKind::InputTokens, 0),
+        (Budget { output_tokens: Some(4 + 9), ..Budget::default() }, LimitKind::OutputTokens, 1),
         // An output token costs a thousand millionths.
-        (Budget::default().with_money(Money::from_micros(14_000)), LimitKind::Money, 1),
+        (
+            Budget { money: Some(Money { micros: 14_000 }), ..Budget::default() },
+            LimitKind::Money,
+            1,
+        ),
     ];
     for (budget, limit, replies) in budgets {
         let said = [
@@ -107,14 +111,14 @@ async fn a_run_at_a_limit_continues_with_a_higher_one() {
     let said = [calls([("1", "look", "a")]).with_usage(Usage::new(1, 9)), Reply::text("Done.")];
     let (agent, _) = agent([look()], said);
     let agent = agent
-        .with_limits(within(Budget::default().with_output_tokens(12)))
+        .with_limits(within(Budget { output_tokens: Some(12), ..Budget::default() }))
         .with_settings(ten_tokens())
         .unwrap();
     let mut run = agent.start("Go.").unwrap();
     let finished = agent.drive(&mut run, &soon()).await.unwrap();
     assert_eq!(finished.limit, Some(LimitKind::OutputTokens));
     let mut run = run
-        .with_limits(within(Budget::default().with_output_tokens(30)))
+        .with_limits(within(Budget { output_tokens: Some(30), ..Budget::default() }))
         .with_settings(ten_tokens())
         .unwrap();
     let finished = agent.drive(&mut run, &soon()).await.unwrap();
@@ -124,7 +128,7 @@ async fn a_run_at_a_limit_continues_with_a_higher_one() {
 
 #[test]
 fn the_limits_apply_to_a_run_driven_by_hand() {
-    let budget = Budget::default().with_output_tokens(15);
+    let budget = Budget { output_tokens: Some(15), ..Budget::default() };
     let mut run =
         Run::new("Go.", &[look()], within(budget)).unwrap().with_settings(ten_tokens()).unwrap();
     let asks = calls([("1", "look", "a")]).with_usage(Usage::new(1, 6));
@@ -141,9 +145,10 @@ fn the_limits_apply_to_a_run_driven_by_hand() {
     let error = run.apply(StepResult::model(step.number, Reply::text("still"))).unwrap_err();
     insta::assert_snapshot!(error, @"the answer does not fit: step 2 expects nothing: the run is done");
 
-    let limits = Limits::default().with_max_time(Duration::from_secs(5));
+    let limits = Limits { max_time: Some(Duration::from_secs(5)), ..Limits::default() };
     let mut run = Run::new("Go.", &[], limits).unwrap();
-    let empty = StepResult::model(0, Reply::text("")).with_elapsed(Duration::from_secs(5));
+    let empty =
+        StepResult { elapsed: Duration::from_secs(5), ..StepResult::model(0, Reply::text("")) };
     run.apply(empty).unwrap();
     assert!(
         matches!(run.next().kind, StepKind::Done(result) if result.limit == Some(LimitKind::Time))
@@ -172,7 +177,7 @@ async fn a_limit_reached_below_a_tool_fails_that_call_only() {
     // The run used 4 tokens, and a call below reserves 10. A second call below exceeds the budget.
     let (agent, asked) = agent([asking("ask")], said);
     let agent = agent
-        .with_limits(within(Budget::default().with_output_tokens(4 + 10)))
+        .with_limits(within(Budget { output_tokens: Some(4 + 10), ..Budget::default() }))
         .with_settings(ten_tokens())
         .unwrap();
     let above = Ledger::default();
@@ -205,7 +210,7 @@ async fn an_exhausted_shared_ledger_ends_every_run_below_it() {
     let ask = Reply::calls([ToolCall::new("h", "helper", r#"{"task": "Go."}"#)]);
     let (outer, _) = agent([helper], four_tokens(vec![ask]));
     let outer = outer.with_limits(within(Budget::default())).with_settings(ten_tokens()).unwrap();
-    let shared = Ledger::new(Budget::default().with_output_tokens(4 + 4 + 9));
+    let shared = Ledger::new(Budget { output_tokens: Some(4 + 4 + 9), ..Budget::default() });
     let mut run = outer.start("Go.").unwrap();
     let error = outer.drive(&mut run, &soon().with_ledger(shared.clone())).await.unwrap_err();
     assert_eq!((error.stage(), error.audience()), (Stage::Limit, Audience::Run));
@@ -222,7 +227,7 @@ async fn the_limit_of_an_agent_below_is_not_an_error_of_its_caller() {
     let said = four_tokens(vec![calls([("1", "look", "a")]), Reply::text("never")]);
     let (helper, _) = agent([look()], said);
     let helper = helper
-        .with_limits(within(Budget::default().with_output_tokens(13)))
+        .with_limits(within(Budget { output_tokens: Some(13), ..Budget::default() }))
         .with_settings(ten_tokens())
         .unwrap();
     let helper = Tool::new(helper).unwrap().named("helper").unwrap();
@@ -288,7 +293,7 @@ async fn concurrent_calls_stay_within_the_limit() {
         let ids: Vec<String> = (0..20).map(|n| n.to_string()).collect();
         let many = Reply::calls(ids.iter().map(|id| call(id, "work", id)));
         let (agent, _) = agent([work], [many, Reply::text("ok")]);
-        let limits = Limits::default().with_max_parallel(most);
+        let limits = Limits { max_parallel: most, ..Limits::default() };
         let finished = run(&agent.with_limits(limits)).await;
         assert_eq!(peak.load(Ordering::SeqCst), most.max(1));
         let results: Vec<&str> = finished.history[2..22]
@@ -313,7 +318,7 @@ async fn a_long_result_is_cut_with_a_note() {
             heard.write(text.clone());
         }
     });
-    let agent = agent.with_limits(Limits::default().with_max_result_bytes(60));
+    let agent = agent.with_limits(Limits { max_result_bytes: 60, ..Limits::default() });
     let finished = agent.run("Go.", &cx).await.unwrap();
     insta::assert_snapshot!(show(&finished.history[2..3]), @r"
     tool 1: ääääää
@@ -354,7 +359,7 @@ async fn a_follow_up_continues_the_conversation_with_new_iterations() {
         Reply::text("Empty too."),
     ];
     let (agent, asked) = agent([look()], said);
-    let agent = agent.with_limits(Limits::default().with_max_iterations(2));
+    let agent = agent.with_limits(Limits { max_iterations: 2, ..Limits::default() });
     let mut run = agent.start("Look at a.").unwrap();
     agent.drive(&mut run, &soon()).await.unwrap();
     run.follow_up("And b?").unwrap();
@@ -394,7 +399,7 @@ async fn every_request_extends_the_one_before() {
 #[tokio::test]
 async fn a_run_with_a_money_budget_rejects_a_model_without_a_price() {
     let model = Scripted::new(|_| Ok(Reply::text("never")));
-    let budget = Budget::default().with_money(Money::new(1.0));
+    let budget = Budget { money: Some(Money::new(1.0)), ..Budget::default() };
     let agent = ToolOrchestrator::new(model, [])
         .unwrap()
         .with_limits(within(budget))
@@ -409,7 +414,7 @@ async fn a_run_with_a_money_budget_rejects_a_model_without_a_price() {
 async fn the_only_model_call_of_a_budget_has_no_tools() {
     let (agent, asked) = agent([look()], [Reply::text("I would have to look.")]);
     let agent = agent
-        .with_limits(within(Budget::default().with_model_calls(1)))
+        .with_limits(within(Budget { model_calls: Some(1), ..Budget::default() }))
         .with_settings(ten_tokens())
         .unwrap();
     let finished = run(&agent).await;
@@ -422,7 +427,7 @@ async fn the_only_model_call_of_a_budget_has_no_tools() {
 async fn a_run_without_money_continues_with_more() {
     let said = [Reply::text("").with_usage(Usage::new(0, 4)), Reply::text("ok")];
     let (agent, _) = agent([], said);
-    let money = |micros| within(Budget::default().with_money(Money::from_micros(micros)));
+    let money = |micros| within(Budget { money: Some(Money { micros }), ..Budget::default() });
     // The first call reserves 10,000 and costs 4,000. The rest is too little for another.
     let agent = agent.with_limits(money(13_000)).with_settings(ten_tokens()).unwrap();
     let prices = [("scripted", Price::per_million(0.0, 1_000.0))];
@@ -471,7 +476,7 @@ fn lavish(text: &'static str, images: Vec<usize>) -> [Tool; 2] {
 async fn images_errors_and_events_are_cut_to_the_limit_of_a_result() {
     let reply = Reply::calls([ToolCall::new("1", "paint", "{}"), ToolCall::new("2", "fail", "{}")]);
     let (agent, asked) = agent(lavish("A house.", vec![100, 300, 50]), [reply, Reply::text("ok")]);
-    let limits = Limits::default().with_max_result_bytes(200).with_max_part_bytes(200);
+    let limits = Limits { max_result_bytes: 200, max_part_bytes: 200, ..Limits::default() };
     let heard = Log::default();
     let reported = heard.clone();
     let cx = soon().with_events(move |event| {
@@ -495,7 +500,7 @@ async fn images_errors_and_events_are_cut_to_the_limit_of_a_result() {
 #[test]
 fn the_limit_of_images_applies_to_a_run_driven_by_hand() {
     let tools = lavish("", Vec::new());
-    let limits = Limits::default().with_max_result_bytes(20).with_max_part_bytes(0);
+    let limits = Limits { max_result_bytes: 20, max_part_bytes: 0, ..Limits::default() };
     let mut run = Run::new("Go.", &tools, limits).unwrap();
     let call = ToolCall::new("1", "paint", "{}");
     run.apply(StepResult::model(0, Reply::calls([call.clone()]))).unwrap();
@@ -509,7 +514,7 @@ fn the_limit_of_images_applies_to_a_run_driven_by_hand() {
 
 #[test]
 fn after_a_part_without_room_none_is_kept_not_even_an_empty_one() {
-    let limits = Limits::default().with_max_part_bytes(100);
+    let limits = Limits { max_part_bytes: 100, ..Limits::default() };
     let mut run = Run::new("Go.", &lavish("", Vec::new()), limits).unwrap();
     let call = ToolCall::new("1", "paint", "{}");
     run.apply(StepResult::model(0, Reply::calls([call.clone()]))).unwrap();
@@ -535,7 +540,7 @@ async fn a_long_error_of_a_drive_is_cut_in_events() {
 
 #[tokio::test]
 async fn a_budget_holds_without_reported_usage() {
-    let budget = Budget::default().with_output_tokens(25);
+    let budget = Budget { output_tokens: Some(25), ..Budget::default() };
     let unknown = || calls([("", "look", "a")]).with_usage(Usage::unknown());
     // Each model call reserves ten tokens and reports no usage.
     let (agent, asked) = agent([look()], (0..9).map(|_| unknown()));

@@ -14,7 +14,7 @@ use crate::support::{Log, Look, agent, call, calls, look, soon, tool};
 fn approved_writes(count: usize) -> Duration {
     let store = tool("store", Effect::Write, async |_: Look| Ok("stored".to_owned()));
     let began = Instant::now();
-    let limits = Limits::default().with_max_calls_per_reply(count);
+    let limits = Limits { max_calls_per_reply: count, ..Limits::default() };
     let mut run = Run::new("Go.", &[store], limits)
         .unwrap()
         .with_approval(ApprovalPolicy::from_effect(Effect::Write))
@@ -85,7 +85,7 @@ async fn calls_beyond_the_limit_of_a_reply_are_not_made() {
 
 #[test]
 fn the_limit_of_calls_is_stored_with_the_run() {
-    let limits = Limits::default().with_max_calls_per_reply(0);
+    let limits = Limits { max_calls_per_reply: 0, ..Limits::default() };
     let mut run = Run::new("Go.", &[look()], limits).unwrap();
     let stored = serde_json::to_string(&run).unwrap();
     let state: RunState = serde_json::from_str(&stored).unwrap();

@@ -14,7 +14,7 @@ use toolwright_signature::ContractError;
 use crate::support::{look, react, replies, run, tidy};
 
 fn model(dialect: Dialect) -> impl LanguageModel {
-    let capabilities = Capabilities::new(dialect).with_tools(true);
+    let capabilities = Capabilities { tools: true, ..Capabilities::new(dialect) };
     Scripted::new(|_| Ok(Reply::text("Done."))).with_capabilities(capabilities)
 }
 

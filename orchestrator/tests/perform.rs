@@ -232,7 +232,11 @@ async fn a_call_with_a_lost_outcome_follows_its_effect_and_the_decision() {
     assert_eq!(decided(Effect::Read, None).await, (paid(), 0));
     assert_eq!(decided(Effect::Write, Some(Decision::Approve)).await, (paid(), 1));
     assert_eq!(decided(Effect::Irreversible, Some(Decision::CallAgain)).await, (paid(), 1));
-    assert_eq!(decided(Effect::Irreversible, Some(Decision::happened("Paid."))).await, (paid(), 0));
+    assert_eq!(
+        decided(Effect::Irreversible, Some(Decision::Happened { result: "Paid.".to_owned() }))
+            .await,
+        (paid(), 0)
+    );
     let denied = decided(Effect::Write, Some(Decision::deny("Ask the bank."))).await;
     insta::assert_snapshot!(denied.0.unwrap(), @"Whether the call took effect is not known, and it is not made again: Ask the bank.");
     assert_eq!(denied.1, 0);
@@ -357,13 +361,17 @@ async fn a_decision_that_cannot_be_applied_is_not_recorded() {
     let (agent, log) = payer(Effect::Irreversible);
     let journal = Replay::in_memory(killed_while_paying(Effect::Irreversible).await);
     let asked = Arc::new(AtomicUsize::new(0));
-    let cx =
-        with_performer(&Context::default(), journal).with_approver(move |_: Approval| {
-            let nth = asked.fetch_add(1, Ordering::SeqCst);
-            async move {
-                Ok([Decision::Approve, Decision::edit("{}"), Decision::CallAgain][nth].clone())
-            }
-        });
+    let cx = with_performer(&Context::default(), journal).with_approver(move |_: Approval| {
+        let nth = asked.fetch_add(1, Ordering::SeqCst);
+        async move {
+            Ok([
+                Decision::Approve,
+                Decision::Edit { arguments: "{}".to_owned() },
+                Decision::CallAgain,
+            ][nth]
+                .clone())
+        }
+    });
     for _ in 0..2 {
         agent.run("Pay.", &cx).await.unwrap_err();
     }

@@ -82,7 +82,7 @@ fn open_calls(history: &[Arc<Message>]) -> Vec<String> {
 fn play(typed: bool, limit: u32, script: Vec<Reply>, fails: Vec<bool>, reversed: bool) {
     let tools = [look(), tidy()];
     let contract = Arc::new(Contract::of::<CountRooms>().unwrap());
-    let limits = Limits::default().with_max_iterations(limit);
+    let limits = Limits { max_iterations: limit, ..Limits::default() };
     let mut run = Run::new("Go.", &tools, limits).unwrap();
     if typed {
         run = run.with_output(Arc::clone(&contract)).unwrap();
@@ -122,7 +122,10 @@ fn play(typed: bool, limit: u32, script: Vec<Reply>, fails: Vec<bool>, reversed:
                 if reversed {
                     results.reverse();
                 }
-                StepResult::tools(number, results).with_spent(Spent::model_call(Usage::new(1, 1)))
+                StepResult {
+                    spent: Some(Spent::model_call(Usage::new(1, 1))),
+                    ..StepResult::tools(number, results)
+                }
             }
             StepKind::Done(result) => {
                 let accepted = typed && result.ending == Ending::Answered;

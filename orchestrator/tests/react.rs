@@ -260,7 +260,8 @@ async fn a_typed_run_at_its_limit_fails_with_the_whole_run() {
         calls([(&*format!("a{n}"), "look", "hall"), (&*format!("b{n}"), "tidy", "hall")])
             .with_usage(Usage::new(1, 1))
     });
-    let (agent, asked) = limited::<Inspect>(said, Limits::default().with_max_iterations(3));
+    let (agent, asked) =
+        limited::<Inspect>(said, Limits { max_iterations: 3, ..Limits::default() });
     let error = act(&agent, inspect(), &soon()).await.unwrap_err();
     assert_eq!((error.stage(), error.audience()), (Stage::Limit, Audience::User));
     assert_eq!(error.usage(), Usage::new(3, 3));
@@ -278,7 +279,8 @@ async fn a_typed_run_at_its_limit_fails_with_the_whole_run() {
 #[tokio::test]
 async fn a_rejected_output_counts_as_an_iteration() {
     let said = (0..9).map(|n| finish(&n.to_string(), "{}"));
-    let (agent, asked) = limited::<Inspect>(said, Limits::default().with_max_iterations(2));
+    let (agent, asked) =
+        limited::<Inspect>(said, Limits { max_iterations: 2, ..Limits::default() });
     let error = act(&agent, inspect(), &soon()).await.unwrap_err();
     assert_eq!(asked.requests().len(), 2);
     let unfinished: &Unfinished = error.downcast_ref().unwrap();
@@ -337,7 +339,7 @@ async fn a_typed_agent_is_an_ordinary_module_and_tool() {
     assert_eq!(agent.effect(), Effect::Write);
     let tool = Tool::new(agent).unwrap();
     assert_eq!(tool.contract().name(), "describe");
-    assert_eq!(tool.call("{}", &soon()).await.unwrap().text(), "Tidy.");
+    assert_eq!(tool.call("{}", &soon()).await.unwrap().text, "Tidy.");
 }
 
 #[tokio::test]
@@ -474,7 +476,8 @@ async fn an_agent_can_have_another_model() {
     // A model that lacks a setting of the agent, and one whose provider takes fewer tools.
     let settings = toolwright_module::model::Settings::default().with_seed(7);
     let seeded = untyped.with_settings(settings).unwrap();
-    let plain = Capabilities::new(Dialect::JsonSchema2020).with_settings(SettingSet::NONE);
+    let plain =
+        Capabilities { settings: SettingSet::NONE, ..Capabilities::new(Dialect::JsonSchema2020) };
     let plain = Scripted::new(|_| Ok(Reply::text(""))).with_capabilities(plain);
     assert!(matches!(seeded.with_model(plain).unwrap_err(), RunError::Setting(_)));
 }

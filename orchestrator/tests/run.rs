@@ -44,7 +44,7 @@ fn script(typed: bool) -> Vec<Reply> {
         ReplyPart::Call(call("1", "look", "e")),
     ]);
     let mut script = vec![
-        mixed.with_usage(Usage::new(10, 20).with_cached(3)),
+        mixed.with_usage(Usage { cached_tokens: 3, ..Usage::new(10, 20) }),
         Reply::text(" "),
         calls([("5", "tidy", "f")]).with_finish(Finish::Length),
     ];
@@ -63,7 +63,7 @@ fn finish(id: &str, output: &str) -> Reply {
 }
 
 fn started(typed: bool) -> Run {
-    let limits = Limits::default().with_max_iterations(8);
+    let limits = Limits { max_iterations: 8, ..Limits::default() };
     let run = Run::new("Go.", &tools(), limits).unwrap().with_instructions("Be brief.");
     if !typed {
         return run;
@@ -103,7 +103,10 @@ fn play(mut run: Run, script: Vec<Reply>, between: impl Fn(Run) -> Run) -> Playe
                 steps.push(format!("{number} {}", serde_json::to_string(&calls).unwrap()));
                 // In reverse order, because results are paired by id.
                 let results = calls.iter().rev().map(|call| ToolResult::new(call, "ok"));
-                StepResult::tools(number, results).with_spent(Spent::model_call(Usage::new(1, 1)))
+                StepResult {
+                    spent: Some(Spent::model_call(Usage::new(1, 1))),
+                    ..StepResult::tools(number, results)
+                }
             }
             StepKind::Done(result) => {
                 steps.push(format!("{number} {}", serde_json::to_string(&result).unwrap()));
@@ -118,7 +121,7 @@ fn play(mut run: Run, script: Vec<Reply>, between: impl Fn(Run) -> Run) -> Playe
             }
             _ => unreachable!("a step of a kind that this test does not know"),
         };
-        run.apply(answer.with_elapsed(std::time::Duration::from_millis(5))).unwrap();
+        run.apply(StepResult { elapsed: std::time::Duration::from_millis(5), ..answer }).unwrap();
     }
     panic!("no end")
 }
@@ -152,7 +155,7 @@ fn a_typed_run_continues_until_its_output_fits() {
     insta::assert_snapshot!(show(run.history()));
     assert_eq!(run.tools_used(), ["look", "tidy"]);
     assert_eq!(run.iterations(), 5);
-    assert_eq!(run.spent().usage, Usage::new(13, 23).with_cached(3));
+    assert_eq!(run.spent().usage, Usage { cached_tokens: 3, ..Usage::new(13, 23) });
     assert_eq!(run.elapsed().as_millis() as usize, 5 * (played.steps.len() - 1));
 }
 
@@ -227,7 +230,10 @@ fn a_wrong_answer_leaves_the_run_unchanged() {
         let check = |mut run: Run| {
             let before = serde_json::to_string(&run).unwrap();
             for answer in wrong_answers(&run.next()) {
-                let refused = run.apply(answer.with_spent(Spent::model_call(Usage::new(7, 7))));
+                let refused = run.apply(StepResult {
+                    spent: Some(Spent::model_call(Usage::new(7, 7))),
+                    ..answer
+                });
                 assert!(refused.is_err());
                 assert_eq!(serde_json::to_string(&run).unwrap(), before);
             }
@@ -346,7 +352,8 @@ fn the_largest_numbers_cause_no_panic() {
     .unwrap();
     let results =
         [call("2", "look", "b"), call("3", "look", "c")].map(|call| ToolResult::new(&call, "x"));
-    let answer = StepResult::tools(u64::MAX, results).with_elapsed(std::time::Duration::MAX);
+    let answer =
+        StepResult { elapsed: std::time::Duration::MAX, ..StepResult::tools(u64::MAX, results) };
     run.apply(answer).unwrap();
     assert_eq!(run.iterations(), u32::MAX);
 }
@@ -373,9 +380,11 @@ fn the_output_cannot_be_set_after_the_first_step() {
 fn step_results_can_be_stored() {
     let reply = calls([("1", "look", "a")]).with_usage(Usage::new(1, 2));
     let answers = [
-        StepResult::model(0, reply).with_elapsed(std::time::Duration::from_millis(7)),
-        StepResult::tools(1, [ToolResult::failed(&call("1", "look", "a"), "no")])
-            .with_spent(Spent::model_call(Usage::new(3, 4))),
+        StepResult { elapsed: std::time::Duration::from_millis(7), ..StepResult::model(0, reply) },
+        StepResult {
+            spent: Some(Spent::model_call(Usage::new(3, 4))),
+            ..StepResult::tools(1, [ToolResult::failed(&call("1", "look", "a"), "no")])
+        },
         StepResult::rejected(2, "not a house"),
     ];
     for answer in answers {
@@ -421,11 +430,14 @@ fn run_to_be_stored() -> Run {
         .unwrap();
     let [mixed, ..] = &script(true)[..] else { panic!("no script") };
     let elapsed = std::time::Duration::from_millis(1250);
-    run.apply(StepResult::model(0, mixed.clone()).with_elapsed(elapsed)).unwrap();
+    run.apply(StepResult { elapsed, ..StepResult::model(0, mixed.clone()) }).unwrap();
     let StepKind::CallTools(calls) = run.next().kind else { panic!("no calls") };
     let results = calls.iter().map(|call| ToolResult::failed(call, "It is dark."));
-    run.apply(StepResult::tools(1, results).with_spent(Spent::model_call(Usage::new(5, 6))))
-        .unwrap();
+    run.apply(StepResult {
+        spent: Some(Spent::model_call(Usage::new(5, 6))),
+        ..StepResult::tools(1, results)
+    })
+    .unwrap();
     run
 }
 

@@ -348,7 +348,7 @@ async fn a_missing_final_answer_is_requested_again() {
 #[tokio::test]
 async fn at_the_limit_a_selecting_model_gives_a_last_answer() {
     let (agent, asked) = agent([call("look", "a"), Reply::text("Perhaps.")]);
-    let finished = run(&agent.with_limits(Limits::default().with_max_iterations(1))).await;
+    let finished = run(&agent.with_limits(Limits { max_iterations: 1, ..Limits::default() })).await;
     assert_eq!((finished.answer.as_str(), finished.ending), ("Perhaps.", Ending::LimitReached));
     assert!(asked.requests()[1].output.is_none());
 }
@@ -389,7 +389,7 @@ async fn a_typed_run_ends_with_the_input_of_finish() {
 async fn a_schema_driven_model_makes_valid_selections() {
     let agent = ToolOrchestrator::new(SchemaDriven::default(), [look(), tidy()]).unwrap();
     let agent = agent.with_choosing(Choosing::Selector).unwrap();
-    let limits = Limits::default().with_max_iterations(2).with_max_same_failures(9);
+    let limits = Limits { max_iterations: 2, max_same_failures: 9, ..Limits::default() };
     let finished = run(&agent.with_limits(limits)).await;
     assert_eq!(finished.tools_used, ["look"]);
 }

@@ -92,7 +92,8 @@ fn two_levels() -> ToolOrchestrator {
         [look(), failing],
         [
             calls([("1", "look", "secret"), ("2", "fail", "secret")]).with_usage(Usage::new(9, 3)),
-            Reply::text("The secret is out.").with_usage(Usage::new(11, 4).with_cached(9)),
+            Reply::text("The secret is out.")
+                .with_usage(Usage { cached_tokens: 9, ..Usage::new(11, 4) }),
         ],
     );
     let helper = Tool::new(below).unwrap().named("helper").unwrap();

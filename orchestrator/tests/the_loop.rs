@@ -454,7 +454,7 @@ async fn an_empty_answer_is_requested_again_and_not_sent_back() {
     let said =
         [Reply::text("  "), Reply::new([]), Reply::new([thinking]), Reply::text("Now I know.")];
     let (agent, _) = agent([look()], said);
-    let limits = Limits::default().with_max_same_failures(4);
+    let limits = Limits { max_same_failures: 4, ..Limits::default() };
     let finished = run(&agent.with_limits(limits)).await;
     assert_eq!((finished.answer.as_str(), finished.iterations), ("Now I know.", 3));
     insta::assert_snapshot!(show(&finished.history), @r"
@@ -586,7 +586,7 @@ fn restless() -> (ToolOrchestrator, crate::support::Asked) {
 #[tokio::test]
 async fn at_the_limit_the_model_gives_a_last_answer_that_is_marked() {
     let (agent, asked) = restless();
-    let finished = run(&agent.with_limits(Limits::default().with_max_iterations(2))).await;
+    let finished = run(&agent.with_limits(Limits { max_iterations: 2, ..Limits::default() })).await;
     assert_eq!(finished.ending, Ending::LimitReached);
     assert_eq!((finished.answer.as_str(), finished.iterations), ("2 and on.", 2));
     // Calls in the last answer are not made.
@@ -619,7 +619,8 @@ async fn the_default_limit_is_ten_iterations() {
 async fn the_loop_stays_within_its_limit_of_at_least_one_iteration() {
     for (limit, rounds) in [(0, 1), (1, 1), (2, 2), (7, 7)] {
         let (agent, asked) = restless();
-        let finished = run(&agent.with_limits(Limits::default().with_max_iterations(limit))).await;
+        let finished =
+            run(&agent.with_limits(Limits { max_iterations: limit, ..Limits::default() })).await;
         assert_eq!(finished.iterations, rounds, "{limit}");
         assert_eq!(asked.requests().len(), rounds as usize + 1, "{limit}");
     }
@@ -629,13 +630,13 @@ async fn the_loop_stays_within_its_limit_of_at_least_one_iteration() {
 async fn an_empty_or_refused_last_answer_leaves_no_empty_message() {
     let silent = [calls([("1", "look", "a")]), calls([("2", "look", "b")])];
     let (agent, _) = agent([look()], silent);
-    let finished = run(&agent.with_limits(Limits::default().with_max_iterations(1))).await;
+    let finished = run(&agent.with_limits(Limits { max_iterations: 1, ..Limits::default() })).await;
     assert_eq!((finished.answer.as_str(), finished.ending), ("", Ending::LimitReached));
     assert!(matches!(**finished.history.last().unwrap(), Message::User { .. }));
 
     let refusal = Reply::text("No.").with_finish(Finish::Refused);
     let (agent, _) = crate::support::agent([look()], [calls([("1", "look", "a")]), refusal]);
-    let agent = agent.with_limits(Limits::default().with_max_iterations(1));
+    let agent = agent.with_limits(Limits { max_iterations: 1, ..Limits::default() });
     let error = agent.run("Go.", &soon()).await.unwrap_err();
     assert_eq!((error.stage(), error.raw()), (Stage::Provider, Some("No.")));
 }
@@ -728,7 +729,7 @@ async fn an_agent_is_a_tool_of_another_agent() {
     let helper = |limit, said: Vec<Reply>| {
         let (model, _) = replies(said);
         let helper = ToolOrchestrator::new(model, [look()]).unwrap();
-        let helper = helper.with_limits(Limits::default().with_max_iterations(limit));
+        let helper = helper.with_limits(Limits { max_iterations: limit, ..Limits::default() });
         Tool::new(helper).unwrap()
     };
     let price = |reply: Reply| reply.with_usage(Usage::new(1, 1));
@@ -849,7 +850,7 @@ async fn events_have_results_as_cut_for_the_model() {
         }
     });
     // The limit is too small for the note.
-    let agent = agent.with_limits(Limits::default().with_max_result_bytes(20));
+    let agent = agent.with_limits(Limits { max_result_bytes: 20, ..Limits::default() });
     let finished = agent.run("Go.", &cx).await.unwrap();
     insta::assert_snapshot!(show(&finished.history[2..3]), @r"
     tool 1: 
@@ -907,7 +908,7 @@ async fn a_paused_reply_goes_back_whole_and_counts_as_a_round() {
 #[tokio::test]
 async fn a_reply_that_pauses_forever_ends_at_the_limit_of_rounds() {
     let (agent, asked) = agent([look()], (0..9).map(|_| paused()));
-    let agent = agent.with_limits(Limits::default().with_max_iterations(3));
+    let agent = agent.with_limits(Limits { max_iterations: 3, ..Limits::default() });
     let finished = run(&agent).await;
     assert_eq!((finished.ending, asked.requests().len()), (Ending::LimitReached, 4));
 }
@@ -955,7 +956,7 @@ async fn an_image_in_a_tools_output_reaches_the_model_and_the_value_has_it_too()
     for (bytes, kept) in [(3, true), (100, false)] {
         let plan = ToolCall::new("1", "draw_plan", "{}");
         let (agent, asked) = agent([draw_plan(bytes)], [Reply::calls([plan]), Reply::text("ok")]);
-        run(&agent.with_limits(Limits::default().with_max_result_bytes(100))).await;
+        run(&agent.with_limits(Limits { max_result_bytes: 100, ..Limits::default() })).await;
         let last = asked.requests()[1].messages.last().cloned().unwrap();
         let Message::Tool(result) = &*last else { panic!("{last:?}") };
         assert_eq!(result.text, r#"{"rooms":3,"image":"[image 1]"}"#);

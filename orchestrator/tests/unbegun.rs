@@ -29,7 +29,7 @@ fn three() -> Reply {
 }
 
 fn second() -> Limits {
-    Limits::default().with_max_time(Duration::from_secs(1))
+    Limits { max_time: Some(Duration::from_secs(1)), ..Limits::default() }
 }
 
 /// Checks a run whose time ended during the first of three calls.
@@ -79,7 +79,7 @@ async fn reads_that_wait_for_their_turn_are_not_made_after_the_time() {
             false => Context::default(),
             true => with_performer(&Context::default(), Replay::in_memory([])),
         };
-        let agent = agent.with_limits(second().with_max_parallel(2));
+        let agent = agent.with_limits(Limits { max_parallel: 2, ..second() });
         let finished = agent.run("Go.", &cx).await.unwrap();
         assert_eq!((count.load(Ordering::Relaxed), finished.spent.tool_calls), (2, 2));
         let Message::Tool(last) = &*finished.history[4] else { panic!("no result") };
@@ -118,7 +118,7 @@ async fn a_spent_budget_of_calls_makes_no_call_and_says_so() {
         let (busy, _) = crate::support::agent([tidy()], below);
         let busy = Tool::new(busy).unwrap().named("busy").unwrap();
         let (agent, _) = agent([busy, tidy()], [said.clone(), Reply::text("Half.")]);
-        let agent = agent.with_limits(within(Budget::default().with_tool_calls(3)));
+        let agent = agent.with_limits(within(Budget { tool_calls: Some(3), ..Budget::default() }));
         let journal = Replay::in_memory([]);
         let recording = with_performer(&Context::default(), journal.clone());
         let cx = if recorded { recording } else { Context::default() };
@@ -128,7 +128,8 @@ async fn a_spent_budget_of_calls_makes_no_call_and_says_so() {
             let (busy, _) = crate::support::agent([tidy()], []);
             let busy = Tool::new(busy).unwrap().named("busy").unwrap();
             let (again, _) = crate::support::agent([busy, tidy()], []);
-            let again = again.with_limits(within(Budget::default().with_tool_calls(3)));
+            let again =
+                again.with_limits(within(Budget { tool_calls: Some(3), ..Budget::default() }));
             let records = Replay::in_memory(journal.records());
             let cx = with_performer(&Context::default(), records);
             check(&again.run("Go.", &cx).await.unwrap());
@@ -190,7 +191,8 @@ fn a_run_driven_by_hand_takes_a_limit_for_its_calls() {
     let said = calls([("1", "tidy", "a"), ("2", "tidy", "b")]);
     run.apply(StepResult::model(0, said)).unwrap();
     let result = ToolResult::new(&call("1", "tidy", "a"), "Tidy.");
-    run.apply(StepResult::tools(1, [result]).with_elapsed(Duration::from_secs(2))).unwrap();
+    run.apply(StepResult { elapsed: Duration::from_secs(2), ..StepResult::tools(1, [result]) })
+        .unwrap();
     assert!(matches!(run.next().kind, StepKind::CallTools(_)));
     let exhausted = serde_json::json!({"step": 2, "kind": {"exhausted": "time"}});
     run.apply(serde_json::from_value(exhausted).unwrap()).unwrap();

@@ -67,7 +67,7 @@ fn researchers(count: usize, most: u64) -> Vec<Tool> {
 
 fn money(amount: f64) -> Ledger {
     let prices = [("manager", Price::per_million(1.0, 10.0))];
-    Ledger::new(Budget::default().with_money(Money::new(amount))).with_prices(prices)
+    Ledger::new(Budget { money: Some(Money::new(amount)), ..Budget::default() }).with_prices(prices)
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,8 +85,8 @@ async fn six_researchers_share_a_budget_that_has_room_for_a_few_at_a_time() {
 #[tokio::test(start_paused = true)]
 async fn researchers_wait_under_every_kind_of_ledger_and_at_every_depth() {
     let ledgers = [
-        (Budget::default().with_output_tokens(2_500), 1_000),
-        (Budget::default().with_input_tokens(3_000), 1_000),
+        (Budget { output_tokens: Some(2_500), ..Budget::default() }, 1_000),
+        (Budget { input_tokens: Some(3_000), ..Budget::default() }, 1_000),
     ];
     for (budget, most) in ledgers {
         // The budget of the context.
@@ -121,8 +121,8 @@ async fn agents_that_run_beside_each_other_wait_as_futures_and_as_streams() {
 
 #[tokio::test(start_paused = true)]
 async fn the_time_of_a_run_ends_its_wait() {
-    let limits = Limits::default().with_max_time(Duration::from_secs(3));
-    let ledger = Ledger::new(Budget::default().with_output_tokens(1_500));
+    let limits = Limits { max_time: Some(Duration::from_secs(3)), ..Limits::default() };
+    let ledger = Ledger::new(Budget { output_tokens: Some(1_500), ..Budget::default() });
     let cx = Context::default().with_ledger(ledger.clone());
     let outer = agent(researchers(6, 1_000), limits, 1_000);
     let finished = outer.run("Go.", &cx).await.unwrap();
@@ -135,7 +135,7 @@ async fn the_time_of_a_run_ends_its_wait() {
 #[tokio::test(start_paused = true)]
 async fn one_model_call_of_a_run_is_kept_for_its_answer() {
     for calls in 2..12 {
-        let limits = within(Budget::default().with_model_calls(calls));
+        let limits = within(Budget { model_calls: Some(calls), ..Budget::default() });
         let outer = agent(researchers(6, 10), limits, 10);
         let finished = outer.run("Go.", &Context::default()).await.unwrap();
         let ending = (finished.ending, finished.limit);
@@ -144,14 +144,14 @@ async fn one_model_call_of_a_run_is_kept_for_its_answer() {
         assert_eq!(finished.spent.model_calls, calls);
     }
     // An agent below keeps none of what another agent needs.
-    let limits = within(Budget::default().with_model_calls(2 + 2 * 6));
+    let limits = within(Budget { model_calls: Some(2 + 2 * 6), ..Budget::default() });
     let finished = agent(researchers(6, 10), limits, 10).run("Go.", &Context::default()).await;
     assert_eq!(finished.unwrap().failures, []);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_last_call_is_kept_for_an_agent_below_too() {
-    let below = within(Budget::default().with_model_calls(4));
+    let below = within(Budget { model_calls: Some(4), ..Budget::default() });
     let middle = agent(researchers(3, 10), below, 10).with_settings(ten_tokens()).unwrap();
     let middle = Tool::new(middle).unwrap().named("middle").unwrap();
     let outer = agent([middle], Limits::default(), 10);
@@ -172,7 +172,7 @@ async fn an_agent_does_not_wait_for_the_tool_call_around_it() {
         };
         let tool =
             Tool::new(from_fn_with(work).with_effect(Effect::Read)).unwrap().named("look").unwrap();
-        let ledger = Ledger::new(Budget::default().with_output_tokens(1_500));
+        let ledger = Ledger::new(Budget { output_tokens: Some(1_500), ..Budget::default() });
         let mut cx = Context::default().with_ledger(ledger);
         if is_performed {
             cx = with_performer(&cx, Replay::in_memory([]));

@@ -120,9 +120,9 @@ impl DecideArgs {
 impl DecisionArgs {
     fn into_decision(self) -> Decision {
         match self {
-            Self { edit: Some(arguments), .. } => Decision::edit(arguments),
+            Self { edit: Some(arguments), .. } => Decision::Edit { arguments },
             Self { deny: Some(reason), .. } => Decision::deny(reason),
-            Self { happened: Some(result), .. } => Decision::happened(result),
+            Self { happened: Some(result), .. } => Decision::Happened { result },
             Self { call_again: true, .. } => Decision::CallAgain,
             _ => Decision::Approve,
         }
@@ -233,11 +233,18 @@ mod tests {
 
     use super::*;
 
+    fn asked(id: &str, name: &str) -> Approval {
+        Approval {
+            path: Vec::new(),
+            call: ToolCall::new(id, name, "{}"),
+            effect: Effect::Irreversible,
+            unknown: false,
+            asked_before: 0,
+        }
+    }
+
     #[test]
     fn a_call_whose_id_is_the_hash_of_another_is_not_that_one() {
-        let asked = |id: &str, name: &str| {
-            Approval::new(Vec::new(), ToolCall::new(id, name, "{}"), Effect::Irreversible)
-        };
         let seen = asked("c1", "memory_list");
         let hash = short_hash(&seen);
         let forged = asked(&hash, "memory_clear");
@@ -254,12 +261,13 @@ mod tests {
 
     #[test]
     fn each_question_about_a_call_has_its_own_hash() {
-        let asked = Approval::new(Vec::new(), ToolCall::new("c1", "pay", "{}"), Effect::Write);
-        let again = |nth| short_hash(&asked.clone().with_unknown(true).with_asked_before(nth));
+        let asked = asked("c1", "pay");
+        let unknown = |nth| Approval { unknown: true, asked_before: nth, ..asked.clone() };
+        let again = |nth| short_hash(&unknown(nth));
         let hashes = [short_hash(&asked), again(0), again(1), again(2)];
         assert_eq!(HashSet::from(hashes).len(), 4);
         // The page or the terminal that showed the first question is old.
-        let second = asked.clone().with_unknown(true).with_asked_before(1);
+        let second = unknown(1);
         let error = chosen(std::slice::from_ref(&second), Some(&again(0))).unwrap_err();
         assert!(error.contains("does not wait for the call"), "{error}");
         assert_eq!(chosen(std::slice::from_ref(&second), Some(&again(1))).unwrap(), &second);

@@ -31,7 +31,7 @@ pub fn list(runs: &[RunSummary]) -> String {
     let ids: Vec<String> = runs.iter().map(|run| shortened(&quoted(&run.id))).collect();
     let longest = ids.iter().map(|id| id.chars().count()).max().unwrap_or(0).min(WIDEST_ID);
     let money = |run: &RunSummary| run.spent.map_or(Money::default(), |spent| spent.money);
-    let costs = runs.iter().map(money).map(|money| match money.micros() == 0 {
+    let costs = runs.iter().map(money).map(|money| match money.micros == 0 {
         true => String::new(),
         false => money.to_string(),
     });

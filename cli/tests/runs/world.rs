@@ -114,7 +114,9 @@ fn with_usage(reply: Reply, request: &Request, before: &Mutex<u64>) -> Reply {
     // A shorter prompt is another one, of which only the start is cached.
     let cached = if *before > read { 768 } else { *before / 128 * 128 };
     *before = read;
-    reply.with_usage(Usage::new(read, written).with_cached(cached)).with_model("acme-large-2")
+    reply
+        .with_usage(Usage { cached_tokens: cached, ..Usage::new(read, written) })
+        .with_model("acme-large-2")
 }
 
 impl World {
@@ -365,7 +367,7 @@ impl World {
         for asked in asked {
             let decision = if asked.call.id == "c2" {
                 let pay = json!({"order": 1042, "amount": 20.0, "reason": "Two hinges broke."});
-                Decision::edit(pay.to_string())
+                Decision::Edit { arguments: pay.to_string() }
             } else {
                 Decision::deny("Postage is not paid back.")
             };
@@ -436,7 +438,7 @@ impl World {
                 )),
             }
         });
-        let limits = Limits::default().with_max_iterations(steps + 10);
+        let limits = Limits { max_iterations: steps + 10, ..Limits::default() };
         let agent = ToolOrchestrator::new(model, [check, self.research()]).unwrap();
         let agent = agent.with_limits(limits).with_editor(|sent: &[Arc<Message>]| {
             let start = sent.len().checked_sub(9)?;

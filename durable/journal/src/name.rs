@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use toolwright_module::driver::stable_hash;
+use toolwright_module::runner::stable_hash;
 
 use crate::error::{JournalError, Result};
 

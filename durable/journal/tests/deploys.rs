@@ -111,7 +111,7 @@ async fn smaller_limits_and_a_stricter_policy_do_not_judge_what_has_happened() {
     let changes: [fn(ToolOrchestrator) -> ToolOrchestrator; 3] = [
         |agent| agent.with_limits(Limits::default().with_tool("look", 0)),
         |agent| agent.with_approval(ApprovalPolicy::from_effect(Effect::Read)).unwrap(),
-        |agent| agent.with_limits(Limits::default().with_max_calls_per_reply(0)),
+        |agent| agent.with_limits(Limits { max_calls_per_reply: 0, ..Limits::default() }),
     ];
     for change in changes {
         let (folder, world, cx) = (folder(), World::default(), Context::default());
@@ -131,7 +131,7 @@ async fn a_smaller_number_of_rounds_ends_a_run_after_what_has_happened() {
     let journal = Journal::open(folder.path()).unwrap();
     let tools = || [world.look(), world.tidy()];
     until(2, &journal, |said| ToolOrchestrator::new(model(said), tools()).unwrap()).await;
-    let limits = Limits::default().with_max_iterations(1);
+    let limits = Limits { max_iterations: 1, ..Limits::default() };
     let agent = ToolOrchestrator::new(done(), tools()).unwrap().with_limits(limits);
     let finished = journal.drive(&agent, "run", TASK, &cx).await.unwrap();
     assert_eq!(result(&finished, "b"), ("the hall is tidy", false));

@@ -162,7 +162,8 @@ async fn the_limits_are_those_of_the_agent_that_drives() {
     let journal = Journal::open(folder.path()).unwrap();
     let (world, cx) = (World::default(), Context::default());
     let agent = world.small();
-    let short = agent.clone().with_limits(Limits::default().with_max_time(Duration::ZERO));
+    let short =
+        agent.clone().with_limits(Limits { max_time: Some(Duration::ZERO), ..Limits::default() });
     let ended = journal.drive(&short, "short", TASK, &cx).await.unwrap();
     assert!(ended.limit.is_some());
     // A run that has its result keeps it.
@@ -292,7 +293,10 @@ async fn a_typed_run_that_reached_a_limit_goes_on_with_a_larger_one() {
     ];
     let react = react::<Add>(world.model(said), [world.look()]);
     let agent = react.agent();
-    let budget = |calls| Limits::default().with_budget(Budget::default().with_model_calls(calls));
+    let budget = |calls| Limits {
+        budget: Budget { model_calls: Some(calls), ..Budget::default() },
+        ..Limits::default()
+    };
     let short = agent.clone().with_limits(budget(1));
     let add = react.task(&Add { a: 2, b: 3 }).unwrap();
     let error = journal.drive(&short, "sum", add.clone(), &cx).await.unwrap_err();

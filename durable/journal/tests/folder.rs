@@ -84,7 +84,7 @@ async fn a_waiting_call_is_listed_and_decided_from_elsewhere() {
     for (decision, writes) in [
         (Decision::Approve, 1),
         (Decision::deny("Not today."), 0),
-        (Decision::edit(r#"{"place": "the attic"}"#), 1),
+        (Decision::Edit { arguments: r#"{"place": "the attic"}"#.to_owned() }, 1),
     ] {
         let journal = Journal::open(folder.path()).unwrap();
         let world = World::default();
@@ -105,7 +105,7 @@ async fn a_waiting_call_is_listed_and_decided_from_elsewhere() {
         other.call.arguments = r#"{"place": "the cellar"}"#.to_owned();
         let error = journal.decide("run", &other, decision.clone()).unwrap_err();
         assert!(matches!(error, JournalError::NotWaiting { .. }), "{error}");
-        let wrong = Decision::edit("{");
+        let wrong = Decision::Edit { arguments: "{".to_owned() };
         let error = journal.decide("run", waiting, wrong).unwrap_err();
         assert!(matches!(error, JournalError::Decision { .. }), "{error}");
 
@@ -137,7 +137,13 @@ async fn edited_arguments_that_do_not_fit_can_be_decided_again() {
     let agent = asks(&world, Effect::Write);
     journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
     let waiting = journal.run("run").unwrap().waiting.remove(0);
-    journal.decide("run", &waiting, Decision::edit(r#"{"place": 7, "why": 1}"#)).unwrap();
+    journal
+        .decide(
+            "run",
+            &waiting,
+            Decision::Edit { arguments: r#"{"place": 7, "why": 1}"#.to_owned() },
+        )
+        .unwrap();
     let error = journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
     assert_eq!(error.stage(), Stage::Approval, "{error:#}");
     journal.replace_decision("Kate", "run", &waiting, Decision::Approve).unwrap();
@@ -208,11 +214,13 @@ async fn an_irreversible_call_with_an_unknown_outcome_needs_more_than_an_approva
     assert_eq!(error.stage(), Stage::Approval, "{error:#}");
     let waiting = journal.run("run").unwrap().waiting.remove(0);
     assert!(waiting.unknown);
-    for decision in [Decision::Approve, Decision::edit("{}")] {
+    for decision in [Decision::Approve, Decision::Edit { arguments: "{}".to_owned() }] {
         let error = journal.decide("run", &waiting, decision).unwrap_err();
         assert!(matches!(error, JournalError::Decision { .. }), "{error}");
     }
-    journal.decide("run", &waiting, Decision::happened("It is tidy.")).unwrap();
+    journal
+        .decide("run", &waiting, Decision::Happened { result: "It is tidy.".to_owned() })
+        .unwrap();
     let finished = journal.drive(&agent(false), "run", TASK, &cx).await.unwrap();
     assert!(format!("{:?}", finished.history).contains("It is tidy."));
 }
@@ -337,7 +345,7 @@ async fn a_call_that_never_began_has_no_result() {
     journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
     let waiting = journal.run("run").unwrap().waiting.remove(0);
     assert!(!waiting.unknown);
-    let happened = Decision::happened("It is tidy.");
+    let happened = Decision::Happened { result: "It is tidy.".to_owned() };
     let error = journal.decide("run", &waiting, happened.clone()).unwrap_err();
     assert!(matches!(error, JournalError::Decision { .. }), "{error}");
     assert!(error.to_string().contains("was not made"), "{error}");

@@ -175,7 +175,13 @@ async fn a_renamed_file_is_an_error_that_says_its_name() {
     assert!(is_other(journal.task("copy").unwrap_err()));
     assert!(is_other(journal.records("copy").unwrap_err()));
     assert!(is_other(journal.tools("copy").unwrap_err()));
-    let asked = Approval::new(Vec::new(), ToolCall::new("a", "tidy", "{}"), Effect::Write);
+    let asked = Approval {
+        path: Vec::new(),
+        call: ToolCall::new("a", "tidy", "{}"),
+        effect: Effect::Write,
+        unknown: false,
+        asked_before: 0,
+    };
     assert!(is_other(journal.decide("copy", &asked, Decision::Approve).unwrap_err()));
     let error = try_run(&journal, "copy").await.unwrap_err();
     assert!(matches!(journals(&error), JournalError::OtherName { .. }), "{error:#}");

@@ -114,7 +114,7 @@ async fn many_parts_are_kept_up_to_the_limit_of_the_run_and_the_text_always() {
     assert!(seen.text.contains(&"x".repeat(100)));
 
     // The limit of the run leaves parts out, and says so.
-    let limits = Limits::default().with_max_part_bytes(60_000);
+    let limits = Limits { max_part_bytes: 60_000, ..Limits::default() };
     let agent = sees(100, &[50_000; 3]).with_limits(limits);
     let finished = journal.drive(&agent, "limited", TASK, &cx).await.unwrap();
     let seen = result(&finished);

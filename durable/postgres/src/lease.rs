@@ -10,8 +10,8 @@ use tokio_postgres::types::ToSql;
 use toolwright_journal::JournalError;
 use toolwright_journal::home;
 use toolwright_module::budget::Spent;
-use toolwright_module::driver::stable_hash;
 use toolwright_module::model::BoxFuture;
+use toolwright_module::runner::stable_hash;
 use toolwright_orchestrator::perform::{Open, OutcomeKind, PartId, Record, Store};
 
 use crate::error::{Result, RunsError};

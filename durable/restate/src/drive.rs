@@ -12,10 +12,8 @@ use toolwright_module::approval::{Approval, Decision};
 
 use toolwright_module::error::Stage;
 use toolwright_module::event::{Event, EventKind};
-use toolwright_module::{Cancellation, Context, Error, driver};
-use toolwright_orchestrator::perform::{
-    self, Open, Outcome, OutcomeKind, PartKind, Performed, Record,
-};
+use toolwright_module::{Cancellation, Context, Error, runner};
+use toolwright_orchestrator::perform::{self, Open, Outcome, OutcomeKind, Performed, Record};
 
 use crate::engine::{Engine, Step};
 use crate::performer::{Batch, Performer, Request};
@@ -82,7 +80,7 @@ impl<'a, E: Engine> Drive<'a, E> {
     ) -> (Self, Context, Batches) {
         let (performer, batches) = Performer::new(restate.max_result_bytes);
         let (shared, cancellation) = (Arc::new(Shared::default()), Cancellation::default());
-        let asks_outside = !driver::has_approver(cx);
+        let asks_outside = !runner::has_approver(cx);
         let metadata = cx.metadata().cloned().unwrap_or_default();
         let listens = Arc::clone(&shared);
         let mut cx = cx
@@ -202,14 +200,7 @@ impl<'a, E: Engine> Drive<'a, E> {
     /// and there is a listener.
     async fn settle(&mut self, pending: Pending) -> Result<(Performed, Option<Record>), Stop> {
         let (part, name, identity) = (&pending.part, &pending.name, pending.part.identity());
-        let asks = match &part.kind {
-            PartKind::Decide { call, effect, unknown } if self.asks_outside => {
-                let approval = Approval::new(part.path.clone(), call.clone(), *effect);
-                let count = unknown.unwrap_or_default();
-                Some(approval.with_unknown(unknown.is_some()).with_asked_before(count))
-            }
-            _ => None,
-        };
+        let asks = part.question().filter(|_| self.asks_outside);
         let mut refused: Option<String> = None;
         for attempt in 0_u64.. {
             if let Some(approval) = &asks

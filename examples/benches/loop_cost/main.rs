@@ -70,7 +70,8 @@ fn main() {
         let add = add();
         let tools: Arc<[Arc<Contract>]> = Arc::new([Arc::clone(add.contract())]);
         let agent = ToolOrchestrator::new(model.clone(), [add]).unwrap();
-        let agent = agent.with_limits(Limits::default().with_max_iterations(steps as u32 + 1));
+        let agent =
+            agent.with_limits(Limits { max_iterations: steps as u32 + 1, ..Limits::default() });
         for at_once in [1, 64] {
             // Number of runs in a turn. All turns have about the same amount of work.
             let turns = (640 / steps / at_once).max(1);

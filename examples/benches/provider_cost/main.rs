@@ -106,7 +106,7 @@ fn agent(api: &str, address: &str, tools: Vec<Tool>, steps: usize) -> ToolOrches
         // OpenAI itself takes at most 128 tools, compatible servers take more.
         model.with_dialect(Dialect::JsonSchema2020)
     };
-    let limits = Limits::default().with_max_iterations(steps as u32 + 1);
+    let limits = Limits { max_iterations: steps as u32 + 1, ..Limits::default() };
     let agent = match api {
         "chat" => ToolOrchestrator::new(openai(Api::Chat), tools),
         "responses" => ToolOrchestrator::new(openai(Api::Responses), tools),

@@ -365,7 +365,7 @@ impl Conversation {
             parts.insert(0, ReplyPart::Reasoning(reasoning));
             let other = Opaque::new("acme", json!({"type": "text", "text": other.to_string()}));
             parts.push(ReplyPart::Other(other));
-            let text = Text::new(format!("And {}.", self.expect(Kind::Text)));
+            let text = Text::from(format!("And {}.", self.expect(Kind::Text)));
             let beside = Opaque::new("acme", json!({"text": beside.to_string()}));
             parts.push(ReplyPart::Text(text.with_opaque(beside)));
         }

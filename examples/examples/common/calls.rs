@@ -33,7 +33,7 @@ pub(crate) async fn show(tools: &[Tool], calls: &[(&str, &str)]) -> Result<()> {
         };
         say(&format!("-> {name} {arguments}"));
         match tool.call(arguments, &Context::default()).await {
-            Ok(output) => say(&format!("<- {}", output.text())),
+            Ok(output) => say(&format!("<- {}", output.text)),
             Err(error) => say(&format!("<- failed: {}", error.for_model())),
         }
     }

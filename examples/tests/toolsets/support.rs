@@ -17,7 +17,7 @@ pub(crate) async fn call(tools: &[Tool], name: &str, arguments: Value) -> Result
     let (arguments, cx) = (arguments.to_string(), Context::default());
     let called = tool.call(&arguments, &cx);
     let output = tokio::time::timeout(LONGEST, called).await.expect("the call ends");
-    Ok(output?.text().to_owned())
+    Ok(output?.text)
 }
 
 pub(crate) async fn said(tools: &[Tool], name: &str, arguments: Value) -> String {

@@ -20,10 +20,10 @@ async fn a_bound_group_is_a_list_of_plain_tools() {
 
     let cx = Context::default();
     let output = tools[0].call(r#"{"city": "Austin", "state": "TX"}"#, &cx).await.unwrap();
-    assert_eq!(output.text(), "It's currently 30 degrees in Austin, TX.");
+    assert_eq!(output.text, "It's currently 30 degrees in Austin, TX.");
     let renamed = tools[1].clone().named("price").unwrap();
     assert_eq!(
-        renamed.call(r#"{"ticker": "AAPL"}"#, &cx).await.unwrap().text(),
+        renamed.call(r#"{"ticker": "AAPL"}"#, &cx).await.unwrap().text,
         "AAPL is currently trading at $100."
     );
     let output = tools[4].call(r#"{"a": 1, "b": 2}"#, &cx).await.unwrap();
@@ -48,7 +48,7 @@ async fn a_bound_custom_tool_is_a_function_with_its_text_as_the_only_field() {
 
     let cx = Context::default();
     let output = tools[1].call(r#"{"input": "07:30"}"#, &cx).await.unwrap();
-    assert_eq!(output.text(), "At 7.");
+    assert_eq!(output.text, "At 7.");
     assert_eq!(tools[1].effect(), Effect::Read);
     let error = tools[1].call(r#"{"input": "31:00"}"#, &cx).await.unwrap_err();
     assert_eq!(error.for_model(), "input of `when` does not fit: there are 24 hours, from 0");

@@ -43,7 +43,8 @@ impl<'a> Asking<'a> {
                 return show.end(reply);
             };
             let frame = Frame::new(hook, cx, None);
-            let next = AskNext { frame: &frame, asking: Asking { hooks, ..self } };
+            let asking = Asking { hooks, ..self };
+            let next = AskNext { model, stream, frame: &frame, asking };
             let reply = caught(hook, hook.0.model_boxed(request, next)).await;
             frame.end(&reply);
             reply
@@ -57,8 +58,8 @@ pub(crate) struct Calling<'a> {
     cx: &'a Context,
     /// The hooks that the call has not reached yet.
     hooks: &'a [AnyHook],
-    pub(super) contract: &'a Contract,
-    pub(super) effect: Effect,
+    contract: &'a Contract,
+    effect: Effect,
     work: &'a dyn Innermost,
 }
 
@@ -75,7 +76,9 @@ impl<'a> Calling<'a> {
         };
         Box::pin(async move {
             let frame = Frame::new(hook, self.cx, Some(self.contract.name()));
-            let next = CallNext { frame: &frame, calling: Calling { hooks, ..self } };
+            let Self { contract, effect, .. } = self;
+            let calling = Calling { hooks, ..self };
+            let next = CallNext { contract, effect, frame: &frame, calling };
             let output = caught(hook, hook.0.tool_boxed(arguments, next)).await;
             frame.end(&output);
             output

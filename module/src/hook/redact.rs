@@ -87,22 +87,17 @@ where
     }
 
     fn output(&self, mut output: ToolOutput, next: CallNext<'_>) -> ToolOutput {
-        let text = self.text(output.text());
-        let parts = changed(output.parts(), |part| self.part(part));
+        let text = self.text(&output.text);
+        let parts = changed(&output.parts, |part| self.part(part));
         if text.is_some() || parts.is_some() {
             next.changed();
         }
-        if let Some(text) = text {
-            output = output.with_text(text);
-        }
-        match parts {
-            Some(parts) => output.with_parts(parts),
-            None => output,
-        }
+        output.text = text.unwrap_or(output.text);
+        output.parts = parts.unwrap_or(output.parts);
+        output
     }
 }
 
-/// Returns the items with their changes, or `None` if none of them changes.
 fn changed<T: Clone>(items: &[T], change: impl Fn(&T) -> Option<T>) -> Option<Vec<T>> {
     let changes: Vec<Option<T>> = items.iter().map(change).collect();
     if changes.iter().all(Option::is_none) {

@@ -39,7 +39,7 @@ where
     }
 
     async fn tool(&self, arguments: String, next: CallNext<'_>) -> Result<ToolOutput> {
-        match (self.0)(next.name(), next.effect(), &arguments) {
+        match (self.0)(next.contract.name(), next.effect, &arguments) {
             Some(reason) => Err(Error::refuse(reason)),
             None => next.run(arguments).await,
         }

@@ -123,7 +123,7 @@ impl Hook for Retry {
     }
 
     async fn tool(&self, arguments: String, next: CallNext<'_>) -> Result<ToolOutput> {
-        if next.effect() > Effect::Idempotent {
+        if next.effect > Effect::Idempotent {
             return next.run(arguments).await;
         }
         self.repeat(next.cx(), || next.run(arguments.clone())).await

@@ -68,16 +68,16 @@ impl Fallback {
 /// Returns the capabilities that both models have.
 fn common(ours: Capabilities, theirs: Capabilities) -> Capabilities {
     let settings = ours.settings.iter().filter(|setting| theirs.settings.has(*setting));
-    theirs
-        .dialects()
-        .chain(ours.dialects())
-        .fold(Capabilities::new(ours.dialect), Capabilities::with_other_dialect)
-        .with_structured_output(ours.structured_output && theirs.structured_output)
-        .with_tools(ours.tools && theirs.tools)
-        .with_images(ours.images && theirs.images)
-        .with_documents(ours.documents && theirs.documents)
-        .with_audio(ours.audio && theirs.audio)
-        .with_settings(settings.fold(SettingSet::NONE, SettingSet::with))
+    let all = theirs.dialects().chain(ours.dialects());
+    Capabilities {
+        structured_output: ours.structured_output && theirs.structured_output,
+        tools: ours.tools && theirs.tools,
+        images: ours.images && theirs.images,
+        documents: ours.documents && theirs.documents,
+        audio: ours.audio && theirs.audio,
+        settings: settings.fold(SettingSet::NONE, SettingSet::with),
+        ..all.fold(Capabilities::new(ours.dialect), Capabilities::with_other_dialect)
+    }
 }
 
 /// Returns the settings of the first model, with the larger maximum of output tokens: a ledger

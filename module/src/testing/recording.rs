@@ -122,8 +122,8 @@ pub enum RecordingError {
         path: PathBuf,
         /// Number of the exchange, counted from 1.
         exchange: usize,
-        /// The fault.
-        fault: ExchangeFault,
+        /// What is wrong with it.
+        fault: &'static str,
     },
     /// The file was written by a later version.
     #[error("the recording {} has version {found}, this program reads up to {VERSION}; update it", path.display())]
@@ -133,18 +133,6 @@ pub enum RecordingError {
         /// The version of the file.
         found: u32,
     },
-}
-
-/// A fault of an exchange in a recording.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ExchangeFault {
-    /// There is no request. Or it only lists added messages, and there is no exchange before it.
-    #[error("has no `request`, nor `then` after another exchange")]
-    NoRequest,
-    /// There is a request, and also a list of added messages.
-    #[error("has both `request` and `then`")]
-    TwoRequests,
 }
 
 /// Returns the cause in the words of this crate, or else its kind: the words of a system differ.
@@ -548,7 +536,7 @@ mod stored {
     pub(super) enum Unclear {
         /// An exchange has no clear request.
         #[error("exchange {exchange} {fault}")]
-        Exchange { exchange: usize, fault: ExchangeFault },
+        Exchange { exchange: usize, fault: &'static str },
         /// The version is later than this program's.
         #[error("the recording has version {0}, this program reads up to {VERSION}; update it")]
         Version(u32),
@@ -570,8 +558,9 @@ mod stored {
                         request.messages.extend(then);
                         Ok(request)
                     }
-                    (Some(_), Some(_), _) => Err(ExchangeFault::TwoRequests),
-                    (None, ..) => Err(ExchangeFault::NoRequest),
+                    (Some(_), Some(_), _) => Err("has both `request` and `then`"),
+                    // A list of added messages needs an exchange before it.
+                    (None, ..) => Err("has no `request`, nor `then` after another exchange"),
                 };
                 let exchange = exchanges.len() + 1;
                 let request = request.map_err(|fault| Unclear::Exchange { exchange, fault })?;

@@ -76,8 +76,8 @@ where
 {
     /// Returns a model with the replies of `answer`.
     pub fn new(answer: F) -> Self {
-        let capabilities =
-            super::all_capabilities().with_structured_output(false).with_tools(false);
+        let all = super::all_capabilities();
+        let capabilities = Capabilities { structured_output: false, tools: false, ..all };
         Self { answer, capabilities, requests: Mutex::default() }
     }
 

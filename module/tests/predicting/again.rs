@@ -79,8 +79,8 @@ fn costing(text: &str, input: u64) -> Reply {
 async fn an_exhausted_ledger_ends_the_attempts_early_with_all_answers() {
     let answers = [costing("one", 10), costing("two", 20), costing(SUMMARY, 30)];
     // The usage of two attempts plus the reservation of a third exceeds the budget.
-    let output = Budget::default().with_output_tokens(2 + 4096 - 1);
-    for budget in [Budget::default().with_model_calls(2), output] {
+    let output = Budget { output_tokens: Some(2 + 4096 - 1), ..Budget::default() };
+    for budget in [Budget { model_calls: Some(2), ..Budget::default() }, output] {
         let (model, asked) = replies(plain(), answers.clone());
         let module = Predict::<Summarize>::new(model).unwrap().with_attempts(9);
         let ledger = Ledger::new(budget);
@@ -94,7 +94,8 @@ async fn an_exhausted_ledger_ends_the_attempts_early_with_all_answers() {
     // With a larger budget there is a third attempt.
     let (model, _) = replies(plain(), answers);
     let module = Predict::<Summarize>::new(model).unwrap().with_attempts(9);
-    let budget = Budget::default().with_model_calls(3).with_output_tokens(2 + 4096);
+    let budget =
+        Budget { model_calls: Some(3), output_tokens: Some(2 + 4096), ..Budget::default() };
     let cx = Context::default().with_ledger(Ledger::new(budget));
     module.call(summarize(), &cx).await.unwrap();
 }
@@ -348,7 +349,8 @@ async fn the_calls_of_a_paused_reply_get_a_result() {
 
 #[tokio::test]
 async fn the_error_of_a_refusal_without_a_text_has_the_providers_reason() {
-    let refusal = Reply::new([]).with_finish(Finish::Refused).with_reason("SAFETY");
+    let mut refusal = Reply::new([]).with_finish(Finish::Refused);
+    refusal.reason = Some("SAFETY".to_owned());
     let (model, _) = replies(plain(), [refusal]);
     let module = Predict::<FindPerson>::new(model).unwrap();
     let error = module.call(FindPerson {}, &Context::default()).await.unwrap_err();

@@ -34,7 +34,7 @@ struct Anything {
 
 #[tokio::test]
 async fn the_models_capabilities_select_the_default_mode() {
-    let both = structured().with_tools(true);
+    let both = Capabilities { tools: true, ..structured() };
     for (capabilities, chosen) in [
         (plain(), OutputMode::Prompted),
         (calling(), OutputMode::Tool),
@@ -76,7 +76,7 @@ async fn in_tool_mode_the_arguments_begin_with_reasoning() {
     let answer = format!(r#"{{"reasoning": "Wet.", "output": {SUMMARY}}}"#);
     let (model, asked) = replies(calling(), [finish(&answer)]);
     let module = ChainOfThought::<Summarize>::new(model).unwrap();
-    let thought = module.reason(summarize(), &Context::default()).await.unwrap();
+    let thought = module.answer(summarize(), &Context::default()).await.unwrap().value;
     assert_eq!(thought.reasoning, "Wet.");
     insta::assert_snapshot!(asked.shown());
 }
@@ -244,7 +244,8 @@ async fn a_clone_may_have_its_own_model_mode_and_instructions() {
 async fn settings_that_the_model_does_not_support_are_an_error_of_the_predictor() {
     let some = SettingSet::NONE.with(Setting::Seed).with(Setting::MaxOutputTokens);
     let settings = Settings::default().with_temperature(0.0).with_seed(7);
-    let (model, asked) = replies(plain().with_settings(some), [Reply::text(SUMMARY)]);
+    let (model, asked) =
+        replies(Capabilities { settings: some, ..plain() }, [Reply::text(SUMMARY)]);
     let module = Predict::<Summarize>::new(model).unwrap();
     let error = module.clone().with_settings(settings.clone()).unwrap_err();
     insta::assert_snapshot!(error, @"the model does not support the setting `temperature`; leave it out, or call `Settings::supported_by` to leave out all that it does not support");
@@ -259,7 +260,7 @@ async fn settings_that_the_model_does_not_support_are_an_error_of_the_predictor(
     assert_eq!(asked.requests()[0].settings.as_deref(), Some(&rest));
 
     // A model of the context is checked at the call.
-    let (model, asked) = replies(plain().with_settings(some), []);
+    let (model, asked) = replies(Capabilities { settings: some, ..plain() }, []);
     let module = Predict::<Summarize>::from_context().unwrap().with_settings(settings).unwrap();
     let error = module.call(summarize(), &Context::default().with_model(model)).await.unwrap_err();
     assert_eq!((error.stage(), asked.requests().len()), (Stage::Setup, 0));

@@ -161,7 +161,7 @@ async fn partial_fields_grow_while_the_answer_arrives() {
     let module = Predict::<Summarize>::new(model).unwrap();
     let cx = Context::default();
     let mut stream = module.stream(summarize(), &cx);
-    assert_eq!(stream.field::<String>("sentence"), Field::Pending);
+    assert_eq!(stream.partial().field::<String>("sentence"), Field::Pending);
 
     let strings = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let rained = || "It rained.".to_owned();
@@ -172,14 +172,14 @@ async fn partial_fields_grow_while_the_answer_arrives() {
         (Field::Done(rained()), Field::Done(strings(&["weather", "Oslo"]))),
     ] {
         assert!(matches!(stream.next().await, Some(Ok(PredictEvent::Text(_)))));
-        assert_eq!(stream.field::<String>("sentence"), sentence);
-        assert_eq!(stream.field::<Vec<String>>("topics"), topics);
+        assert_eq!(stream.partial().field::<String>("sentence"), sentence);
+        assert_eq!(stream.partial().field::<Vec<String>>("topics"), topics);
     }
     let output = Summary { sentence: rained(), topics: strings(&["weather", "Oslo"]) };
     let last = stream.next().await.unwrap().unwrap();
     assert_eq!(last, PredictEvent::Done(output));
     // The last partial text is still available.
-    assert_eq!(stream.field::<String>("topics[1]"), Field::Done("Oslo".to_owned()));
+    assert_eq!(stream.partial().field::<String>("topics[1]"), Field::Done("Oslo".to_owned()));
     assert!(stream.next().await.is_none());
 }
 
@@ -194,13 +194,16 @@ async fn chain_of_thought_streams_reasoning_and_output() {
         let cx = Context::default();
         let mut stream = module.stream(summarize(), &cx);
         stream.next().await.unwrap().unwrap();
-        assert_eq!(stream.field::<String>("reasoning"), Field::Partial("Wet a".to_owned()));
-        assert_eq!(stream.field::<String>("output.sentence"), Field::Pending);
+        assert_eq!(
+            stream.partial().field::<String>("reasoning"),
+            Field::Partial("Wet a".to_owned())
+        );
+        assert_eq!(stream.partial().field::<String>("output.sentence"), Field::Pending);
         let mut last = None;
         while let Some(event) = stream.next().await {
             last = Some(event.unwrap());
         }
-        assert_eq!(stream.field("output.sentence"), Field::Done("It rained.".to_owned()));
+        assert_eq!(stream.partial().field("output.sentence"), Field::Done("It rained.".to_owned()));
         let Some(PredictEvent::Done(Reasoned { reasoning, output, .. })) = last else {
             panic!("{last:?}")
         };
@@ -216,7 +219,7 @@ async fn an_output_that_is_not_an_object_streams_under_result() {
     let cx = Context::default();
     let mut stream = module.stream(FindWords { text: String::new() }, &cx);
     stream.next().await.unwrap().unwrap();
-    assert_eq!(stream.field::<Vec<String>>("result").so_far().unwrap(), ["a"]);
+    assert_eq!(stream.partial().field::<Vec<String>>("result").so_far().unwrap(), ["a"]);
 }
 
 #[tokio::test]
@@ -296,12 +299,16 @@ async fn a_field_that_reading_changes_is_discarded() {
                     }
                     _ => {}
                 }
-                if let Field::Done(words) = stream.field::<Option<u8>>("words") {
+                if let Field::Done(words) = stream.partial().field::<Option<u8>>("words") {
                     done = Some(words);
                 }
             }
             assert_eq!(discards, usize::from(changes), "{said}");
-            assert_eq!(stream.field::<Option<u8>>("words"), Field::Done(Some(2)), "{said}");
+            assert_eq!(
+                stream.partial().field::<Option<u8>>("words"),
+                Field::Done(Some(2)),
+                "{said}"
+            );
         }
     }
 }
@@ -411,7 +418,8 @@ async fn the_ledger_limits_a_stream() {
     let wrong = Reply::text("no").with_usage(Usage::new(30, 3));
     let model = Streaming::new(plain(), [in_pieces(&wrong, 9)]);
     let module = Predict::<Summarize>::new(model).unwrap();
-    let cx = Context::default().with_ledger(Ledger::new(Budget::default().with_model_calls(1)));
+    let cx = Context::default()
+        .with_ledger(Ledger::new(Budget { model_calls: Some(1), ..Budget::default() }));
     let (events, error) = shown(module.stream(summarize(), &cx)).await;
     let error = error.unwrap();
     assert_eq!((error.stage(), error.usage()), (Stage::Limit, Usage::new(30, 3)));

@@ -70,12 +70,12 @@ impl Signature for DetectLanguage {
 
 /// A model that can be given an answer's schema beside the prompt.
 pub(crate) fn structured() -> Capabilities {
-    Capabilities::new(Dialect::OpenAiStrict).with_structured_output(true)
+    Capabilities { structured_output: true, ..Capabilities::new(Dialect::OpenAiStrict) }
 }
 
 /// A model that can be made to call a tool.
 pub(crate) fn calling() -> Capabilities {
-    Capabilities::new(Dialect::OpenAiStrict).with_tools(true)
+    Capabilities { tools: true, ..Capabilities::new(Dialect::OpenAiStrict) }
 }
 
 /// A model without capabilities, which gets everything in the prompt.

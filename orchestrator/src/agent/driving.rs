@@ -1,8 +1,8 @@
 //! The drives of an agent: to the end, as a stream, and for one step.
 
-use toolwright_module::driver;
 use toolwright_module::error::Stage;
 use toolwright_module::event::{Ending, EventKind};
+use toolwright_module::runner;
 use toolwright_module::{Context, Error, Result};
 use tracing::Instrument;
 
@@ -209,12 +209,12 @@ impl Core {
         only_one: bool,
     ) -> Result<Option<Finished>> {
         let name = cx.tool().unwrap_or(self.name());
-        let below = driver::nested(cx)?;
+        let below = runner::nested(cx)?;
         let span = telemetry::invoke_agent(name, &*self.model, run.task(), cx);
         cx.emit(|| EventKind::Started { agent: name.to_owned(), step: run.step() });
         let fits = run.check_tools(&self.known).and_then(|()| run.check_model(&*self.model));
         fits.map_err(error::RunError::into_module)
-            .inspect_err(|error| telemetry::failed(&span, cx, error))?;
+            .inspect_err(|error| runner::mark_failed(&span, cx, error))?;
         run.add_approval(&self.approval);
         let mut driver = Driver::new(self, name, run, below);
         // Boxed, because agents below agents would otherwise use too much of the stack.
@@ -238,7 +238,7 @@ impl Core {
                 Ok(Some(Finished::new(run, result, failures)))
             }
             Err(error) => {
-                telemetry::failed(&span, cx, &error);
+                runner::mark_failed(&span, cx, &error);
                 cx.emit(|| EventKind::Failed {
                     stage: error.stage(),
                     error: run.limits().cut_error(format!("{error:#}")),

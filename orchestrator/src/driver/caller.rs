@@ -4,18 +4,18 @@ use std::any::Any;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::FutureExt;
-use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::time::Instant;
-use toolwright_module::approval::{Approval, Decision};
+use toolwright_module::approval::Decision;
 use toolwright_module::budget::{Exhausted, Ledger, LimitKind, Reservation, Spent};
-use toolwright_module::driver;
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::event::EventKind;
 use toolwright_module::message::ToolResult;
+use toolwright_module::runner::{self, Arguments};
 use toolwright_module::{Context, Effect, Error, Repaired, Reply, Result, Tool, ToolCall};
 use toolwright_signature::{Contract, Repair};
 use tracing::Instrument;
@@ -23,7 +23,7 @@ use tracing::Instrument;
 use super::waiting::{DeadlinePassed, before_context_deadline, before_deadline_begun, kept};
 use crate::agent::Core;
 use crate::limits::Limits;
-use crate::perform::{self, Made, Outcome, Part, PartKind, Perform, Work};
+use crate::perform::{self, Outcome, Part, PartKind, Perform, Work};
 use crate::run::Run;
 use crate::step::StepResultKind;
 use crate::telemetry;
@@ -87,21 +87,21 @@ impl Caller<'_> {
 
     /// Returns the outcome of a part. The cost of an outcome that was found is entered in the
     /// ledger of the run, and not in those above it.
-    pub(super) fn found(&self, performed: Result<Outcome>, made: &Made) -> Result<Outcome> {
+    pub(super) fn found(&self, performed: Result<Outcome>, made: &AtomicBool) -> Result<Outcome> {
         let outcome = performed?;
-        if !made.is_noted() {
-            driver::record_again(&self.ledger, outcome.spent);
+        if !made.load(Ordering::Relaxed) {
+            runner::record_again(&self.ledger, outcome.spent);
         }
         Ok(outcome)
     }
 
-    /// Not an `async fn`, which would store the request twice.
+    /// Asks the model. The request is made now, so that the future does not borrow the run.
     pub(super) fn ask(&self, run: &Run) -> impl Future<Output = Result<Reply>> + use<'_> {
         let request = run.request();
         // The pieces of a JSON selection are of no use to a reader.
         let streams = self.agent.streaming && request.output.is_none();
         let answer = run.output().map(|_| Contract::FINISH);
-        driver::ask(&self.cx, &self.agent.hooks, &*self.agent.model, request, streams, answer)
+        runner::ask(&self.cx, &self.agent.hooks, &*self.agent.model, request, streams, answer)
     }
 
     pub(super) fn model_answer(&self, asked: Option<Result<Reply>>) -> Result<StepResultKind> {
@@ -119,7 +119,7 @@ impl Caller<'_> {
     /// Returns the exhausted limit if it is this run's own, and not one of a ledger above.
     fn own_limit(&self, error: &Error) -> Option<LimitKind> {
         let exhausted = error.downcast_ref::<Exhausted>()?;
-        driver::is_exhausted_by(&self.ledger, exhausted).then_some(exhausted.limit)
+        runner::is_exhausted_by(&self.ledger, exhausted).then_some(exhausted.limit)
     }
 
     /// Returns whether a tool's error ends the run.
@@ -137,15 +137,18 @@ impl Caller<'_> {
         calls: &[ToolCall],
         unknown: Option<u32>,
     ) -> Result<Decision> {
-        let effect = self.agent.tool(&call.name).map_or(Effect::Write, Tool::effect);
-        let asked = Approval::new(self.cx.path(), call.clone(), effect)
-            .with_unknown(unknown.is_some())
-            .with_asked_before(unknown.unwrap_or_default());
-        let decides = async { driver::approve(&self.cx, asked).await.transpose() };
+        let asked = self.decision(call.clone(), unknown).question();
+        let decides = async {
+            match asked {
+                Some(asked) => runner::approve(&self.cx, asked).await.transpose(),
+                None => Ok(None),
+            }
+        };
         match before_context_deadline(&self.cx, decides).await? {
             Some(decision) => Ok(decision),
             None => {
-                let path = driver::path_text(&self.cx);
+                let tools: Vec<String> = self.cx.path().into_iter().map(|call| call.tool).collect();
+                let path = tools.join(" > ");
                 let awaits =
                     AwaitsApproval { path, calls: calls.to_vec(), unknown: unknown.is_some() };
                 Err(Error::stop(awaits).at(Stage::Approval))
@@ -165,7 +168,7 @@ impl Caller<'_> {
             }
             Err(refused) => refused,
         };
-        driver::is_exhausted_by(&self.ledger, &refused).then_some(refused.limit)
+        runner::is_exhausted_by(&self.ledger, &refused).then_some(refused.limit)
     }
 
     /// Begins a call: it counts from now on.
@@ -179,59 +182,75 @@ impl Caller<'_> {
         }
         let ledger = self.cx.ledger().unwrap_or(&self.ledger);
         ledger.reserve(Spent::tool_call()).map_err(|refused| {
-            if driver::is_exhausted_by(&self.ledger, &refused) {
+            if runner::is_exhausted_by(&self.ledger, &refused) {
                 return Error::other(NotBegun(refused.limit)).at(Stage::Limit);
             }
-            driver::exhausted(&self.cx, refused)
+            runner::exhausted(&self.cx, refused)
         })
     }
 
-    /// Makes one call. An error ends the run, unless it is [`NotBegun`].
-    #[allow(clippy::manual_async_fn, reason = "an `async fn` would store the arguments twice")]
-    pub(super) fn call(
+    /// Makes one call until the run is cancelled or the context's deadline passes. Also returns whether
+    /// that interrupted a call that had begun, so that its outcome is not known.
+    pub(super) async fn call_or_interrupt(
         &self,
         call: &ToolCall,
         selected: Vec<Repair>,
         deadline: Option<Instant>,
-    ) -> impl Future<Output = Called> {
-        async move {
-            let (started, reserved) = (Instant::now(), self.begin(deadline)?);
-            let span = telemetry::execute_tool(call, self.agent.tool(&call.name), &self.cx);
-            self.cx.emit(|| EventKind::ToolStarted { call: call.clone() });
-            // The tool's call catches its own panics. This one catches later panics, for example of
-            // an output when it is dropped. Boxed, because agents below agents would otherwise use
-            // too much of the stack.
-            let made = AssertUnwindSafe(Box::pin(self.make(call, started, deadline)));
-            let made = made.catch_unwind().instrument(span.clone()).await;
-            reserved.settle(Spent::tool_call());
-            let (mut result, error) = made.unwrap_or_else(|panic| {
-                drop_payload(panic);
-                let error = Error::other("the tool panicked after its call").at(Stage::Panic);
-                (ToolResult::failed(call, error.for_model()), Some(error))
-            });
-            // Cut now, so that long results are not held until the last call ends.
-            self.limits.bound(&mut result);
-            if driver::captures_content(&self.cx) {
-                span.record("gen_ai.tool.call.result", result.text.as_str());
-            }
-            let text = error.as_ref().map(|error| self.limits.cut_error(shown(error)));
-            if let Some(error) = &error {
-                telemetry::failed(&span, &self.cx, error);
-            }
-            let mut repairs = selected;
-            if let Some(repaired) = &result.repaired {
-                repairs.extend_from_slice(&repaired.repairs);
-            }
-            telemetry::repaired(&span, &repairs, &self.cx);
-            self.emit_finished(call, &result.text, text.as_deref(), repairs, started);
-            match error {
-                Some(error) if self.ends_the_run(&error) => Err(error),
-                error => {
-                    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(error))) {
-                        drop_payload(panic);
-                    }
-                    Ok((result, text))
+    ) -> (Called, bool) {
+        let has_begun = AtomicBool::new(false);
+        let called = async {
+            has_begun.store(true, Ordering::Relaxed);
+            self.call(call, selected, deadline).await
+        };
+        let called = pin!(self.cx.until_cancelled(called));
+        let called = before_context_deadline(&self.cx, called).await;
+        let is_lost = called.as_ref().is_err_and(is_interruption);
+        (called, is_lost && has_begun.load(Ordering::Relaxed))
+    }
+
+    /// Makes one call. An error ends the run, unless it is [`NotBegun`].
+    pub(super) async fn call(
+        &self,
+        call: &ToolCall,
+        selected: Vec<Repair>,
+        deadline: Option<Instant>,
+    ) -> Called {
+        let (started, reserved) = (Instant::now(), self.begin(deadline)?);
+        let span = telemetry::execute_tool(call, self.agent.tool(&call.name), &self.cx);
+        self.cx.emit(|| EventKind::ToolStarted { call: call.clone() });
+        // The tool's call catches its own panics. This one catches later panics, for example of
+        // an output when it is dropped. Boxed, because agents below agents would otherwise use
+        // too much of the stack.
+        let made = AssertUnwindSafe(Box::pin(self.make(call, started, deadline)));
+        let made = made.catch_unwind().instrument(span.clone()).await;
+        reserved.settle(Spent::tool_call());
+        let (mut result, error) = made.unwrap_or_else(|panic| {
+            drop_payload(panic);
+            let error = Error::other("the tool panicked after its call").at(Stage::Panic);
+            (ToolResult::failed(call, error.for_model()), Some(error))
+        });
+        // Cut now, so that long results are not held until the last call ends.
+        self.limits.bound(&mut result);
+        if runner::captures_content(&self.cx) {
+            span.record("gen_ai.tool.call.result", result.text.as_str());
+        }
+        let text = error.as_ref().map(|error| self.limits.cut_error(shown(error)));
+        if let Some(error) = &error {
+            runner::mark_failed(&span, &self.cx, error);
+        }
+        let mut repairs = selected;
+        if let Some(repaired) = &result.repaired {
+            repairs.extend_from_slice(&repaired.repairs);
+        }
+        telemetry::repaired(&span, &repairs, &self.cx);
+        self.emit_finished(call, &result.text, text.as_deref(), repairs, started);
+        match error {
+            Some(error) if self.ends_the_run(&error) => Err(error),
+            error => {
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(error))) {
+                    drop_payload(panic);
                 }
+                Ok((result, text))
             }
         }
     }
@@ -267,10 +286,10 @@ impl Caller<'_> {
             ));
             return ToolResult::of(call, Err(error.at(Stage::Setup)));
         };
-        let cx = driver::in_call(&self.cx, call);
+        let cx = runner::in_call(&self.cx, call);
         let late = self.limits.tool_time.and_then(|time| started.checked_add(time));
         let end = deadline.into_iter().chain(late).min();
-        let work = pin!(driver::call(tool, &self.agent.hooks, &call.arguments, &cx));
+        let work = pin!(runner::call(tool, &self.agent.hooks, &call.arguments, &cx));
         let (outcome, elapsed) = watched(end, work).await;
         // Calls that are given up keep their reservations, so others that waited for these are
         // refused at the same time. The reason is the time.
@@ -314,9 +333,8 @@ impl Caller<'_> {
 
     /// Returns the repairs of a call that ran and has no output.
     fn repaired(&self, tool: &Tool, call: &ToolCall) -> Option<Box<Repaired>> {
-        let policy = tool.policy().min(self.cx.policy());
-        let reading = tool.contract().read_with::<IgnoredAny>(&call.arguments, policy).ok()?;
-        Repaired::of(&reading).map(Box::new)
+        let (contract, policy) = (tool.contract(), tool.policy().min(self.cx.policy()));
+        Arguments { contract, text: &call.arguments, policy, keeps_value: false }.repaired()
     }
 
     /// Returns the result of a call that a limit of the run prevented.
@@ -335,7 +353,7 @@ pub(super) fn has_passed(deadline: Option<Instant>) -> bool {
 }
 
 /// Returns whether an error ended a call from outside, so that its outcome is not known.
-pub(super) fn is_interruption(error: &Error) -> bool {
+fn is_interruption(error: &Error) -> bool {
     error.stage() == Stage::Cancelled || error.downcast_ref::<DeadlinePassed>().is_some()
 }
 

@@ -11,10 +11,10 @@ use toolwright_module::event::EventKind;
 use toolwright_module::{Effect, Error, Result, Tool, ToolCall};
 
 use super::Driver;
-use super::caller::{Caller, has_passed, is_interruption, not_begun};
-use super::waiting::{before_context_deadline, before_deadlines, kept};
+use super::caller::{Caller, has_passed, not_begun};
+use super::waiting::{before_deadlines, kept};
 use crate::finished::ToolFailure;
-use crate::perform::{self, Made, Open, Outcome, OutcomeKind, Part, PartKind, Perform, Work};
+use crate::perform::{self, Open, Outcome, OutcomeKind, Part, PartKind, Perform, Work};
 use crate::run::Run;
 use crate::state::Decided;
 use crate::step::StepResultKind;
@@ -56,7 +56,7 @@ impl Driver<'_> {
         performer: &dyn Perform,
         deadline: Option<Instant>,
     ) -> Result<()> {
-        let made: Vec<Made> = calls.iter().map(|_| Made::default()).collect();
+        let made: Vec<AtomicBool> = calls.iter().map(|_| AtomicBool::default()).collect();
         let step_began = self.track.started;
         let mut parts = Vec::with_capacity(calls.len());
         let (mut has_runs, mut below) = (false, Vec::with_capacity(calls.len()));
@@ -80,15 +80,9 @@ impl Driver<'_> {
             below.push(caller.cx.ledger().filter(|_| is_run).cloned());
             let selected = self.track.run.repairs_of(&call.id).to_vec();
             let work = async move {
-                made.note();
-                let (began, has_begun) = (Instant::now(), AtomicBool::new(false));
-                let called = async {
-                    has_begun.store(true, Ordering::Relaxed);
-                    caller.call(call, selected, deadline).await
-                };
-                let called = pin!(caller.cx.until_cancelled(called));
-                let called = before_context_deadline(&caller.cx, called).await;
-                let has_begun = has_begun.load(Ordering::Relaxed);
+                made.store(true, Ordering::Relaxed);
+                let began = Instant::now();
+                let (called, is_lost) = caller.call_or_interrupt(call, selected, deadline).await;
                 let kind = match called {
                     Ok((result, error)) => OutcomeKind::Called { result, error },
                     Err(error) => match not_begun(&error) {
@@ -96,9 +90,7 @@ impl Driver<'_> {
                             let allowed = caller.limits.allows(limit).unwrap_or(u64::MAX);
                             OutcomeKind::Exhausted { limit, allowed }
                         }
-                        None if has_begun && is_interruption(&error) => {
-                            return Err(Open::Interrupted(error));
-                        }
+                        None if is_lost => return Err(Open::Interrupted(error)),
                         None => return Err(Open::Work(error)),
                     },
                 };
@@ -219,9 +211,9 @@ impl Driver<'_> {
                 decisions.push((call.id.clone(), caller.approve(call, &calls, unknown).await?));
                 continue;
             };
-            let (part, made) = (caller.decision(call.clone(), unknown), Made::default());
+            let (part, made) = (caller.decision(call.clone(), unknown), AtomicBool::default());
             let work = async {
-                made.note();
+                made.store(true, Ordering::Relaxed);
                 let decision = caller.approve(call, &calls, unknown).await;
                 let decision = decision.map_err(Open::Work)?;
                 let checked = run.check_decision(call, &decision);
@@ -238,7 +230,7 @@ impl Driver<'_> {
                 }
                 performed => performed?,
             };
-            if is_unknown && made.is_noted() {
+            if is_unknown && made.load(Ordering::Relaxed) {
                 decided_now.insert(call.id.clone());
             }
             match performed.kind {
@@ -262,9 +254,9 @@ impl Caller<'_> {
         performer: &dyn Perform,
         deadline: Option<Instant>,
     ) -> Result<(Outcome, bool)> {
-        let made = Made::default();
+        let made = AtomicBool::default();
         let work = async {
-            made.note();
+            made.store(true, Ordering::Relaxed);
             let (began, before) = (Instant::now(), self.ledger.committed());
             let asked = pin!(self.ask(run));
             let asked = before_deadlines(deadline, &self.cx, asked).await;
@@ -282,6 +274,6 @@ impl Caller<'_> {
         };
         let part = Part { path: self.cx.path(), kind };
         let performed = self.perform(performer, part, Box::pin(work)).await;
-        Ok((self.found(performed, &made)?, made.is_noted()))
+        Ok((self.found(performed, &made)?, made.load(Ordering::Relaxed)))
     }
 }

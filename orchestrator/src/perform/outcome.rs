@@ -67,13 +67,6 @@ impl Outcome {
         Self { kind, spent: Spent::default(), elapsed: Duration::ZERO, by: None }
     }
 
-    /// Sets the name of the person who decided.
-    #[must_use]
-    pub fn with_by(mut self, person: impl Into<String>) -> Self {
-        self.by = Some(person.into());
-        self
-    }
-
     /// Returns the outcome of a call, for a performer that keeps at most `most` bytes of one.
     ///
     /// Images, documents and audio do not count: their limit is

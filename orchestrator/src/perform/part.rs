@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use toolwright_module::approval::Approval;
 use toolwright_module::event::InCall;
 use toolwright_module::{Effect, ToolCall};
 
@@ -107,6 +108,19 @@ impl Part {
             PartKind::Call { effect, .. } => *effect <= Effect::Idempotent,
             _ => true,
         }
+    }
+
+    /// Returns the question that a decision answers. `None` for another part.
+    #[must_use]
+    pub fn question(&self) -> Option<Approval> {
+        let PartKind::Decide { call, effect, unknown } = &self.kind else { return None };
+        Some(Approval {
+            path: self.path.clone(),
+            call: call.clone(),
+            effect: *effect,
+            unknown: unknown.is_some(),
+            asked_before: unknown.unwrap_or_default(),
+        })
     }
 
     /// Returns a hash of what must not differ between two drives of one run: the task, or the tool
@@ -268,7 +282,7 @@ impl FromStr for PartId {
             _ => return Err(fault()),
         };
         let mut names = names.into_iter();
-        let path = std::iter::from_fn(|| Some(InCall::new(names.next()?, names.next()?)));
+        let path = std::iter::from_fn(|| Some(InCall { tool: names.next()?, id: names.next()? }));
         Ok(Self { path: path.collect(), kind })
     }
 }
@@ -305,7 +319,7 @@ mod tests {
         let name = "ask|call|run|decide|value|again 1|0||.{0,9}";
         let path = prop::collection::vec((name, name), 0..4);
         (path, kind).prop_map(|(path, kind)| {
-            let path = path.into_iter().map(|(tool, id)| InCall::new(tool, id)).collect();
+            let path = path.into_iter().map(|(tool, id)| InCall { tool, id }).collect();
             PartId { path, kind }
         })
     }

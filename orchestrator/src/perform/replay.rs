@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use toolwright_module::approval::Approval;
 use toolwright_module::event::InCall;
 use toolwright_module::model::BoxFuture;
 
@@ -188,14 +187,7 @@ impl<S: Store> Replay<S> {
 
     async fn perform_part(&self, part: Part, id: PartId, work: Work<'_>) -> Performed {
         let identity = part.identity();
-        let question = match &part.kind {
-            PartKind::Decide { call, effect, unknown } => {
-                let approval = Approval::new(part.path.clone(), call.clone(), *effect);
-                let count = unknown.unwrap_or_default();
-                Some(approval.with_unknown(unknown.is_some()).with_asked_before(count))
-            }
-            _ => None,
-        };
+        let question = part.question();
         let found = {
             let mut state = self.state();
             // A decision holds for the call that the person saw. The question is checked also if

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use serde_json::Value;
 use toolwright_module::approval::Decision;
 use toolwright_module::budget::LimitKind;
-use toolwright_module::driver::{meant_tool, name_repair};
 use toolwright_module::event::Ending;
 use toolwright_module::message::{Part, ReplyPart, ToolResult};
 use toolwright_module::model::Finish;
+use toolwright_module::runner::{meant_tool, name_repair};
 use toolwright_module::{Message, Repaired, Reply, ToolCall};
 use toolwright_signature::{Contract, Policy, Repair};
 
@@ -82,12 +82,11 @@ impl Run {
                 None => Some(ToolResult::failed(call, self.no_calls_left())),
             })
         });
-        let results =
-            self.calls().zip(results).map(|(call, refused)| self.as_before(call, refused));
-        // Not `collect`, which would make room for four large results.
-        let mut all = Vec::with_capacity(self.calls().count());
-        all.extend(results);
-        let results: Vec<Option<ToolResult>> = all;
+        let results: Vec<Option<ToolResult>> = self
+            .calls()
+            .zip(results)
+            .map(|(call, refused)| self.refused_before(call, refused))
+            .collect();
         self.state.own_results = self
             .calls()
             .zip(&results)
@@ -118,9 +117,9 @@ impl Run {
         self.state.repaired.extend(repaired);
     }
 
-    /// Returns whether a recorded call was refused in an earlier drive. The current tools and limits do
-    /// not change that.
-    fn as_before(&self, call: &ToolCall, refused: Option<ToolResult>) -> Option<ToolResult> {
+    /// Returns the refusal of a call. An earlier drive has decided on a recorded call, and the current
+    /// tools and limits do not change that.
+    fn refused_before(&self, call: &ToolCall, refused: Option<ToolResult>) -> Option<ToolResult> {
         match &self.earlier {
             Some(earlier) if earlier.calls.contains_key(&call.id) => None,
             // The model was asked again after this reply, so the call is not open.
@@ -383,21 +382,6 @@ impl Run {
     /// Takes the results of all calls of the step, or of some.
     pub(super) fn take_results(&mut self, answers: Vec<ToolResult>) {
         self.unmark_begun();
-        if answers.len() == 1 && self.batch_is_one() {
-            // The usual case: one call, and so no places.
-            for mut answer in answers {
-                self.uses(&answer.name);
-                self.bound(&mut answer);
-                let place = self.next.call;
-                if let Phase::Tools { results, .. } = &mut self.state.phase
-                    && let Some(slot) = results.get_mut(place)
-                {
-                    *slot = Some(answer);
-                }
-            }
-            self.go_on();
-            return self.close_round();
-        }
         let places = self.places_of(&answers);
         let mut placed: Vec<(usize, ToolResult)> = places.into_iter().zip(answers).collect();
         placed.sort_by_key(|(place, _)| *place);
@@ -437,12 +421,6 @@ impl Run {
         self.close_round();
     }
 
-    /// Returns whether the step has one call, which is then the next one.
-    fn batch_is_one(&self) -> bool {
-        let Phase::Tools { results, .. } = &self.state.phase else { return false };
-        self.batch(results).nth(1).is_none()
-    }
-
     /// Returns the number of each result's call in the last reply. [`fits`](Self::fits) has checked
     /// that the calls are open.
     fn places_of(&self, answers: &[ToolResult]) -> Vec<usize> {
@@ -477,20 +455,12 @@ impl Run {
 
     fn uses(&mut self, tool: &str) {
         self.count_call(tool);
-        // For a few names a linear search is fastest.
-        const FEW: usize = 16;
-        let known = &mut self.state.tools_used;
-        if known.len() < FEW {
-            if !known.iter().any(|name| name == tool) {
-                known.push(tool.to_owned());
-            }
-            return;
-        }
-        if self.used.is_empty() {
-            self.used.extend(known.iter().filter_map(|name| self.tools.place(name)));
-        }
-        if self.tools.place(tool).is_none_or(|place| self.used.insert(place)) {
-            known.push(tool.to_owned());
+        let is_new = match self.tools.place(tool) {
+            Some(place) => self.used.insert(place),
+            None => !self.state.tools_used.iter().any(|name| name == tool),
+        };
+        if is_new {
+            self.state.tools_used.push(tool.to_owned());
         }
     }
 
@@ -623,7 +593,7 @@ impl Run {
         match limit {
             None => self.state.phase = Phase::Model,
             // Smaller limits do not end the steps of earlier drives.
-            Some(_) if self.went_on() => self.state.phase = Phase::Model,
+            Some(_) if self.has_earlier_round() => self.state.phase = Phase::Model,
             // A typed run cannot use an answer in prose.
             Some(limit) if typed => self.state.phase = Phase::Done(self.at_limit(limit)),
             Some(limit) => {
@@ -635,9 +605,9 @@ impl Run {
         }
     }
 
-    /// Returns whether an earlier drive went on with another round. The last recorded reply may be the
+    /// Returns whether an earlier drive has recorded another round. The last recorded reply may be the
     /// answer at a limit, if no call follows it.
-    fn went_on(&self) -> bool {
+    fn has_earlier_round(&self) -> bool {
         let Some(earlier) = &self.earlier else { return false };
         let results = self.state.messages.iter().filter_map(|message| match &**message {
             Message::Tool(result) => Some(result.id.as_str()),
@@ -671,8 +641,7 @@ impl Run {
             }
             (_, None) => Ending::Answered,
         };
-        let limit = limit.filter(|_| ending == Ending::LimitReached);
-        self.state.phase = Phase::Done(RunResult { answer: text, ending, limit, reason: None });
+        self.end_with(text, ending, limit.filter(|_| ending == Ending::LimitReached), None);
     }
 
     pub(super) fn take_rejection(&mut self, why: &str) {
@@ -712,21 +681,29 @@ impl Run {
     }
 
     fn end(&mut self, answer: String, ending: Ending) {
-        self.state.phase = Phase::Done(RunResult { answer, ending, limit: None, reason: None });
+        self.end_with(answer, ending, None, None);
     }
 
     /// Ends the run with a refusal, and the provider's words for it.
     fn end_refused(&mut self, answer: String, reason: Option<String>) {
         let reason = reason.map(|words| words[..words.floor_char_boundary(300)].to_owned());
-        let ending = Ending::Refused;
-        self.state.phase = Phase::Done(RunResult { answer, ending, limit: None, reason });
+        self.end_with(answer, Ending::Refused, None, reason);
     }
 
     /// Ends the run with a text that may be incomplete, and the provider's word for the reason.
     fn end_unclear(&mut self, answer: String, word: &str) {
         let reason = Some(word[..word.floor_char_boundary(100)].to_owned());
-        let ending = Ending::Unclear;
-        self.state.phase = Phase::Done(RunResult { answer, ending, limit: None, reason });
+        self.end_with(answer, Ending::Unclear, None, reason);
+    }
+
+    fn end_with(
+        &mut self,
+        answer: String,
+        ending: Ending,
+        limit: Option<LimitKind>,
+        reason: Option<String>,
+    ) {
+        self.state.phase = Phase::Done(RunResult { answer, ending, limit, reason });
     }
 }
 

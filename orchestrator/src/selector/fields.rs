@@ -12,7 +12,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use toolwright_module::Policy;
-use toolwright_module::driver::{meant_tool, name_repair};
+use toolwright_module::runner::{meant_tool, name_repair};
 use toolwright_signature::Contract;
 use toolwright_signature::Repair;
 

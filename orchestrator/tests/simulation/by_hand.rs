@@ -127,28 +127,31 @@ impl Desk {
 }
 
 fn limits(chance: &mut Chance) -> Limits {
-    let mut limits = Limits::default()
-        .with_max_iterations(chance.pick(&[0, 1, 2, 4, 8]))
-        .with_max_result_bytes(chance.pick(&[0, 60, 65_536]))
-        .with_max_same_failures(chance.pick(&[1, 2, 3]))
-        .with_max_calls_per_reply(chance.pick(&[0, 1, 2, 3, 128, 128]));
+    let mut limits = Limits {
+        max_iterations: chance.pick(&[0, 1, 2, 4, 8]),
+        max_result_bytes: chance.pick(&[0, 60, 65_536]),
+        max_same_failures: chance.pick(&[1, 2, 3]),
+        max_calls_per_reply: chance.pick(&[0, 1, 2, 3, 128, 128]),
+        ..Limits::default()
+    };
     let mut budget = limits.budget;
     if chance.percent(25) {
-        budget = budget.with_model_calls(chance.below(8));
+        budget.model_calls = Some(chance.below(8));
     }
     if chance.percent(25) {
-        budget = budget.with_tool_calls(chance.below(8));
+        budget.tool_calls = Some(chance.below(8));
     }
     if chance.percent(20) {
-        budget = budget.with_input_tokens(chance.below(20_000));
+        budget.input_tokens = Some(chance.below(20_000));
     }
     if chance.percent(20) {
-        budget = budget.with_output_tokens(chance.below(30_000));
+        budget.output_tokens = Some(chance.below(30_000));
     }
     if chance.percent(20) {
-        limits = limits.with_max_time(Duration::from_millis(chance.below(3_000)));
+        limits.max_time = Some(Duration::from_millis(chance.below(3_000)));
     }
-    limits.with_budget(budget)
+    limits.budget = budget;
+    limits
 }
 
 /// A recorded operation on the run, for the replay.
@@ -241,7 +244,7 @@ impl Hand<'_> {
             let answer = *answer;
             let answer = if self.chance.percent(50) {
                 let time = Duration::from_millis(self.chance.below(800));
-                answer.with_elapsed(time)
+                StepResult { elapsed: time, ..answer }
             } else {
                 answer
             };
@@ -471,7 +474,9 @@ impl Hand<'_> {
                 wrong.push(StepResult::tools(number, []));
             }
             StepKind::AwaitApproval(calls) => {
-                let odd = calls.iter().map(|call| (call.id.clone(), Decision::edit("[")));
+                let odd = calls
+                    .iter()
+                    .map(|call| (call.id.clone(), Decision::Edit { arguments: "[".to_owned() }));
                 wrong.push(StepResult::decisions(number, odd));
                 wrong.push(StepResult::decisions::<String>(number, []));
             }
@@ -589,7 +594,7 @@ impl Hand<'_> {
             for _ in 0..made {
                 spent += Spent::tool_call();
             }
-            return Ok(answer.with_spent(spent));
+            return Ok(StepResult { spent: Some(spent), ..answer });
         }
         Ok(answer)
     }
@@ -605,7 +610,7 @@ impl Hand<'_> {
             if unknown.as_deref() == Some(&*call.id) {
                 let decision = match self.chance.weighed([5, 3, 2]) {
                     0 => Decision::CallAgain,
-                    1 => Decision::happened("It was done."),
+                    1 => Decision::Happened { result: "It was done.".to_owned() },
                     _ => Decision::deny("Not again."),
                 };
                 if decision == Decision::CallAgain {
@@ -624,7 +629,7 @@ impl Hand<'_> {
                 _ => loop {
                     let arguments = arguments(&mut self.chance, "act");
                     if arguments.contains("\"what\":\"") {
-                        break Decision::edit(arguments);
+                        break Decision::Edit { arguments };
                     }
                 },
             };
@@ -696,8 +701,9 @@ enum Move {
 }
 
 fn exhausted() -> Exhausted {
-    let ledger = toolwright_module::budget::Ledger::new(
-        toolwright_module::budget::Budget::default().with_model_calls(0),
-    );
+    let ledger = toolwright_module::budget::Ledger::new(Budget {
+        model_calls: Some(0),
+        ..Budget::default()
+    });
     ledger.reserve(Spent::model_call(Usage::default())).unwrap_err()
 }

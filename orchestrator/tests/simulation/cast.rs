@@ -161,19 +161,19 @@ impl Cast {
         let chance = &mut self.chance;
         let mut budget = Budget::default();
         if chance.percent(35) {
-            budget = budget.with_model_calls(chance.below(9));
+            budget.model_calls = Some(chance.below(9));
         }
         if chance.percent(35) {
-            budget = budget.with_tool_calls(chance.below(9));
+            budget.tool_calls = Some(chance.below(9));
         }
         if chance.percent(25) {
-            budget = budget.with_input_tokens(chance.below(30_000));
+            budget.input_tokens = Some(chance.below(30_000));
         }
         if chance.percent(25) {
-            budget = budget.with_output_tokens(chance.below(output * 12));
+            budget.output_tokens = Some(chance.below(output * 12));
         }
         if chance.percent(25) {
-            budget = budget.with_money(Money::from_micros(chance.below(60_000)));
+            budget.money = Some(Money { micros: chance.below(60_000) });
         }
         budget
     }
@@ -182,24 +182,25 @@ impl Cast {
     pub(crate) fn limits(&mut self, free: bool, deep: usize) -> (Limits, Settings) {
         let rounds = if deep == 0 { &[0, 1, 2, 3, 4, 6][..] } else { &[1, 1, 2, 3] };
         let output = self.chance.pick(&[64, 4096]);
-        let mut limits = Limits::default()
-            .with_max_iterations(self.chance.pick(rounds))
-            .with_max_parallel(self.chance.pick(&[0, 1, 2, 3, 8]))
-            .with_max_same_failures(self.chance.pick(&[1, 2, 3]))
-            .with_max_result_bytes(self.chance.pick(&[0, 60, 200, 65_536, 65_536]))
-            .with_max_calls_per_reply(self.chance.pick(&[0, 1, 2, 3, 128, 128, 128]));
+        let mut limits = Limits {
+            max_iterations: self.chance.pick(rounds),
+            max_parallel: self.chance.pick(&[0, 1, 2, 3, 8]),
+            max_same_failures: self.chance.pick(&[1, 2, 3]),
+            max_result_bytes: self.chance.pick(&[0, 60, 200, 65_536, 65_536]),
+            max_calls_per_reply: self.chance.pick(&[0, 1, 2, 3, 128, 128, 128]),
+            ..Limits::default()
+        };
         if self.chance.percent(35) {
             let time = Duration::from_millis(self.chance.below(3_000));
-            limits = limits.with_tool_time(time);
+            limits.tool_time = Some(time);
         }
         let (bounded, timed) = (self.chance.percent(50), self.chance.percent(25));
         if !free && bounded {
-            let budget = self.budget(output);
-            limits = limits.with_budget(budget);
+            limits.budget = self.budget(output);
         }
         if !free && timed {
             let time = Duration::from_millis(self.chance.below(15_000));
-            limits = limits.with_max_time(time);
+            limits.max_time = Some(time);
         }
         (limits, Settings::default().with_max_output_tokens(output))
     }
@@ -668,8 +669,10 @@ impl Speaker {
             0 => Usage::new(1 + chance.below(20), 1 + chance.below(20)),
             1 => {
                 let read = chance.below(most.input_tokens + 1);
-                Usage::new(read, chance.below(most.output_tokens + 1))
-                    .with_cached(chance.below(read + 1))
+                Usage {
+                    cached_tokens: chance.below(read + 1),
+                    ..Usage::new(read, chance.below(most.output_tokens + 1))
+                }
             }
             2 => Usage::default(),
             // The server reports no usage, or a part of it.

@@ -132,7 +132,7 @@ fn decides(world: &World, path: &str, call: &ToolCall) -> Decision {
                 if let Some(field) = field {
                     let mut value: Value = serde_json::from_str(&arguments).unwrap();
                     value[field] = text.into();
-                    break Decision::edit(value.to_string());
+                    break Decision::Edit { arguments: value.to_string() };
                 }
             }
         }
@@ -181,7 +181,7 @@ async fn approves(world: Arc<World>, asked: Approval) -> Result<Decision, Error>
         fall("the approver fell");
     }
     if chance.percent(8) && world.interrupts(&format!("edit {at}")) {
-        return Ok(Decision::edit("{\"no\": "));
+        return Ok(Decision::Edit { arguments: "{\"no\": ".to_owned() });
     }
     let decision = decides(&world, &path, &asked.call);
     let key = if path.is_empty() { at[1..].to_owned() } else { at };
@@ -257,7 +257,7 @@ impl Scene {
             let budget = cast.budget(4096);
             match budget.model_calls {
                 _ if !bound => Budget::default(),
-                Some(calls) => budget.with_model_calls(calls * 3),
+                Some(calls) => Budget { model_calls: Some(calls * 3), ..budget },
                 None => budget,
             }
         };
@@ -275,7 +275,7 @@ impl Scene {
             top = top.with_prices([("speaker", price)]);
         }
         let middle =
-            toolwright_module::driver::ledger(Some(&top), "team", middle, Spent::default());
+            toolwright_module::runner::ledger(Some(&top), "team", middle, Spent::default());
         Some([top, middle])
     }
 }
@@ -831,7 +831,9 @@ fn decide(world: &World, run: &mut Run, calls: &[ToolCall], chance: &mut Chance)
     let number = run.next().number;
     if chance.percent(30) {
         let before = serde_json::to_string(run).unwrap();
-        let wrong = calls.iter().map(|call| (call.id.clone(), Decision::edit("{\"no\": ")));
+        let wrong = calls
+            .iter()
+            .map(|call| (call.id.clone(), Decision::Edit { arguments: "{\"no\": ".to_owned() }));
         let refused = run.apply(StepResult::decisions(number, wrong)).is_err();
         let same = before == serde_json::to_string(run).unwrap();
         world.check(refused && same, || "edits that do not fit changed the run".to_owned());

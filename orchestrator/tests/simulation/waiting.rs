@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use toolwright_module::budget::{Budget, Exhausted, Ledger, LimitKind, Spent};
-use toolwright_module::driver;
 use toolwright_module::error::Stage;
 use toolwright_module::model::{BoxFuture, Capabilities, Settings, Usage};
+use toolwright_module::runner;
 use toolwright_module::{
     Cancellation, Context, Dialect, Error, LanguageModel, Message, Reply, Request, Result, ToolCall,
 };
@@ -117,7 +117,7 @@ impl Caller {
     /// Runs agents below, with a ledger of their own.
     async fn below(&self, chance: &mut Chance, deep: usize) {
         let call = ToolCall::new("call_1", "below", "{}");
-        let cx = driver::in_call(&self.cx, &call);
+        let cx = runner::in_call(&self.cx, &call);
         let above = cx.ledger().unwrap();
         let mut around = self.around.clone();
         let most = 1 + chance.below(150);
@@ -126,8 +126,8 @@ impl Caller {
             .flatten();
         around.extend(held.as_ref().map(|_| (0, most)));
         around.iter_mut().for_each(|(below, _)| *below += 1);
-        let own = driver::ledger(Some(above), "below", small(chance), Spent::default());
-        let _last = driver::keep_last_call(above);
+        let own = runner::ledger(Some(above), "below", small(chance), Spent::default());
+        let _last = runner::keep_last_call(above);
         let ledger = {
             let mut seen = self.seen.lock().unwrap();
             seen.ledgers += 1;
@@ -248,10 +248,10 @@ impl Caller {
 fn small(chance: &mut Chance) -> Budget {
     let mut budget = Budget::default();
     if chance.percent(70) {
-        budget = budget.with_output_tokens(20 + chance.below(400));
+        budget.output_tokens = Some(20 + chance.below(400));
     }
     if chance.percent(15) {
-        budget = budget.with_model_calls(1 + chance.below(20));
+        budget.model_calls = Some(1 + chance.below(20));
     }
     budget
 }
@@ -275,10 +275,11 @@ async fn holds(mut chance: Chance, ledger: Ledger) {
 /// Plays one run of many callers. Returns what is wrong, and how many calls were served and waited.
 async fn play(seed: u64) -> (Vec<String>, u64, u64) {
     let mut chance = Chance::of(seed, "waiting");
-    let top = Ledger::new(Budget::default().with_output_tokens(20 + chance.below(600)));
+    let top =
+        Ledger::new(Budget { output_tokens: Some(20 + chance.below(600)), ..Budget::default() });
     let child = top.child();
     let seen = Arc::new(Mutex::new(Seen { ledgers: 2, ..Seen::default() }));
-    let stream = driver::in_stream(Context::default());
+    let stream = runner::in_stream(Context::default());
     let tools_hold = chance.percent(30);
     let callers = (0..2 + chance.below(30)).map(|_| {
         let below = chance.percent(30);
@@ -287,7 +288,7 @@ async fn play(seed: u64) -> (Vec<String>, u64, u64) {
         let cx = match chance.weighed([70, 20, 10]) {
             0 => Context::default(),
             1 => stream.clone(),
-            _ => driver::in_stream(stream.clone()),
+            _ => runner::in_stream(stream.clone()),
         };
         let (cx, ledger) = (cx.with_ledger(chain[0].clone()), usize::from(below));
         Caller {

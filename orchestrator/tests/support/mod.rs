@@ -163,7 +163,7 @@ impl LanguageModel for Silent {
 
 /// Returns limits with this budget. Use them with [`ten_tokens`].
 pub(crate) fn within(budget: Budget) -> Limits {
-    Limits::default().with_budget(budget)
+    Limits { budget, ..Limits::default() }
 }
 
 /// Returns settings with at most ten output tokens per model call.

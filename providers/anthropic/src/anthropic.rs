@@ -405,12 +405,14 @@ impl LanguageModel for Anthropic {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(Dialect::Anthropic)
-            .with_structured_output(self.0.options.structured_output)
-            .with_tools(true)
-            .with_images(true)
-            .with_documents(true)
-            .with_settings(self.0.supported())
+        Capabilities {
+            structured_output: self.0.options.structured_output,
+            tools: true,
+            images: true,
+            documents: true,
+            settings: self.0.supported(),
+            ..Capabilities::new(Dialect::Anthropic)
+        }
     }
 
     fn settings(&self) -> Option<&Settings> {

@@ -409,7 +409,7 @@ impl Block {
             Some(ReplyPart::Text(text)) => text,
             other => {
                 parts.extend(other);
-                Text::new("")
+                Text::from("")
             }
         };
         parts.push(ReplyPart::Text(text.with_opaque(opaque)));

@@ -90,7 +90,7 @@ fn requests() -> Vec<(&'static str, Request)> {
                     ReplyPart::Other(own(search)),
                     ReplyPart::Other(own(found)),
                     ReplyPart::text("\n\n"),
-                    ReplyPart::Text(Text::new("It rains.").with_opaque(own(cited))),
+                    ReplyPart::Text(Text::from("It rains.").with_opaque(own(cited))),
                     ReplyPart::Call(call("toolu_1")),
                     ReplyPart::Call(call("functions.look:2")),
                     ReplyPart::Call(ToolCall::new("toolu_3", "no such tool!", "[1")),

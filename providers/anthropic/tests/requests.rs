@@ -83,8 +83,8 @@ fn conversation() -> Request {
                 ReplyPart::Other(own(search)),
                 ReplyPart::Other(Opaque::new("another", json!({"type": "b"}))),
                 ReplyPart::text("\n\n"),
-                ReplyPart::Text(Text::new("Blue.").with_opaque(own(cited))),
-                ReplyPart::Text(Text::new("Yes.").with_opaque(Opaque::new("another", json!(1)))),
+                ReplyPart::Text(Text::from("Blue.").with_opaque(own(cited))),
+                ReplyPart::Text(Text::from("Yes.").with_opaque(Opaque::new("another", json!(1)))),
                 ReplyPart::Call(call.clone()),
                 ReplyPart::Call(broken.clone()),
             ],
@@ -340,7 +340,7 @@ async fn white_space_at_the_end_of_a_text_to_continue_is_left_out() {
     let own = |value| Opaque::new("anthropic", value);
     let said = |parts: &[ReplyPart]| Arc::new(Message::Assistant { parts: parts.to_vec() });
     let text = ReplyPart::text("The answer \n is \n\t");
-    let cited = Text::new("Blue. ").with_opaque(own(json!({"citations": []})));
+    let cited = Text::from("Blue. ").with_opaque(own(json!({"citations": []})));
     let container = ReplyPart::Other(own(json!({"container": {"id": "c1"}})));
     for (last, expected) in [
         (vec![text.clone()], "The answer \n is"),

@@ -471,13 +471,15 @@ impl LanguageModel for Gemini {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(Dialect::Gemini)
-            .with_structured_output(self.0.options.structured_output)
-            .with_tools(true)
-            .with_images(true)
-            .with_documents(true)
-            .with_audio(true)
-            .with_settings(self.0.options.supported())
+        Capabilities {
+            structured_output: self.0.options.structured_output,
+            tools: true,
+            images: true,
+            documents: true,
+            audio: true,
+            settings: self.0.options.supported(),
+            ..Capabilities::new(Dialect::Gemini)
+        }
     }
 
     fn settings(&self) -> Option<&Settings> {

@@ -343,7 +343,7 @@ impl Chunks {
     fn add_text(&mut self, piece: String, rest: Map<String, Value>, deltas: &mut Deltas) {
         if !rest.is_empty() {
             let opaque = Opaque::new(PROVIDER, Value::Object(rest));
-            let text = Text::new(piece).with_opaque(opaque);
+            let text = Text::from(piece).with_opaque(opaque);
             self.parts.push(ReplyPart::Text(text), deltas);
         } else if !piece.is_empty() {
             self.parts.content(PROVIDER, piece, deltas);

@@ -105,14 +105,17 @@ impl GenAi {
                 // genai replaces bytes that are not UTF-8, so that nothing shows whose U+FFFD this is.
                 mark_lost_halves(&mut reply);
                 if let Some(reason) = blocked(&body) {
-                    reply = reply.with_finish(Finish::Refused).with_reason(reason);
+                    reply = reply.with_finish(Finish::Refused);
+                    reply.reason = Some(reason);
                 }
                 Ok(reply)
             }
             Err(genai::Error::ChatResponseGeneration { response_body: body, .. })
                 if let Some(reason) = blocked(&body) =>
             {
-                Ok(Reply::new([]).with_finish(Finish::Refused).with_reason(reason))
+                let mut reply = Reply::new([]).with_finish(Finish::Refused);
+                reply.reason = Some(reason);
+                Ok(reply)
             }
             Err(failed) => Err(error(failed)),
         }
@@ -251,7 +254,7 @@ fn reply(response: ChatResponse, request: &Request, body: &Value) -> Result<Repl
             Some(_) => "refusal",
             None => details.unwrap_or(reason.raw()),
         };
-        reply = reply.with_reason(word);
+        reply.reason = Some(word.to_owned()).filter(|word| !word.is_empty());
     }
     Ok(reply)
 }
@@ -338,12 +341,14 @@ impl LanguageModel for GenAi {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(self.dialect)
-            .with_structured_output(self.structured_output)
-            .with_tools(true)
-            .with_images(true)
-            .with_documents(true)
-            .with_settings(SUPPORTED)
+        Capabilities {
+            structured_output: self.structured_output,
+            tools: true,
+            images: true,
+            documents: true,
+            settings: SUPPORTED,
+            ..Capabilities::new(self.dialect)
+        }
     }
 
     fn settings(&self) -> Option<&Settings> {

@@ -644,13 +644,15 @@ impl LanguageModel for OpenAi {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(self.0.options.dialect)
-            .with_structured_output(self.0.options.structured_output)
-            .with_tools(true)
-            .with_images(true)
-            .with_documents(true)
-            .with_audio(self.0.options.api == Api::Chat)
-            .with_settings(self.0.options.supported())
+        Capabilities {
+            structured_output: self.0.options.structured_output,
+            tools: true,
+            images: true,
+            documents: true,
+            audio: self.0.options.api == Api::Chat,
+            settings: self.0.options.supported(),
+            ..Capabilities::new(self.0.options.dialect)
+        }
     }
 
     fn settings(&self) -> Option<&Settings> {

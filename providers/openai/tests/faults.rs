@@ -475,7 +475,7 @@ async fn the_budget_gets_tokens_back_only_if_the_request_cost_nothing() {
         .with_connection(|c| Ok(c.with_retries(0)))
         .unwrap();
     for (model, taken) in [(unreachable, 0), (refusing, 0), (silent, 9), (no_reply, 9)] {
-        let ledger = Ledger::new(Budget::default().with_output_tokens(9));
+        let ledger = Ledger::new(Budget { output_tokens: Some(9), ..Budget::default() });
         let cx = Context::default().with_ledger(ledger.clone());
         let request = hi().with_settings(Settings::default().with_max_output_tokens(9));
         let error = cx.ask(&model, request, false).await.unwrap_err();

@@ -96,10 +96,14 @@ impl TokenCounts {
             let beside = |part, whole| if part > whole { part } else { 0 };
             (beside(caches, read), beside(reasoning, written))
         });
-        let mut usage = Usage::new(read.saturating_add(beside.0), written.saturating_add(beside.1))
-            .with_cached(cached)
-            .with_cache_written(cache_written)
-            .with_reasoning(reasoning);
+        let mut usage = Usage {
+            input_tokens: read.saturating_add(beside.0),
+            output_tokens: written.saturating_add(beside.1),
+            cached_tokens: cached,
+            cache_written_tokens: cache_written,
+            reasoning_tokens: reasoning,
+            incomplete: false,
+        };
         let parts = [self.cached, self.cache_written, self.reasoning];
         usage.incomplete = of(self.read).is_none()
             || of(self.written).is_none()

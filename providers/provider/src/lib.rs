@@ -63,7 +63,7 @@ mod streaming;
 
 use std::borrow::Cow;
 
-use toolwright_module::driver::stable_hash;
+use toolwright_module::runner::stable_hash;
 
 pub use self::connection::{Connection, from_env, mark_lost_halves, read_events, read_whole};
 pub use self::content::in_content;

@@ -43,7 +43,7 @@
 //! let get_issue = tools.iter().find(|tool| tool.name() == "github_get_issue").unwrap();
 //! let output = get_issue.call(r#"{"issue_number": 7}"#, &Context::default()).await?;
 //! assert_eq!(
-//!     output.text(),
+//!     output.text,
 //!     "<untrusted_data>\n\
 //!      Issue #7: It breaks\n\
 //!      State: open\n\

@@ -184,7 +184,7 @@ async fn a_timestamp_that_is_not_a_time_is_shown_as_unknown() {
         [&points[0]["timestamp"], &points[1]["timestamp"]],
         ["unknown", "2026-11-22T00:00:00Z"]
     );
-    assert!(!output.text().contains("SYSTEM"), "{}", output.text());
+    assert!(!output.text.contains("SYSTEM"), "{}", output.text);
 }
 
 #[tokio::test]

@@ -231,7 +231,7 @@ async fn a_list_of_more_than_20_pages_is_cut_with_a_note() {
     let server = Server::answering(fresh).await;
     let output = call(&server.github(), "github_list_prs", r#"{"state": "merged"}"#).await.unwrap();
     assert_eq!(
-        output.text(),
+        output.text,
         "No pull requests found\n(The list was too long to read to its end. Narrow the request to see the rest.)"
     );
     assert_eq!(output.value().unwrap().unwrap()["complete"], false);
@@ -440,7 +440,7 @@ async fn no_output_error_or_debug_text_shows_the_token() {
     for _ in 0..5 {
         let zen = r#"{"endpoint": "zen"}"#;
         match call(&server.github(), "github_api_request", zen).await {
-            Ok(output) => shown += &format!("{} {:?}", output.text(), output.value().unwrap()),
+            Ok(output) => shown += &format!("{} {:?}", output.text, output.value().unwrap()),
             Err(error) => shown += &format!("{error} {error:?} {}", error.for_model()),
         }
     }

@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn StdError>> {
             continue;
         };
         match tool.call(&arguments.to_string(), &Context::default()).await {
-            Ok(output) => eprintln!("{name}: {}", output.text()),
+            Ok(output) => eprintln!("{name}: {}", output.text),
             // A scenario may expect a failed call, and checks that itself.
             Err(error) => eprintln!("{name} failed: {error:#}"),
         }

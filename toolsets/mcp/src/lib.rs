@@ -47,7 +47,7 @@
 //!
 //! let sums = McpClient::http(&url)?.connect().await?;
 //! let [add] = &sums.tools()[..] else { panic!("one tool") };
-//! assert_eq!(add.call(r#"{"a": 2, "b": 3}"#, &Context::default()).await?.text(), "5");
+//! assert_eq!(add.call(r#"{"a": 2, "b": 3}"#, &Context::default()).await?.text, "5");
 //! # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio::sync::watch;
-use toolwright_module::driver;
 use toolwright_module::error::Stage;
+use toolwright_module::runner;
 use toolwright_module::{
     self as module, Context, Contract, Dialect, Effect, Module, OutputOf, Result as ModuleResult,
     Signature, Tool,
@@ -363,7 +363,7 @@ impl<S: Signature> Module for McpModule<S> {
             None if self.output_is_null() => "null".to_owned(),
             None => Value::String(result.text).to_string(),
         };
-        driver::read_with_parts(&result.parts, || self.contract.read_output(&json))
+        runner::read_with_parts(&result.parts, || self.contract.read_output(&json))
             .map_err(|error| call_result::invalid_result(&self.tool.listed.name, error))
     }
 

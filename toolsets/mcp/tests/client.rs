@@ -45,11 +45,11 @@ async fn arguments_and_results_are_validated_against_the_servers_schemas() {
     for remote in [over_http(&Arc::default()).await, over_stdio().await] {
         let tools = remote.tools();
         let sum = named(&tools, "add").call(r#"{"a": "2", "b": 3}"#, &cx).await.unwrap();
-        assert_eq!(sum.text(), "5");
+        assert_eq!(sum.text, "5");
         assert_eq!(sum.value().unwrap(), Some(json!({"result": 5})));
 
         let stored = named(&tools, "store_note").call(r#"{"title": "A"}"#, &cx).await.unwrap();
-        assert_eq!(stored.text(), "Stored 'A'.\n{\"title\":\"A\",\"replaced\":false}");
+        assert_eq!(stored.text, "Stored 'A'.\n{\"title\":\"A\",\"replaced\":false}");
 
         let error = named(&tools, "add").call(r#"{"a": 5000}"#, &cx).await.unwrap_err();
         assert_eq!(error.stage(), Stage::Arguments);
@@ -87,7 +87,7 @@ async fn a_remote_tool_can_replace_a_local_module() {
         let tool = Tool::new(remote.typed::<Sum>("add").unwrap()).unwrap();
         assert_eq!(tool.name(), "sum");
         let said = tool.call(r#"{"a": 2, "b": 3}"#, &Context::default()).await.unwrap();
-        assert_eq!(said.text(), "5");
+        assert_eq!(said.text, "5");
         assert_eq!(sum(module).await, 5);
         assert_eq!(sum(AnyModule::new(remote.typed::<Sum>("add").unwrap())).await, 5);
     }
@@ -211,14 +211,14 @@ async fn images_of_a_remote_tool_come_back_as_they_were() {
     let cx = Context::default();
     let tool = Tool::new(module).unwrap();
     let output = tool.call("{}", &cx).await.unwrap();
-    assert_eq!(output.parts().len(), 4);
-    assert!(output.text().contains(r#""image":"[image 1]","thumbnail":"[image 2]""#));
+    assert_eq!(output.parts.len(), 4);
+    assert!(output.text.contains(r#""image":"[image 1]","thumbnail":"[image 2]""#));
 
     // Without the types: the parts that have content, and the server's text.
     let output = remote.tools()[0].call("{}", &cx).await.unwrap();
     let Plotted { pages, thumbnail, sound, .. } = plotted();
     let parts: [Part; 3] = [pages[0].clone().into(), thumbnail.into(), sound.unwrap().into()];
-    assert_eq!(output.parts(), parts);
+    assert_eq!(output.parts, parts);
 }
 
 #[tokio::test]

@@ -164,10 +164,10 @@ async fn an_expired_session_is_started_again() {
         let address = serve(move |asked| Some(serving.answer(&asked, forgotten))).await;
         let remote = client(address).connect().await.unwrap();
         assert_eq!(remote.name(), "legacy");
-        assert_eq!(call(&remote, "count").await.unwrap().text(), "1");
+        assert_eq!(call(&remote, "count").await.unwrap().text, "1");
         legacy.session.fetch_add(1, Ordering::SeqCst);
         // The rejected call did not run, so it may be sent again with any effect.
-        assert_eq!(call(&remote, "count").await.unwrap().text(), "2");
+        assert_eq!(call(&remote, "count").await.unwrap().text, "2");
     }
 }
 
@@ -196,7 +196,7 @@ async fn a_server_that_requires_a_token_gets_it_or_is_named_in_the_error() {
     tokio::spawn(server(&seen).with_token("hunter2").unwrap().serve_http(listener));
     let authorized = client(address).with_token("hunter2").unwrap();
     assert!(!format!("{authorized:?}").contains("hunter2"));
-    assert_eq!(call(&authorized.connect().await.unwrap(), "hello").await.unwrap().text(), "Hello!");
+    assert_eq!(call(&authorized.connect().await.unwrap(), "hello").await.unwrap().text, "Hello!");
     let error = client(address).connect().await.unwrap_err();
     assert!(matches!(error, McpError::Unauthorized { .. }), "{error}");
 }
@@ -279,7 +279,7 @@ async fn the_token_is_not_sent_to_another_server_by_a_redirect() {
     })
     .await;
     let remote = client(address).connect().await.unwrap();
-    assert_eq!(call(&remote, "count").await.unwrap().text(), "1");
+    assert_eq!(call(&remote, "count").await.unwrap().text, "1");
 }
 
 #[tokio::test]
@@ -400,7 +400,7 @@ async fn each_of_50_running_calls_ends_when_the_server_is_restarted() {
     }
     for (name, outcome) in outcomes.lock().unwrap().iter() {
         match (name, outcome) {
-            (&"hello", Ok(output)) => assert_eq!(output.text(), "Hello!"),
+            (&"hello", Ok(output)) => assert_eq!(output.text, "Hello!"),
             (&"wait", Err(error)) => {
                 let known = matches!(
                     cause(error),
@@ -411,7 +411,7 @@ async fn each_of_50_running_calls_ends_when_the_server_is_restarted() {
             (name, outcome) => panic!("{name}: {outcome:?}"),
         }
     }
-    assert_eq!(call(&remote, "hello").await.unwrap().text(), "Hello!");
+    assert_eq!(call(&remote, "hello").await.unwrap().text, "Hello!");
 }
 
 #[test]
@@ -489,13 +489,13 @@ async fn a_message_that_cannot_be_read_over_http_is_one_calls_error() {
     .await;
     let remote = client(address).connect().await.unwrap();
     for _ in 0..2 {
-        assert_eq!(call(&remote, "count").await.unwrap().text(), "cut \u{fffd}");
+        assert_eq!(call(&remote, "count").await.unwrap().text, "cut \u{fffd}");
     }
     for _ in 0..2 {
         let error = call(&remote, "count").await.unwrap_err();
         assert!(error.for_model().contains("cannot be read"), "{error:#}");
     }
-    assert_eq!(call(&remote, "count").await.unwrap().text(), "cut \u{fffd}");
+    assert_eq!(call(&remote, "count").await.unwrap().text, "cut \u{fffd}");
 }
 
 #[tokio::test]
@@ -519,7 +519,7 @@ async fn messages_in_another_form_over_http_are_read_or_an_error_at_once() {
     .await;
     let remote = client(address).connect().await.unwrap();
     for _ in 0..7 {
-        assert_eq!(call(&remote, "count").await.unwrap().text(), "said");
+        assert_eq!(call(&remote, "count").await.unwrap().text, "said");
     }
     let began = std::time::Instant::now();
     let error = call(&remote, "count").await.unwrap_err();
@@ -546,7 +546,7 @@ async fn a_ping_event_before_the_response_is_ignored() {
     })
     .await;
     let remote = client(address).connect().await.unwrap();
-    assert_eq!(call(&remote, "count").await.unwrap().text(), "1");
+    assert_eq!(call(&remote, "count").await.unwrap().text, "1");
 }
 
 #[tokio::test]
@@ -567,7 +567,7 @@ async fn an_empty_stream_is_not_opened_again_without_end() {
         tokio::time::sleep(Duration::from_secs(2)).await;
         let opened = opened.load(Ordering::SeqCst);
         assert!((1..=3).contains(&opened), "{body:?}: {opened}");
-        assert_eq!(call(&remote, "count").await.unwrap().text(), "1");
+        assert_eq!(call(&remote, "count").await.unwrap().text, "1");
     }
 }
 
@@ -734,7 +734,7 @@ async fn the_last_event_of_a_stream_needs_no_empty_line_if_its_message_is_whole(
     .await;
     let remote = client(address).connect().await.unwrap();
     for _ in 0..3 {
-        assert_eq!(call(&remote, "count").await.unwrap().text(), "said");
+        assert_eq!(call(&remote, "count").await.unwrap().text, "said");
     }
     let error = call(&remote, "count").await.unwrap_err();
     assert!(matches!(cause(&error), McpError::Lost { .. }), "{error:#}");
@@ -799,7 +799,7 @@ async fn a_call_result_of_another_form_is_read() {
     let answers = cases.iter().map(|(result, _)| json!({ "result": result }));
     let outcomes = outcomes(1_000, answers.collect()).await;
     for (outcome, (result, text)) in outcomes.into_iter().zip(&cases) {
-        assert_eq!(outcome.unwrap().text(), *text, "{result}");
+        assert_eq!(outcome.unwrap().text, *text, "{result}");
     }
 }
 
@@ -855,7 +855,7 @@ async fn metadata_of_a_server_does_not_replace_its_value() {
     for outcome in outcomes(1_000, answers).await {
         let output = outcome.unwrap();
         assert_eq!(
-            (output.text(), output.value().unwrap()),
+            (&*output.text, output.value().unwrap()),
             ("Found.\n{\"a\":1}", Some(json!({"a": 1})))
         );
     }
@@ -911,7 +911,7 @@ async fn integers_that_would_be_rounded_are_kept_as_text() {
     for (number, is_rounded) in cases {
         let output = call(&remote, "count").await.unwrap();
         assert_eq!(output.value().unwrap().is_none(), is_rounded, "{number}");
-        assert!(!is_rounded || output.text().contains(number), "{}", output.text());
+        assert!(!is_rounded || output.text.contains(number), "{}", output.text);
     }
 }
 
@@ -942,7 +942,7 @@ async fn data_that_the_text_lacks_reaches_the_model() {
             let expected = format!("{}\n{value}", texts.join("\n"));
             let found = match is_error {
                 true => outcome.unwrap_err().to_string(),
-                false => outcome.unwrap().text().to_owned(),
+                false => outcome.unwrap().text,
             };
             assert_eq!(found, expected);
         }
@@ -969,7 +969,7 @@ async fn data_that_the_text_has_is_not_repeated() {
     let answers = cases.iter().map(|(texts, value)| structured(texts, value, false));
     let outcomes = outcomes(300, answers.collect()).await;
     for (outcome, (texts, _)) in outcomes.into_iter().zip(&cases) {
-        assert_eq!(outcome.unwrap().text(), texts.join("\n"));
+        assert_eq!(outcome.unwrap().text, texts.join("\n"));
     }
 }
 
@@ -984,14 +984,14 @@ async fn an_image_that_is_too_large_is_left_out_and_the_text_stays() {
     };
     // 600 bytes each.
     let both = outcome(1_209, "The text.", &[800, 800]).await.unwrap();
-    assert_eq!((both.text(), both.parts().len()), ("The text.", 2));
+    assert_eq!((&*both.text, both.parts.len()), ("The text.", 2));
     let one = outcome(1_208, "The text.", &[800, 800]).await.unwrap();
-    assert_eq!(one.parts().len(), 1);
-    assert!(one.text().starts_with("The text.\n[1 of 2 images or files are left out"));
+    assert_eq!(one.parts.len(), 1);
+    assert!(one.text.starts_with("The text.\n[1 of 2 images or files are left out"));
     // After it also the ones that have room, or they would have other numbers.
     let first = outcome(500, "", &[40, 800, 4, 0]).await.unwrap();
-    assert_eq!(first.parts().len(), 1);
-    assert!(first.text().contains("3 of 4 images"), "{}", first.text());
+    assert_eq!(first.parts.len(), 1);
+    assert!(first.text.contains("3 of 4 images"), "{}", first.text);
     // A text alone that is too long is an error.
     assert!(outcome(19, &"x".repeat(20), &[800]).await.is_err());
 }

@@ -128,7 +128,7 @@ async fn a_server_without_the_newest_revision_gets_a_handshake() {
         assert_eq!(remote.name(), "odd/server");
         assert_eq!(remote.instructions().as_deref(), Some("Handle with care."));
         let said = call(&remote, "echo", r#"{"text": "hello"}"#).await.unwrap();
-        assert_eq!(said.text(), "hello");
+        assert_eq!(said.text, "hello");
     }
 }
 
@@ -154,14 +154,14 @@ async fn a_lost_call_is_repeated_only_if_its_effect_allows_it() {
     assert!(!error.is_retryable());
     assert_eq!(odd.times("die"), 1);
     // The next call starts the server again.
-    assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text(), "a");
+    assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text, "a");
     assert_eq!(odd.times("started"), 2);
 
     for effect in [Effect::Read, Effect::Idempotent] {
         let odd = Odd::new("");
         let remote = odd.client().with_effect("die_once", effect).with_effect("die", effect);
         let remote = remote.connect().await.unwrap();
-        assert_eq!(call(&remote, "die_once", "{}").await.unwrap().text(), "alive");
+        assert_eq!(call(&remote, "die_once", "{}").await.unwrap().text, "alive");
         assert_eq!(odd.times("die_once"), 2);
         let error = call(&remote, "die", "{}").await.unwrap_err();
         assert!(
@@ -179,7 +179,7 @@ async fn a_lost_server_or_unread_input_fails_the_call() {
         let remote = odd.remote().await;
         let error = call(&remote, name, "{}").await.unwrap_err();
         assert!(matches!(cause(&error), McpError::Lost { .. }), "{error:#}");
-        assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text(), "a");
+        assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text, "a");
         assert_eq!((odd.times(name), odd.times("started")), (1, 2));
     }
 }
@@ -189,7 +189,7 @@ async fn a_lost_server_or_unread_input_fails_the_call() {
 async fn a_request_for_roots_gets_method_not_found() {
     let odd = Odd::new("");
     let remote = odd.remote().await;
-    assert_eq!(call(&remote, "ask_for_roots", "{}").await.unwrap().text(), "asked");
+    assert_eq!(call(&remote, "ask_for_roots", "{}").await.unwrap().text, "asked");
     odd.until("roots -32601").await;
 }
 
@@ -208,7 +208,7 @@ async fn a_changed_tool_is_not_called() {
     assert!(matches!(cause(&error), McpError::Changed { .. }), "{error:#}");
     assert_eq!(odd.times("echo"), 0);
     // The tool of a new import can be called.
-    assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text(), "a");
+    assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text, "a");
     // Unchanged tools can still be called.
     call(&remote, "process", "{}").await.unwrap();
     assert_ne!(lock, remote.lock());
@@ -315,7 +315,7 @@ async fn a_list_that_is_requested_again_has_the_present_tools_or_the_locked_ones
     let locked = odd.client().with_lock(&remote.lock()).unwrap().connect().await.unwrap();
     call(&remote, "change", "{}").await.unwrap();
     remote.refresh().await.unwrap();
-    assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text(), "a");
+    assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text, "a");
 
     let echo = named(&locked, "echo");
     locked.refresh().await.unwrap();
@@ -323,7 +323,7 @@ async fn a_list_that_is_requested_again_has_the_present_tools_or_the_locked_ones
     let error = locked.refresh().await.unwrap_err();
     assert!(matches!(*error, McpError::Drift { .. }), "{error}");
     // The next call starts the server again, whose tools are those of the lock file.
-    assert_eq!(echo.call(r#"{"text": "a"}"#, &Context::default()).await.unwrap().text(), "a");
+    assert_eq!(echo.call(r#"{"text": "a"}"#, &Context::default()).await.unwrap().text, "a");
     assert_eq!(named(&locked, "echo").contract().description(), "Echo.");
 }
 
@@ -375,7 +375,7 @@ async fn all_kinds_of_content_and_failures_reach_the_model() {
     let odd = Odd::new("");
     let remote = odd.remote().await;
     let content = call(&remote, "content", "{}").await.unwrap();
-    insta::assert_snapshot!(content.text(), @r"
+    insta::assert_snapshot!(content.text, @r"
     A house.
     A text.
     [a file of type application/json, 4 bytes of base64, is not shown]
@@ -383,7 +383,7 @@ async fn all_kinds_of_content_and_failures_reach_the_model() {
     ");
     let png = "data:image/png;base64,iVBORw0KGgo=";
     let wav = Audio::url("data:audio/wav;base64,UklGRg==").into();
-    assert_eq!(content.parts(), [Image::url(png).into(), wav, Image::url(png).into()]);
+    assert_eq!(content.parts, [Image::url(png).into(), wav, Image::url(png).into()]);
 
     let error = call(&remote, "fail", "{}").await.unwrap_err();
     assert_eq!((error.audience(), &*error.for_model()), (Audience::ModelMayRetry, "no such day"));
@@ -404,7 +404,7 @@ async fn structured_results_are_validated_against_their_schema() {
     let said = |text: &str| json!({"text": text}).to_string();
     let structured = call(&remote, "structured", &said(r#"{"n": 3}"#)).await.unwrap();
     assert_eq!(
-        (structured.text(), structured.value().unwrap()),
+        (&*structured.text, structured.value().unwrap()),
         (r#"{"n":3}"#, Some(json!({"n": 3})))
     );
     for wrong in [r#"{"n": "3"}"#, "{}", "7", "three"] {
@@ -433,11 +433,11 @@ async fn a_child_process_inherits_few_environment_variables() {
     let odd = Odd::new("");
     let remote = odd.client().with_env("GREETING", "hi").connect().await.unwrap();
     let environment = call(&remote, "environment", "{}").await.unwrap();
-    assert!(environment.text().contains("GREETING=hi"));
-    assert!(environment.text().contains("PATH="));
+    assert!(environment.text.contains("GREETING=hi"));
+    assert!(environment.text.contains("PATH="));
     // Cargo sets this variable for tests. It stands for a secret.
     assert!(std::env::var("CARGO_MANIFEST_DIR").is_ok());
-    assert!(!environment.text().contains("CARGO_MANIFEST_DIR"), "{}", environment.text());
+    assert!(!environment.text.contains("CARGO_MANIFEST_DIR"), "{}", environment.text);
 }
 
 #[tokio::test]
@@ -475,7 +475,7 @@ async fn a_child_process_and_its_own_children_end_with_the_last_tool() {
     for (mode, gracefully) in [("", true), ("with-a-child", true), ("with-a-child", false)] {
         let odd = Odd::new(mode);
         let remote = odd.remote().await;
-        let process = call(&remote, "process", "{}").await.unwrap().text().to_owned();
+        let process = call(&remote, "process", "{}").await.unwrap().text;
         assert!(runs(&process));
         let notes = odd.notes();
         let child = notes.lines().find_map(|line| line.strip_prefix("child "));
@@ -507,7 +507,7 @@ fn a_child_process_ends_with_the_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (remote, process) = runtime.block_on(async {
         let remote = odd.remote().await;
-        let process = call(&remote, "process", "{}").await.unwrap().text().to_owned();
+        let process = call(&remote, "process", "{}").await.unwrap().text;
         (remote, process)
     });
     drop(runtime);
@@ -527,7 +527,7 @@ fn a_child_process_ends_with_the_runtime() {
 async fn each_of_50_running_calls_ends_when_the_server_is_killed() {
     let odd = Odd::new("");
     let remote = odd.client().with_effect("echo", Effect::Read).connect().await.unwrap();
-    let process = call(&remote, "process", "{}").await.unwrap().text().to_owned();
+    let process = call(&remote, "process", "{}").await.unwrap().text;
     let calls: Vec<_> = (0..50)
         .map(|index| {
             let name = if index % 2 == 0 { "never" } else { "echo" };
@@ -547,7 +547,7 @@ async fn each_of_50_running_calls_ends_when_the_server_is_killed() {
     }
     assert_eq!((answered, lost), (25, 25));
     assert!(!runs(&process));
-    assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text(), "a");
+    assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text, "a");
     assert_eq!(odd.times("started"), 2);
 }
 
@@ -556,7 +556,7 @@ async fn a_message_that_cannot_be_read_is_one_calls_error() {
     let odd = Odd::new("");
     let remote = odd.remote().await;
     let text = call(&remote, "bad_text", "{}").await.unwrap();
-    assert_eq!(text.text(), "cut \u{fffd}\nbytes \u{fffd}\0");
+    assert_eq!(text.text, "cut \u{fffd}\nbytes \u{fffd}\0");
     for name in ["nested", "huge", "garble"] {
         let error = call(&remote, name, "{}").await.unwrap_err();
         assert_eq!((error.stage(), error.audience()), (Stage::Decoding, Audience::ModelFinal));
@@ -564,7 +564,7 @@ async fn a_message_that_cannot_be_read_is_one_calls_error() {
         assert_eq!(odd.times(name), 1);
     }
     // The server was not restarted.
-    assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text(), "a");
+    assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text, "a");
     assert_eq!(odd.times("started"), 1);
 }
 
@@ -572,8 +572,8 @@ async fn a_message_that_cannot_be_read_is_one_calls_error() {
 async fn a_message_on_several_lines_and_the_second_on_a_line_are_read() {
     let odd = Odd::new("");
     let remote = odd.remote().await;
-    assert_eq!(call(&remote, "pretty", "{}").await.unwrap().text(), "pretty");
-    assert_eq!(call(&remote, "two_at_once", "{}").await.unwrap().text(), "second");
+    assert_eq!(call(&remote, "pretty", "{}").await.unwrap().text, "pretty");
+    assert_eq!(call(&remote, "two_at_once", "{}").await.unwrap().text, "second");
     assert_eq!(odd.times("started"), 1);
 }
 
@@ -582,7 +582,7 @@ async fn integers_with_more_than_64_bits_are_not_rounded() {
     let odd = Odd::new("");
     let remote = odd.remote().await;
     let output = call(&remote, "wide", "{}").await.unwrap();
-    assert_eq!(output.text(), r#"{"wei":123456789012345678901234567890}"#);
+    assert_eq!(output.text, r#"{"wei":123456789012345678901234567890}"#);
     assert_eq!(output.value().unwrap(), None);
     let text = r#"{"text": "a", "wei": 123456789012345678901234567890}"#;
     let error = call(&remote, "echo", text).await.unwrap_err();
@@ -595,7 +595,7 @@ async fn servers_that_other_clients_accept_are_accepted() {
     let odd = Odd::new("nameless");
     let nameless = odd.remote().await;
     assert_eq!(nameless.name(), "");
-    assert_eq!(call(&nameless, "echo", r#"{"text": "a"}"#).await.unwrap().text(), "a");
+    assert_eq!(call(&nameless, "echo", r#"{"text": "a"}"#).await.unwrap().text, "a");
 }
 
 /// rmcp would wait for ten seconds.
@@ -607,7 +607,7 @@ async fn a_server_that_ignores_discover_gets_a_handshake_soon_and_then_at_once()
     assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
     call(&remote, "die", "{}").await.unwrap_err();
     let start = Instant::now();
-    assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text(), "a");
+    assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text, "a");
     assert!(start.elapsed() < Duration::from_millis(1900), "{:?}", start.elapsed());
 }
 
@@ -616,7 +616,7 @@ async fn a_late_answer_to_discover_is_used() {
     for mode in ["slow", "slow-and-deaf-to-initialize"] {
         let odd = Odd::new(mode);
         let remote = odd.remote().await;
-        assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text(), "a");
+        assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text, "a");
         // Not also for the handshake alone.
         assert_eq!(odd.times("started"), 2, "{mode}");
     }
@@ -644,7 +644,7 @@ async fn progress_extends_the_time_of_a_call() {
     let odd = Odd::new("");
     let client = odd.client().with_tool_time(Duration::from_millis(600));
     let remote = client.connect().await.unwrap();
-    assert_eq!(call(&remote, "slow", "{}").await.unwrap().text(), "slow");
+    assert_eq!(call(&remote, "slow", "{}").await.unwrap().text, "slow");
     // Not beyond ten times the limit.
     let client = odd.client().with_tool_time(Duration::from_millis(110));
     let error = call(&client.connect().await.unwrap(), "slow", "{}").await.unwrap_err();

@@ -133,8 +133,8 @@ async fn valid_calls_get_the_expected_results_and_invalid_ones_are_not_sent() {
             match (&case.expected, outcome) {
                 (Expected::Answer(part, value), Ok(output)) => {
                     let structured = output.value().unwrap();
-                    let images = format!("{:?}", output.parts());
-                    let shown = format!("{} {images} {structured:?}", output.text());
+                    let images = format!("{:?}", output.parts);
+                    let shown = format!("{} {images} {structured:?}", output.text);
                     assert!(shown.contains(part), "{place}: {shown}");
                     if value.is_some() {
                         assert_eq!(structured, *value, "{place}");
@@ -306,7 +306,7 @@ async fn an_added_tool_is_noticed_and_can_be_called() {
         for name in ["first", "second"] {
             call(&remote, "add_tool", json!({"name": name})).await.unwrap();
             soon(kind, remote.changed()).await;
-            assert_eq!(call(&remote, name, json!({})).await.unwrap().text(), name, "{kind}");
+            assert_eq!(call(&remote, name, json!({})).await.unwrap().text, name, "{kind}");
         }
         assert_eq!(remote.tools().len(), recorded(kind.name).len() + 2, "{kind}");
         soon(kind, remote.close()).await;
@@ -540,7 +540,7 @@ async fn progress_notifications_do_not_disturb_calls() {
         let real = Real::new(kind);
         let remote = connect(real.client(), kind).await;
         let output = call(&remote, "tell", json!({"times": 500})).await.unwrap();
-        assert_eq!(output.text(), "told 500", "{kind}");
+        assert_eq!(output.text, "told 500", "{kind}");
         soon(kind, remote.close()).await;
     }
     for kind in [EVERYTHING, EVERYTHING_HTTP] {
@@ -548,7 +548,7 @@ async fn progress_notifications_do_not_disturb_calls() {
         let remote = connect(real.client(), kind).await;
         let name = "trigger-long-running-operation";
         let done = call(&remote, name, json!({"duration": 0.2, "steps": 50})).await.unwrap();
-        assert!(done.text().contains("completed"), "{kind}: {}", done.text());
+        assert!(done.text.contains("completed"), "{kind}: {}", done.text);
         soon(kind, remote.close()).await;
     }
 }
@@ -566,7 +566,7 @@ async fn images_are_imported_as_images() {
         let real = Real::new(kind);
         let remote = connect(real.client(), kind).await;
         let output = call(&remote, name, arguments).await.unwrap();
-        let [Part::Image(image)] = output.parts() else { panic!("{kind}: {output:?}") };
+        let [Part::Image(image)] = &*output.parts else { panic!("{kind}: {output:?}") };
         let url = image.source.to_url().unwrap();
         assert!(url.starts_with("data:image/png;base64,iVBOR"), "{kind}: {url}");
         soon(kind, remote.close()).await;

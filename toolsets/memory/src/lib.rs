@@ -38,7 +38,7 @@
 //! let store = tools.iter().find(|tool| tool.name() == "memory_store").unwrap();
 //! let arguments = r#"{"key": "color", "value": "blue", "tags": ["taste"]}"#;
 //! let output = store.call(arguments, &Context::default()).await?;
-//! assert_eq!(output.text(), "Stored memory 'color' successfully");
+//! assert_eq!(output.text, "Stored memory 'color' successfully");
 //!
 //! // From code: a method, on the same entries.
 //! assert_eq!(memory.retrieve("color").await?.as_deref(), Some("blue"));

@@ -26,7 +26,7 @@ async fn store_overwrites_and_keeps_tags() {
 
     let output =
         call(&memory, "memory_store", r#"{"key": "color", "value": "red"}"#).await.unwrap();
-    assert_eq!(output.text(), "Stored memory 'color' successfully");
+    assert_eq!(output.text, "Stored memory 'color' successfully");
     assert_eq!(output.value().unwrap(), Some(json!({"key": "color", "replaced": true})),);
     // Everything is replaced, not only the value.
     let after = metadata(&memory, "color").await.unwrap();
@@ -49,7 +49,7 @@ async fn retrieve_counts_an_access_and_returns_null_for_a_missing_key() {
     assert!(known.last_accessed_at.unwrap() >= before);
 
     let miss = call(&memory, "memory_retrieve", r#"{"key": "Color"}"#).await.unwrap();
-    assert_eq!(miss.text(), "null");
+    assert_eq!(miss.text, "null");
     assert_eq!(miss.value().unwrap(), Some(Value::Null));
     assert_eq!(metadata(&memory, "color").await.unwrap().access_count, 2);
 }
@@ -212,7 +212,7 @@ async fn update_changes_only_the_value_and_its_time() {
     assert_eq!(retrieve(&memory, "color").await.as_deref(), Some("green"));
 
     let miss = call(&memory, "memory_update", r#"{"key": "size", "value": "9"}"#).await.unwrap();
-    assert_eq!(miss.text(), "Memory 'size' not found");
+    assert_eq!(miss.text, "Memory 'size' not found");
     assert_eq!(miss.value().unwrap(), Some(json!({"key": "size", "found": false})),);
     assert_eq!(retrieve(&memory, "size").await, None);
 }
@@ -269,7 +269,7 @@ async fn metadata_has_times_and_the_access_count() {
     let output = call(&memory, "memory_get_metadata", r#"{"key": "greeting"}"#).await.unwrap();
     let value = output.value().unwrap().unwrap();
     // The text for the model is the same object as JSON.
-    assert_eq!(serde_json::from_str::<Value>(output.text()).unwrap(), value);
+    assert_eq!(serde_json::from_str::<Value>(&output.text).unwrap(), value);
     let names: Vec<_> = value.as_object().unwrap().keys().collect();
     assert_eq!(
         names,
@@ -376,10 +376,10 @@ async fn clones_and_tools_listed_twice_share_entries() {
     let earlier = crate::support::tool(&memory, "memory_count");
     store(&clone, "color", "blue", &[]).await;
     assert_eq!(retrieve(&memory, "color").await.as_deref(), Some("blue"));
-    assert_eq!(earlier.call("{}", &cx).await.unwrap().text(), "1");
+    assert_eq!(earlier.call("{}", &cx).await.unwrap().text, "1");
     // The tools keep the entries alive when the memory itself is gone.
     drop((memory, clone));
-    assert_eq!(earlier.call("{}", &cx).await.unwrap().text(), "1");
+    assert_eq!(earlier.call("{}", &cx).await.unwrap().text, "1");
 }
 
 #[tokio::test]

@@ -193,7 +193,7 @@ fn main() {
     println!(
         "as a tool, from JSON: {:.1} ms, result {} B, allocated {} B",
         wall.elapsed().as_secs_f64() * 1000.0,
-        output.text().len(),
+        output.text.len(),
         region.change().bytes_allocated
     );
     fs::remove_file(&path).unwrap();

@@ -26,7 +26,7 @@
 //! let tools = text.tools()?;
 //! let wc = tools.iter().find(|tool| tool.name() == "text_wc").unwrap();
 //! let output = wc.call(r#"{"text": "Hello world\n!"}"#, &cx).await?;
-//! assert_eq!(output.text(), "Lines: 2, Words: 3, Characters: 13");
+//! assert_eq!(output.text, "Lines: 2, Words: 3, Characters: 13");
 //!
 //! // From code: a method.
 //! let (ignore_case, count_only) = (true, false);

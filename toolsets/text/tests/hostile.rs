@@ -98,10 +98,10 @@ fn hostile_arguments_stay_within_time_and_memory() {
         let any = case["any"] == true;
         match result {
             Ok(output) => {
-                assert!(output.text().len() <= TextLimits::default().max_output + 1024, "{name}");
+                assert!(output.text.len() <= TextLimits::default().max_output + 1024, "{name}");
                 match case["text"].as_str() {
-                    Some(expected) => assert_eq!(output.text(), expected, "{name}"),
-                    None => assert!(any, "{name}: {:.200}", output.text()),
+                    Some(expected) => assert_eq!(output.text, expected, "{name}"),
+                    None => assert!(any, "{name}: {:.200}", output.text),
                 }
             }
             Err(error) => {

@@ -279,7 +279,7 @@ fn patterns_support_unicode_and_never_match_across_lines() {
                 if name == "text_rg" { format!("(?i){pattern}") } else { pattern.to_owned() };
             let result = call(name, json!({"text": text, "pattern": pattern}));
             match result {
-                Ok(output) => assert_eq!(output.text(), found, "{name} {pattern}"),
+                Ok(output) => assert_eq!(output.text, found, "{name} {pattern}"),
                 Err(error) => panic!("{name} {pattern}: {}", error.for_model()),
             }
         }
@@ -357,13 +357,13 @@ fn each_limit_error_names_the_fix() {
     // Counting has no limit, and a result of exactly the maximum size is allowed.
     let count = json!({"text": lines, "pattern": "a", "count_only": true});
     assert_eq!(
-        call_in(&text, "text_grep", &count).unwrap().text(),
+        call_in(&text, "text_grep", &count).unwrap().text,
         "Found 3 matches for pattern 'a'"
     );
     let fits = json!({"text": "abcde", "pattern": "a"});
-    assert_eq!(call_in(&text, "text_grep", &fits).unwrap().text(), "abcde\n");
+    assert_eq!(call_in(&text, "text_grep", &fits).unwrap().text, "abcde\n");
     let forever = Text::default().with_limits(TextLimits::default().with_max_time(Duration::MAX));
-    assert_eq!(call_in(&forever, "text_grep", &fits).unwrap().text(), "abcde\n");
+    assert_eq!(call_in(&forever, "text_grep", &fits).unwrap().text, "abcde\n");
 }
 
 #[test]

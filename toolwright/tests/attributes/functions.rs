@@ -20,7 +20,7 @@ async fn text(
     arguments: Value,
 ) -> String {
     let output = tool.unwrap().call(&arguments.to_string(), &Context::default()).await;
-    output.unwrap().text().to_owned()
+    output.unwrap().text
 }
 
 /// Say how the weather will be.
@@ -184,7 +184,7 @@ async fn no_name_of_a_parameter_is_taken() {
     let arguments = json!({"input": 1, "output": 2, "value0": 3, "toolset": 4, "cx": 5});
     let cx = Context::default().with(Unit::Celsius);
     let output = Names::tool().unwrap().call(&arguments.to_string(), &cx).await.unwrap();
-    assert_eq!(output.text(), "15");
+    assert_eq!(output.text, "15");
 }
 
 trait Store: Send + Sync {
@@ -220,10 +220,10 @@ async fn values_come_from_the_context() {
     assert!(text.ends_with("Store` in its context; add one with `Context::with`"), "{text}");
 
     let store: Arc<dyn Store> = Arc::new(Numbers(7));
-    let cx = Context::default().with_shared(store);
-    assert_eq!(tool.call("{}", &cx).await.unwrap().text(), "7");
+    let cx = Context::default().with(store);
+    assert_eq!(tool.call("{}", &cx).await.unwrap().text, "7");
     let cx = cx.with(Numbers(1));
-    assert_eq!(tool.call("{}", &cx).await.unwrap().text(), "8");
+    assert_eq!(tool.call("{}", &cx).await.unwrap().text, "8");
 }
 
 struct Odd;
@@ -281,7 +281,7 @@ async fn each_kind_of_error_reaches_those_whom_it_is_for() {
     let error = Displayed::tool().unwrap().call("{}", &cx).await.unwrap_err();
     assert_eq!(error.to_string(), "odd");
     assert!(Formatted::tool().unwrap().call("{}", &cx).await.is_err());
-    assert_eq!(Nothing::tool().unwrap().call("{}", &cx).await.unwrap().text(), "null");
+    assert_eq!(Nothing::tool().unwrap().call("{}", &cx).await.unwrap().text, "null");
 }
 
 const ABOUT: &str = "Look something up.";

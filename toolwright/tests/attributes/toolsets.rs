@@ -91,17 +91,17 @@ async fn methods_are_tools_and_still_methods() -> Result<()> {
     assert!(!book.write("a", "one", None).await?);
     let cx = Context::default();
     let arguments = json!({"title": "a", "text": "two", "tags": ["!"]}).to_string();
-    assert_eq!(tools[0].call(&arguments, &cx).await?.text(), "true");
+    assert_eq!(tools[0].call(&arguments, &cx).await?.text, "true");
     assert_eq!(book.read("a", &cx, None).as_deref(), Some("two!"));
-    assert_eq!(tools[1].call(r#"{"title": "b"}"#, &cx).await?.text(), "no such note");
-    assert_eq!(tools[2].call(r#"{"word": "abc"}"#, &cx).await?.text(), "3");
+    assert_eq!(tools[1].call(r#"{"title": "b"}"#, &cx).await?.text, "no such note");
+    assert_eq!(tools[2].call(r#"{"word": "abc"}"#, &cx).await?.text, "3");
     assert_eq!((book.len(), NoteBook::default().len()), (1, 0));
 
     // One tool alone, and its module.
     let log = Log::default();
     let one = NoteBookRead::tool(&book)?;
     let output = one.call(r#"{"title": "a"}"#, &cx.clone().with(log.clone())).await?;
-    assert_eq!((output.text(), log.0.lock().unwrap().len()), ("> two!", 1));
+    assert_eq!((&*output.text, log.0.lock().unwrap().len()), ("> two!", 1));
     let module = NoteBookLetters::module(&book);
     drop(book);
     assert_eq!(module.call(NoteBookLetters { word: "four".to_owned() }, &cx).await?, 4);

@@ -48,7 +48,7 @@ async fn an_enum_has_the_name_that_stands_in_json() {
     }
     let arguments = json!({"priority": "critical", "status": "in-progress"}).to_string();
     let output = UpdateTask::tool().unwrap().call(&arguments, &Context::default()).await.unwrap();
-    assert_eq!(output.text(), "Updated to critical priority with in-progress status");
+    assert_eq!(output.text, "Updated to critical priority with in-progress status");
 }
 
 /// Of an enum that is no text in JSON, the attribute makes no `as_str`, so the type may have one.
@@ -141,7 +141,7 @@ async fn the_path_of_a_module_separates_tools_of_one_name() {
     // The first parts are those of this file.
     let tool = legal::SearchCases::tool().unwrap();
     assert_eq!(tool.name(), "attributes_wire_names_legal_search_cases");
-    assert_eq!(tool.call("{}", &Context::default()).await.unwrap().text(), "1");
+    assert_eq!(tool.call("{}", &Context::default()).await.unwrap().text, "1");
     assert_eq!(legal::search_cases(), 1);
 
     let tools = legal::r#type::Cases.tools().unwrap();
@@ -174,5 +174,5 @@ async fn a_type_tag_has_the_name_that_serde_writes() {
     let called = Store::tool().unwrap();
     let arguments = json!({"metadata": written}).to_string();
     let output = called.call(&arguments, &Context::default()).await.unwrap();
-    assert_eq!(output.text(), r#"{"_type":"TaskMeta","id":"1"}"#);
+    assert_eq!(output.text, r#"{"_type":"TaskMeta","id":"1"}"#);
 }

@@ -20,8 +20,8 @@ pub(super) struct Scale {
 
 impl Scale {
     pub(super) fn of(tree: &Tree) -> Self {
-        let has_money = tree.spent.money.micros() > 0;
-        let decimals = if tree.spent.money.micros() < 1_000_000 { 6 } else { 4 };
+        let has_money = tree.spent.money.micros > 0;
+        let decimals = if tree.spent.money.micros < 1_000_000 { 6 } else { 4 };
         let mut scale = Self { has_money, decimals, ..Self::default() };
         for step in &tree.root.steps {
             scale.time = scale.time.max(step.elapsed + step.calls_elapsed());
@@ -31,12 +31,12 @@ impl Scale {
     }
 
     pub(super) fn cost(&self, spent: Spent) -> u64 {
-        if self.has_money { spent.money.micros() } else { tokens(spent) }
+        if self.has_money { spent.money.micros } else { tokens(spent) }
     }
 
     pub(super) fn cost_text(&self, spent: Spent) -> String {
         match (self.has_money, spent.usage.incomplete) {
-            (true, _) => words::aligned_money(spent.money.micros(), self.decimals),
+            (true, _) => words::aligned_money(spent.money.micros, self.decimals),
             (false, true) if tokens(spent) == 0 => "?".to_owned(),
             (false, _) => words::short(tokens(spent)),
         }

@@ -211,7 +211,7 @@ impl View<'_> {
                 span { (words::number(usage.output_tokens)) " output tokens" }
                 @if usage.reasoning_tokens > 0 { span { (words::number(usage.reasoning_tokens)) " of them reasoning" } }
                 @if usage.incomplete { span { "the server did not report all" } }
-                @if step.spent.money.micros() > 0 { span { "cost " (self.scale.cost_text(step.spent)) } }
+                @if step.spent.money.micros > 0 { span { "cost " (self.scale.cost_text(step.spent)) } }
                 span { (words::duration(step.elapsed)) }
                 @if let Some(at) = step.at { span { (words::time(at)) } }
                 @if let Some(model) = &reply.model { span { (shown(model)) } }

@@ -187,7 +187,7 @@ impl<'a> View<'a> {
         let least = if usage.incomplete { "at least " } else { "" };
         let cached = words::percent(usage.cached_tokens, usage.input_tokens);
         html! {
-            @if money.micros() > 0 {
+            @if money.micros > 0 {
                 (fact("Cost", html! { (money) }, "currency of the configured prices"))
             }
             (fact("Input tokens", html! { (least) (words::number(usage.input_tokens)) }, &match cached {

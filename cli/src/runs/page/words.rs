@@ -99,7 +99,7 @@ pub(super) fn limit(kind: LimitKind, allowed: u64) -> String {
 
 /// Returns an amount of millionths.
 pub(super) fn money(micros: u64) -> String {
-    toolwright_module::budget::Money::from_micros(micros).to_string()
+    toolwright_module::budget::Money { micros }.to_string()
 }
 
 /// Returns an amount of millionths with a fixed number of decimals, so that the amounts of a column

@@ -168,9 +168,9 @@ impl World {
         let first = match chance.below(10) {
             0..6 => Decision::Approve,
             6..8 if asked.call.name.starts_with("helper") => {
-                Decision::edit(r#"{"task": "Edited."}"#)
+                Decision::Edit { arguments: r#"{"task": "Edited."}"#.to_owned() }
             }
-            6..8 => Decision::edit(r#"{"place": "edited"}"#),
+            6..8 => Decision::Edit { arguments: r#"{"place": "edited"}"#.to_owned() },
             _ => Decision::deny("Not today."),
         };
         if !asked.unknown {
@@ -185,7 +185,7 @@ impl World {
                 inner.said.0 = true;
                 match result(inner.seed, &key, &asked.call.arguments) {
                     Ok(text) if !inner.fails(&key, &asked.call.arguments) => {
-                        Decision::happened(text)
+                        Decision::Happened { result: text }
                     }
                     // A person cannot say that a call has failed.
                     _ => Decision::CallAgain,
@@ -420,7 +420,7 @@ impl Cast {
             ToolOrchestrator::new(Speaker(Arc::clone(&world)), tools)
                 .unwrap()
                 .with_hook(Watches(Arc::clone(&world)))
-                .with_limits(Limits::default().with_max_iterations(4).with_max_parallel(2))
+                .with_limits(Limits { max_iterations: 4, max_parallel: 2, ..Limits::default() })
                 .with_approval(policy)
                 .unwrap()
                 .with_validator(|_: &Task, answer: &String| match answer.as_str() {
@@ -447,10 +447,12 @@ impl Cast {
     pub(crate) fn agent(&self, seed: u64) -> ToolOrchestrator {
         let mut chance = Chance::of(seed, "agent");
         let agent = chance.pick(&self.agents);
-        let mut limits = Limits::default()
-            .with_max_iterations(1 + chance.below(6) as u32)
-            .with_max_parallel(1 + chance.below(4) as usize)
-            .with_max_result_bytes(chance.pick(&[100, 65_536]));
+        let mut limits = Limits {
+            max_iterations: 1 + chance.below(6) as u32,
+            max_parallel: 1 + chance.below(4) as usize,
+            max_result_bytes: chance.pick(&[100, 65_536]),
+            ..Limits::default()
+        };
         if is_limited(seed) {
             let mut budget = Budget::default();
             // Agents side by side share the budget, and which of them gets the rest of it depends on
@@ -458,14 +460,13 @@ impl Cast {
             let has_helpers = agent.tools().iter().any(|tool| tool.name().starts_with("helper"));
             match chance.below(3) {
                 _ if has_helpers => {}
-                0 => budget = budget.with_model_calls(1 + chance.below(8)),
-                1 => budget = budget.with_tool_calls(chance.below(8)),
-                _ => budget = budget.with_input_tokens(chance.below(5_000)),
+                0 => budget.model_calls = Some(1 + chance.below(8)),
+                1 => budget.tool_calls = Some(chance.below(8)),
+                _ => budget.input_tokens = Some(chance.below(5_000)),
             }
-            limits = limits
-                .with_budget(budget)
-                .with_max_calls_per_reply(1 + chance.below(3) as usize)
-                .with_tool("look", chance.below(3));
+            limits.budget = budget;
+            limits.max_calls_per_reply = 1 + chance.below(3) as usize;
+            limits = limits.with_tool("look", chance.below(3));
         }
         agent.with_limits(limits)
     }

@@ -85,7 +85,7 @@ async fn reads_run_side_by_side_up_to_the_limit() {
         let (world, workflow) = (World::default(), workflow());
         let reads = ["1", "2", "3", "4", "5"].map(|id| (id, "look", id));
         let model = world.model("house", [calls(reads), Reply::text("Done.")]);
-        let limits = Limits::default().with_max_parallel(most);
+        let limits = Limits { max_parallel: most, ..Limits::default() };
         let agent = ToolOrchestrator::new(model, world.tools()).unwrap().with_limits(limits);
         workflow.finished(&agent, &world.cx()).await;
         assert_eq!(world.most_at_once.load(Ordering::SeqCst), expected);

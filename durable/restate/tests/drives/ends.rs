@@ -40,7 +40,7 @@ async fn without_an_approver_a_call_waits_for_a_decision_from_outside() {
     assert_eq!((waiting.len(), &*waiting[0].approval.call.name), (1, "tidy"));
 
     // Arguments that the tool does not take. The attempt ends, and the next one asks again.
-    workflow.decide(Decision::edit(r#"{"room": 1}"#));
+    workflow.decide(Decision::Edit { arguments: r#"{"room": 1}"#.to_owned() });
     let end = attempt(&workflow, &asks(&world), &cx).await;
     assert!(format!("{end:?}").contains("Retryable"), "{end:?}");
     let end = attempt(&workflow, &asks(&world), &cx).await;
@@ -48,7 +48,7 @@ async fn without_an_approver_a_call_waits_for_a_decision_from_outside() {
     let refused = workflow.waiting().remove(0).refused.unwrap();
     assert!(refused.contains("$.place"), "{refused}");
 
-    workflow.decide(Decision::edit(r#"{"place": "the cellar"}"#));
+    workflow.decide(Decision::Edit { arguments: r#"{"place": "the cellar"}"#.to_owned() });
     let finished = workflow.finished(&asks(&world), &cx).await;
     assert_eq!(finished.answer, "Done.");
     assert_eq!(world.names(), ["ask house 0", "ask house 1", "tidy the cellar"]);
@@ -189,7 +189,7 @@ async fn a_picture_does_not_count_for_the_limit_of_a_text_and_too_many_are_left_
     let tool = Tool::new(tool.with_effect(Effect::Read)).unwrap().named("look").unwrap();
     let said = [calls([("a", "look", "1")]), Reply::text("Done.")];
     let agent = ToolOrchestrator::new(World::default().model("house", said), [tool]).unwrap();
-    let agent = agent.with_limits(Limits::default().with_max_part_bytes(1 << 30));
+    let agent = agent.with_limits(Limits { max_part_bytes: 1 << 30, ..Limits::default() });
     let restate = Restate::default().with_max_result_bytes(50_000);
     let end = workflow.attempt(&restate, &agent, TASK, &Context::default(), Fate::default()).await;
     let End::Finished(finished) = end else { panic!("not finished") };

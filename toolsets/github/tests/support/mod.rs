@@ -121,7 +121,7 @@ impl Server {
     /// Calls a tool, and returns the text for the model.
     pub(crate) async fn text(&self, name: &str, arguments: &str) -> String {
         let output = call(&self.github(), name, arguments).await.unwrap();
-        output.text().to_owned()
+        output.text
     }
 
     pub(crate) async fn error(&self, name: &str, arguments: &str) -> Error {

@@ -66,7 +66,7 @@ impl Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResult> {
         let calls = &self.0.calls;
-        let cx = toolwright_module::driver::in_call(&self.0.cx, &call);
+        let cx = toolwright_module::runner::in_call(&self.0.cx, &call);
         let token = context.meta.get_progress_token();
         let work = |cx: Context| async move {
             let output = served.tool.call(&call.arguments, &cx).await?;

@@ -59,7 +59,7 @@ impl ServedTool {
     pub(crate) fn result(&self, output: ToolOutput, max_bytes: usize) -> Result<CallToolResult> {
         // Hosts send structured values to models as JSON, so media are in content blocks only.
         let value = output.value_beside_parts()?;
-        let (text, parts) = output.into_text_and_parts();
+        let ToolOutput { text, parts, .. } = output;
         let (structured, json) = self.structured(value, &text)?;
         let attached = parts.iter().enumerate().map(|(index, part)| attachment(index, part));
         let texts = [Some(text), json].into_iter().flatten().filter(|text| !text.is_empty());

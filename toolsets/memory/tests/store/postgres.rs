@@ -149,7 +149,7 @@ async fn a_lost_connection_is_opened_again() {
             found => break found.unwrap(),
         }
     };
-    assert_eq!(found.text(), "blue");
+    assert_eq!(found.text, "blue");
     assert_eq!(metadata(&memory, "color").await.unwrap().access_count, 1);
 }
 

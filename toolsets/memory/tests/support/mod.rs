@@ -16,7 +16,7 @@ pub(crate) async fn call(memory: &Memory, name: &str, arguments: &str) -> Result
 /// Calls a tool and returns the text for the model.
 pub(crate) async fn text(memory: &Memory, name: &str, arguments: &str) -> String {
     let output = call(memory, name, arguments).await.unwrap();
-    output.text().to_owned()
+    output.text
 }
 
 pub(crate) fn tool(memory: &Memory, name: &str) -> Tool {

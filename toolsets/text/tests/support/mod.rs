@@ -31,5 +31,5 @@ pub(crate) fn call(name: &str, arguments: Value) -> Result<ToolOutput> {
 
 /// Calls a tool and returns the text for the model.
 pub(crate) fn output(name: &str, arguments: Value) -> String {
-    call(name, arguments).unwrap().text().to_owned()
+    call(name, arguments).unwrap().text
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use toolwright_signature::{Contract, Repair, Side};
+use tracing::Span;
 
 use crate::approval::{Approval, Decision};
 pub use crate::arguments::Arguments;
@@ -19,13 +20,12 @@ use crate::error::{Error, Result};
 use crate::hook::AnyHook;
 use crate::hook::chain;
 pub use crate::hook::chain::Innermost;
-pub use crate::ledger::LastCall;
 use crate::ledger::{Exhausted, Ledger};
 use crate::message::{Message, Part, ToolCall};
 use crate::model::{LanguageModel, Reply, Request};
 use crate::places;
 use crate::telemetry;
-pub use crate::tool::{Contained, Handler, answered};
+pub use crate::tool::{Contained, Handler, of_work};
 use crate::tool::{Tool, ToolOutput};
 
 /// Returns a tool with this handler.
@@ -39,8 +39,12 @@ pub fn tool(contract: Arc<Contract>, effect: Effect, handler: Arc<dyn Handler>) 
 /// # Errors
 ///
 /// The errors of [`Tool::call`].
-pub async fn call_with(tool: &Tool, arguments: Arguments<'_>, cx: &Context) -> Result<ToolOutput> {
-    tool.call_with(arguments, cx).await
+pub fn call_with<'a>(
+    tool: &'a Tool,
+    arguments: Arguments<'a>,
+    cx: &'a Context,
+) -> Contained<'a, ToolOutput> {
+    tool.call_with(arguments, cx)
 }
 
 /// Marks an error as one of the call's own arguments.
@@ -164,12 +168,6 @@ pub fn in_call(cx: &Context, call: &ToolCall) -> Context {
     cx.in_call(call)
 }
 
-/// Returns the names of the tools on [`Context::path`], as in `a > b`.
-#[must_use]
-pub fn path_text(cx: &Context) -> String {
-    cx.path_text()
-}
-
 /// Returns whether `tracing` spans may contain arguments and texts.
 #[must_use]
 pub fn captures_content(cx: &Context) -> bool {
@@ -180,6 +178,12 @@ pub fn captures_content(cx: &Context) -> bool {
 #[must_use]
 pub fn span_messages(messages: &[Arc<Message>]) -> String {
     telemetry::messages(messages)
+}
+
+/// Marks a span as failed, with the error's stage. The error's text may contain user data, so it is
+/// recorded only if content may be captured.
+pub fn mark_failed(span: &Span, cx: &Context, error: &Error) {
+    telemetry::failed(span, cx, error);
 }
 
 /// Returns whether the context has an approver for [`approve`].
@@ -216,7 +220,8 @@ pub fn ledger(above: Option<&Ledger>, owner: &str, budget: Budget, spent: Spent)
 
 /// Keeps one model call of this ledger's own budget for the run itself, until the value is dropped.
 /// The tools of a run and the agents below it then leave the call for its answer.
-pub fn keep_last_call(ledger: &Ledger) -> LastCall {
+#[must_use = "the call is kept until the value is dropped"]
+pub fn keep_last_call(ledger: &Ledger) -> impl Sized + use<> {
     ledger.keep_last_call()
 }
 
@@ -248,7 +253,7 @@ pub fn is_exhausted_by(ledger: &Ledger, exhausted: &Exhausted) -> bool {
 /// not contain `called` itself.
 ///
 /// ```
-/// use toolwright_module::driver::meant_tool;
+/// use toolwright_module::runner::meant_tool;
 ///
 /// let tools = ["look", "tidy"];
 /// assert_eq!(meant_tool("functions.look", tools), Some("look"));
@@ -280,7 +285,7 @@ pub fn name_repair(called: &str, tool: &str) -> Repair {
 /// length.
 ///
 /// ```
-/// use toolwright_module::driver::shown;
+/// use toolwright_module::runner::shown;
 ///
 /// assert_eq!(shown("a long name", 6), "a long…");
 /// ```
