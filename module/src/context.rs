@@ -1,39 +1,32 @@
-//! The context of a call: model, ledger, deadline, cancellation, events, approver and policy.
+//! The context of a call: model, ledger, deadline, cancellation, events, approver and policy. Its
+//! model calls are in `model_call.rs`.
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_core::future::BoxFuture;
-use futures_core::stream::BoxStream;
 use futures_util::future::{Either, FutureExt, select, select_all};
-use futures_util::stream::{self, StreamExt};
 /// A handle that cancels every model call and every agent that has it in its context. A tool that
 /// wants to stop early checks its context. Clones cancel the same calls.
 pub use tokio_util::sync::CancellationToken as Cancellation;
 use toolwright_signature::Policy;
-use tracing::{Instrument, Span};
 
 use crate::approval::{Approval, Decision};
-use crate::budget::Spent;
 use crate::error::{Error, Result, Stage};
 use crate::event::{Event, EventKind};
-use crate::hook::chain::{self, Piece};
 use crate::hook::{AnyHook, Hook};
 use crate::in_call::InCall;
-use crate::ledger::{Exhausted, Holder, Ledger, Refused, Reservation};
+use crate::ledger::{Exhausted, Holder, Ledger};
 use crate::message::ToolCall;
-use crate::model::{Delta, LanguageModel, Reply, Request};
+use crate::model::LanguageModel;
 use crate::panic_text;
 use crate::stable_hash::stable_hash;
-use crate::telemetry;
-use crate::usage::Usage;
 
 /// The settings of a call and of everything below it.
 ///
@@ -108,10 +101,6 @@ struct RunInfo {
 /// Maximum number of runs inside each other.
 const MAX_DEPTH: u32 = 16;
 
-/// Number of pieces of a stream after which the task yields. Deadlines and cancellations then take
-/// effect even if the next piece is always ready.
-const PIECES_PER_TURN: u32 = 64;
-
 type Sink = Arc<dyn Fn(&Event) + Send + Sync>;
 type Approver = Arc<dyn Fn(Approval) -> BoxFuture<'static, Result<Decision>> + Send + Sync>;
 
@@ -144,7 +133,8 @@ impl Context {
         self.change(|inner| inner.streams.push(Holder::new_number()))
     }
 
-    fn streams(&self) -> &[u64] {
+    /// Returns the numbers of the streams around the call that the program reads.
+    pub(crate) fn streams(&self) -> &[u64] {
         self.inner.as_ref().map_or(&[], |inner| &inner.streams)
     }
 
@@ -500,162 +490,6 @@ impl Context {
         }
     }
 
-    /// Sends one request to a model. Modules and agents use this function for every model call.
-    ///
-    /// It reserves the largest possible cost, records the actual cost, emits events, and stops when
-    /// the call is cancelled. The reply is streamed if `stream` is set and there is a listener. If
-    /// the actual cost is unknown, the [`Ledger`] keeps the reservation.
-    ///
-    /// A call that does not fit beside other calls in progress waits for them, until the context's
-    /// deadline: they may cost less than they have reserved. Calls that wait are served in order. A
-    /// call that would not fit even if all others released their reservations is refused at once.
-    /// So is a call beyond the number of calls, because a number is never released. A reservation of
-    /// the program ([`Ledger::reserve`]) and one of a stream that is not read may never be
-    /// released; a call waits for these only about a minute. A call is refused at once if it needs
-    /// the reservation of a tool call around it.
-    ///
-    /// # Errors
-    ///
-    /// - The model's own error.
-    /// - [`Stage::Panic`]: the model panicked.
-    /// - [`Stage::Cancelled`]: the call was cancelled.
-    /// - [`Stage::Decoding`]: a stream ended without its reply.
-    /// - [`Stage::Limit`] with [`Exhausted`] as its cause: a ledger has too little left. The
-    ///   request was not sent, and the whole run ends.
-    /// - [`Stage::Limit`] without it: the deadline passed while the call waited.
-    /// - The error of a [`Hook`].
-    pub async fn ask(
-        &self,
-        model: &dyn LanguageModel,
-        request: Request,
-        stream: bool,
-    ) -> Result<Reply> {
-        match self.hooks() {
-            [] => self.ask_model(model, request, Emit { stream, answer: None }).await,
-            hooks => Box::pin(chain::ask(self, hooks, model, request, stream, None)).await,
-        }
-    }
-
-    /// Like [`ask`](Self::ask), without the hooks.
-    pub(crate) async fn ask_model(
-        &self,
-        model: &dyn LanguageModel,
-        request: Request,
-        pieces: impl Pieces,
-    ) -> Result<Reply> {
-        let stream = pieces.are_wanted(self);
-        let holder = match pieces.are_read_by_the_program() {
-            true => Holder::PROGRAM,
-            false => Holder::in_streams(self.streams()),
-        };
-        let mut call = ModelCall::new(self, model, &request, stream, holder).await?;
-        let span = call.span.clone();
-        let replied = if stream {
-            let deltas = stream_of(model, request);
-            let collected = self.collect(deltas, &mut call.begun, pieces);
-            AssertUnwindSafe(collected).catch_unwind().instrument(span).await
-        } else {
-            let generated = async { self.until_cancelled(model.generate(&request)).await };
-            AssertUnwindSafe(generated).catch_unwind().instrument(span).await
-        };
-        let reply = replied.unwrap_or_else(|panic| Err(panicked(panic)));
-        let span = call.span.clone();
-        span.in_scope(|| call.end(reply.as_ref()));
-        reply
-    }
-
-    /// Like [`ask`](Self::ask), but returns the pieces instead of emitting them as events.
-    ///
-    /// The stream ends with [`Delta::Done`] or an error. If it is dropped or breaks off before, its
-    /// cost is unknown and the reservation stays.
-    pub(crate) fn deltas<'a>(
-        &'a self,
-        model: &'a dyn LanguageModel,
-        request: Request,
-    ) -> BoxStream<'a, Result<Piece>> {
-        if !self.hooks().is_empty() {
-            return chain::deltas(self, self.hooks(), model, request);
-        }
-        // The program reads this stream, and may stop at any time.
-        let begins = async move {
-            match ModelCall::new(self, model, &request, true, Holder::PROGRAM).await {
-                Ok(call) => self.pieces(call, request),
-                Err(error) => stream::iter([Err(error)]).boxed(),
-            }
-        };
-        stream::once(begins).flatten().boxed()
-    }
-
-    /// Returns the pieces of the reply to a call that has its reservation.
-    fn pieces<'a>(&'a self, call: ModelCall<'a>, request: Request) -> BoxStream<'a, Result<Piece>> {
-        let deltas = stream_of(call.model, request);
-        stream::unfold(Some((deltas, call, 0)), move |state| async move {
-            let (mut deltas, mut call, mut pieces) = state?;
-            yield_now_and_then(&mut pieces).await;
-            let next = async { deltas.next().await.unwrap_or_else(|| Err(no_reply())) };
-            let next = AssertUnwindSafe(next).catch_unwind();
-            let next = async { next.await.unwrap_or_else(|panic| Err(panicked(panic))) };
-            let next = self.until_cancelled(next).instrument(call.span.clone()).await;
-            match &next {
-                Ok(Delta::Done(reply)) => call.end(Ok(&**reply)),
-                Ok(_) => {
-                    call.begun = true;
-                    return Some((next.map(Piece::Delta), Some((deltas, call, pieces))));
-                }
-                Err(error) => call.end(Err(error)),
-            }
-            Some((next.map(Piece::Delta), None))
-        })
-        .boxed()
-    }
-
-    async fn collect(
-        &self,
-        mut deltas: BoxStream<'_, Result<Delta>>,
-        begun: &mut bool,
-        pieces: impl Pieces,
-    ) -> Result<Reply> {
-        let (mut taken, mut answer) = (0, AnswerSoFar::of(pieces.answer()));
-        loop {
-            yield_now_and_then(&mut taken).await;
-            let next = async { deltas.next().await.unwrap_or_else(|| Err(no_reply())) };
-            let next = self.until_cancelled(next).await?;
-            *begun = true;
-            match next {
-                Delta::Done(reply) => return Ok(*reply),
-                delta => pieces.take(delta, self, &mut answer),
-            }
-        }
-    }
-
-    /// Reserves the largest cost of a model call. It waits if the call fits only after others.
-    async fn reserve(&self, ledger: &Ledger, most: Spent, holder: Holder) -> Result<Reservation> {
-        let reserves = ledger.reserve_or_wait(most, self.streams(), holder, self.deadline());
-        let reserves = self.until_cancelled(async { Ok(reserves.await) });
-        reserves.await?.map_err(|refused| match refused {
-            Refused::Exhausted(exhausted) => self.exhausted(exhausted),
-            Refused::Late => {
-                let text = "the deadline of this call passed while it waited for other calls, whose largest cost takes the rest of the budget; allow more time, or more in the budget";
-                Error::stop(text).at(Stage::Limit)
-            }
-        })
-    }
-
-    /// Emits a piece of a reply.
-    pub(crate) fn emit_delta(&self, delta: Delta, answer: &mut AnswerSoFar<'_>) {
-        match delta {
-            Delta::Text(text) => self.emit(|| EventKind::TextDelta { text }),
-            Delta::Reasoning(text) => self.emit(|| EventKind::ReasoningDelta { text }),
-            Delta::Call { index, name, arguments } => {
-                match answer.piece(index, &name, &arguments) {
-                    Some(at) => self.emit(|| EventKind::AnswerDelta { at, text: arguments }),
-                    None => self.emit(|| EventKind::CallDelta { index, name, arguments }),
-                }
-            }
-            Delta::Done(_) => {}
-        }
-    }
-
     /// Returns the error that ends a run whose ledger has too little left.
     #[must_use]
     pub(crate) fn exhausted(&self, mut exhausted: Exhausted) -> Error {
@@ -667,165 +501,6 @@ impl Context {
         // All of the run shares the ledger, so the next call would be rejected too.
         Error::stop(exhausted).at(Stage::Limit)
     }
-}
-
-/// Returns the pieces of a model's reply. The request is sent at the first poll, so a call that was
-/// cancelled before sends none.
-fn stream_of(model: &dyn LanguageModel, request: Request) -> BoxStream<'_, Result<Delta>> {
-    stream::once(async move { model.stream(request) }).flatten().boxed()
-}
-
-/// The receiver of the pieces of a reply.
-pub(crate) trait Pieces: Copy + Send + Sync {
-    fn are_wanted(self, cx: &Context) -> bool;
-    /// Returns whether the call goes on only while the program reads the pieces.
-    fn are_read_by_the_program(self) -> bool;
-    /// Returns the name of the tool whose arguments are the answer.
-    fn answer(&self) -> Option<&str>;
-    fn take(self, delta: Delta, cx: &Context, answer: &mut AnswerSoFar<'_>);
-}
-
-/// The pieces of a typed answer that were emitted.
-pub(crate) struct AnswerSoFar<'a> {
-    /// The name of the tool whose arguments are the answer.
-    tool: Option<&'a str>,
-    /// The index of the call, once it has begun.
-    index: Option<usize>,
-    length: usize,
-}
-
-impl<'a> AnswerSoFar<'a> {
-    pub(crate) fn of(tool: Option<&'a str>) -> Self {
-        Self { tool, index: None, length: 0 }
-    }
-
-    /// Returns where in the answer this piece of a call belongs. `None` if it is of another call.
-    fn piece(&mut self, index: usize, name: &str, arguments: &str) -> Option<usize> {
-        if self.tool != Some(name) || *self.index.get_or_insert(index) != index {
-            return None;
-        }
-        let at = self.length;
-        self.length += arguments.len();
-        Some(at)
-    }
-}
-
-/// Emits the pieces as events if `stream`.
-#[derive(Clone, Copy)]
-pub(crate) struct Emit<'a> {
-    pub(crate) stream: bool,
-    /// The name of the tool whose arguments are the answer.
-    pub(crate) answer: Option<&'a str>,
-}
-
-impl Pieces for Emit<'_> {
-    fn are_wanted(self, cx: &Context) -> bool {
-        self.stream && cx.has_events()
-    }
-
-    fn are_read_by_the_program(self) -> bool {
-        false
-    }
-
-    fn answer(&self) -> Option<&str> {
-        self.answer
-    }
-
-    fn take(self, delta: Delta, cx: &Context, answer: &mut AnswerSoFar<'_>) {
-        cx.emit_delta(delta, answer);
-    }
-}
-
-/// One model call, from its reservation to its cost.
-struct ModelCall<'a> {
-    cx: &'a Context,
-    model: &'a dyn LanguageModel,
-    reserved: Option<Reservation>,
-    /// Whether a part of the reply has arrived.
-    begun: bool,
-    /// The start of the call. `None` without a listener.
-    started: Option<Instant>,
-    span: Span,
-}
-
-impl<'a> ModelCall<'a> {
-    async fn new(
-        cx: &'a Context,
-        model: &'a dyn LanguageModel,
-        request: &Request,
-        stream: bool,
-        holder: Holder,
-    ) -> Result<Self> {
-        // A call that is cancelled before it starts reserves nothing.
-        if cx.is_cancelled() {
-            return Err(cancelled_error());
-        }
-        let reserved = match cx.ledger() {
-            None => None,
-            Some(ledger) => {
-                let most = ledger
-                    .most(model, request)
-                    .map_err(|no_price| Error::stop(no_price).at(Stage::Setup))?;
-                Some(cx.reserve(ledger, most, holder).await?)
-            }
-        };
-        let span = telemetry::chat(cx, model, request, stream);
-        let started = cx.has_events().then(Instant::now);
-        Ok(Self { cx, model, reserved, begun: false, started, span })
-    }
-
-    /// Returns the usage of the call, if it is known. A request that was not sent, or that the
-    /// provider rejected before any output, used nothing.
-    fn usage(&self, end: Result<&Reply, &Error>) -> Option<Usage> {
-        match end {
-            Ok(reply) => Some(reply.usage),
-            Err(error) => {
-                let refused = matches!(error.stage(), Stage::Setup | Stage::Provider);
-                let free = (refused && !self.begun).then(Usage::default);
-                error.known_usage().or(free)
-            }
-        }
-    }
-
-    /// Records the result of the call in the ledger, the span and the events.
-    fn end(self, end: Result<&Reply, &Error>) {
-        let usage = self.usage(end);
-        let Self { cx, model, reserved, started, span, .. } = self;
-        let spent = cx.ledger().zip(usage).map(|(ledger, usage)| ledger.cost(model.name(), usage));
-        telemetry::replied(&span, cx, end, spent.map(|spent| spent.money));
-        // With unknown cost the reservation is dropped, which keeps its amount reserved.
-        let overshoot = reserved.zip(spent).and_then(|(reserved, spent)| reserved.settle(spent));
-        if let Ok(reply) = end {
-            cx.emit(|| EventKind::ModelReplied {
-                model: reply.model.clone().unwrap_or_else(|| model.name().to_owned()),
-                reply: reply.clone(),
-                money: spent.map(|spent| spent.money).unwrap_or_default(),
-                elapsed: started.map_or(Duration::ZERO, |started| started.elapsed()),
-            });
-        }
-        if let Some(overshoot) = overshoot {
-            cx.emit(|| EventKind::Overshot { model: model.name().to_owned(), overshoot });
-        }
-    }
-}
-
-/// Yields to other tasks once in [`PIECES_PER_TURN`] calls.
-async fn yield_now_and_then(pieces: &mut u32) {
-    *pieces += 1;
-    if *pieces <= PIECES_PER_TURN {
-        return;
-    }
-    *pieces = 0;
-    let mut given = false;
-    poll_fn(|task| {
-        if given {
-            return Poll::Ready(());
-        }
-        given = true;
-        task.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 /// Returns a listener that catches the panics of `sink` and reports the first.
@@ -842,17 +517,7 @@ fn contained(sink: impl Fn(&Event) + Send + Sync) -> impl Fn(&Event) + Send + Sy
     }
 }
 
-fn panicked(panic: Box<dyn Any + Send>) -> Error {
-    let text = format!("the model panicked: {}", panic_text::text_of(panic));
-    Error::other(text).at(Stage::Panic)
-}
-
-fn no_reply() -> Error {
-    let text = "the model's stream ended without a reply; its `LanguageModel::stream` must end with `Delta::Done` or an error";
-    Error::other(text).at(Stage::Decoding).retryable(true)
-}
-
-fn cancelled_error() -> Error {
+pub(crate) fn cancelled_error() -> Error {
     // A cancellation is meant for the whole run, so the model does not get it as a tool's error.
     Error::stop("the call was cancelled").at(Stage::Cancelled)
 }

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::waiting::has_timer;
 use self::waiting::{Ahead, Queue};
-pub(crate) use self::waiting::{Holder, Refused, has_timer};
+pub(crate) use self::waiting::{Holder, Refused};
 use crate::budget::{Budget, LimitKind, Money, Price, Spent};
 use crate::model::{LanguageModel, Request};
 use crate::usage::Usage;

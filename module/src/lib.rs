@@ -23,7 +23,7 @@
 //! | file | content |
 //! |---|---|
 //! | `module.rs`, `tool.rs` | [`Module`] and [`Tool`]; a panic of a tool is caught in `tool.rs` |
-//! | `context.rs` | [`Context`]: deadline, cancellation, events, the approver, requests to models |
+//! | `context.rs`, `model_call.rs` | [`Context`]: deadline, cancellation, events, the approver; its calls of models |
 //! | `budget.rs`, `ledger.rs` | limits and prices; the ledger reserves, counts and refuses |
 //! | `model.rs`, `message.rs` | [`LanguageModel`], its requests and replies; conversations |
 //! | `media.rs`, `places.rs` | images, documents and audio; placeholders such as `[image 1]` in the text |
@@ -58,6 +58,7 @@ mod ledger;
 mod media;
 pub mod message;
 pub mod model;
+mod model_call;
 mod module;
 mod most_usage;
 mod output_mode;

@@ -14,7 +14,6 @@ mod fallback;
 
 use crate::error::Result;
 use crate::message::{Message, Part, ReplyPart, ToolCall, mark_incomplete};
-use crate::most_usage::most_usage;
 use crate::runner::shown;
 pub use crate::settings::{Effort, Setting, SettingSet, Settings, UnsupportedSetting};
 pub use crate::usage::Usage;
@@ -389,24 +388,6 @@ impl Request {
         dialect: Dialect,
     ) -> Result<LoweredRequest<'_>, toolwright_signature::ContractError> {
         LoweredRequest::new(dialect, &*self.tools, self.output.as_deref())
-    }
-
-    /// Returns the largest number of tokens that the request can use, which a ledger reserves.
-    ///
-    /// Input tokens are the bytes of all texts and schemas, plus a constant for each message and
-    /// image. No tokenizer makes more tokens of a text than it has bytes. Documents and audio count
-    /// as their bytes and 65,536 tokens. Output tokens are
-    /// [`max_output_tokens`](Self::max_output_tokens).
-    ///
-    /// ```
-    /// use toolwright_module::{Dialect, Message, Request};
-    ///
-    /// let most = Request::new([Message::user("Hi!")]).most_usage(Dialect::JsonSchema2020);
-    /// assert_eq!((most.input_tokens, most.output_tokens), (3 + 16, 4096));
-    /// ```
-    #[must_use]
-    pub fn most_usage(&self, dialect: Dialect) -> Usage {
-        most_usage(self, dialect)
     }
 }
 

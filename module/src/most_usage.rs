@@ -18,39 +18,54 @@ const IMAGE_TOKENS: u64 = 4096;
 /// Tokens of a document or audio whose content is not in the request.
 const UNKNOWN_TOKENS: u64 = 65_536;
 
-/// Counts each byte as a token, because no tokenizer makes more tokens of a text than it has bytes.
-pub(crate) fn most_usage(request: &Request, dialect: Dialect) -> Usage {
-    let messages = request.messages.iter().map(|message| {
-        let tokens: u64 = match &**message {
-            Message::System { text } => text.len() as u64,
-            Message::User { parts } => parts.iter().map(of_part).sum(),
-            Message::Assistant { parts } => parts.iter().map(of_reply_part).sum(),
-            Message::Tool(result) => {
-                let text = result.name.len() + result.text.len();
-                text as u64 + result.parts.iter().map(of_part).sum::<u64>()
+impl Request {
+    /// Returns the largest number of tokens that the request can use, which a ledger reserves.
+    ///
+    /// Input tokens are the bytes of all texts and schemas, plus a constant for each message and
+    /// image. No tokenizer makes more tokens of a text than it has bytes. Documents and audio count
+    /// as their bytes and 65,536 tokens. Output tokens are
+    /// [`max_output_tokens`](Self::max_output_tokens).
+    ///
+    /// ```
+    /// use toolwright_module::{Dialect, Message, Request};
+    ///
+    /// let most = Request::new([Message::user("Hi!")]).most_usage(Dialect::JsonSchema2020);
+    /// assert_eq!((most.input_tokens, most.output_tokens), (3 + 16, 4096));
+    /// ```
+    #[must_use]
+    pub fn most_usage(&self, dialect: Dialect) -> Usage {
+        let messages = self.messages.iter().map(|message| {
+            let tokens: u64 = match &**message {
+                Message::System { text } => text.len() as u64,
+                Message::User { parts } => parts.iter().map(of_part).sum(),
+                Message::Assistant { parts } => parts.iter().map(of_reply_part).sum(),
+                Message::Tool(result) => {
+                    let text = result.name.len() + result.text.len();
+                    text as u64 + result.parts.iter().map(of_part).sum::<u64>()
+                }
+            };
+            tokens + MESSAGE_TOKENS
+        });
+        let messages: u64 = messages.sum();
+        let tokens = |(contract, lowered): (&Arc<Contract>, &Lowered)| {
+            let bytes =
+                contract.name().len() + contract.description().len() + lowered.schema.get().len();
+            MESSAGE_TOKENS + bytes as u64
+        };
+        let contracts: u64 = match self.lower(dialect) {
+            Ok(lowered) => {
+                let tools = self.tools.iter().zip(lowered.tools);
+                tools.chain(self.output.iter().zip(lowered.output)).map(tokens).sum()
+            }
+            // A tool that cannot be lowered is not sent; the provider reports the error.
+            Err(_) => {
+                let tools = self.tools.iter();
+                tools.filter_map(|tool| Some((tool, tool.lower(dialect).ok()?))).map(tokens).sum()
             }
         };
-        tokens + MESSAGE_TOKENS
-    });
-    let messages: u64 = messages.sum();
-    let tokens = |(contract, lowered): (&Arc<Contract>, &Lowered)| {
-        let bytes =
-            contract.name().len() + contract.description().len() + lowered.schema.get().len();
-        MESSAGE_TOKENS + bytes as u64
-    };
-    let contracts: u64 = match request.lower(dialect) {
-        Ok(lowered) => {
-            let tools = request.tools.iter().zip(lowered.tools);
-            tools.chain(request.output.iter().zip(lowered.output)).map(tokens).sum()
-        }
-        // A tool that cannot be lowered is not sent; the provider reports the error.
-        Err(_) => {
-            let tools = request.tools.iter();
-            tools.filter_map(|tool| Some((tool, tool.lower(dialect).ok()?))).map(tokens).sum()
-        }
-    };
-    let input = messages.saturating_add(contracts);
-    Usage::new(input, request.max_output_tokens())
+        let input = messages.saturating_add(contracts);
+        Usage::new(input, self.max_output_tokens())
+    }
 }
 
 fn of_part(part: &Part) -> u64 {

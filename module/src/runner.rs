@@ -14,16 +14,19 @@ use tracing::Span;
 use crate::approval::{Approval, Decision};
 pub use crate::arguments::Arguments;
 use crate::budget::{Budget, Spent};
-use crate::context::{Context, Emit};
+use crate::context::Context;
 use crate::effect::Effect;
 use crate::error::{Error, Result};
 use crate::hook::AnyHook;
 use crate::hook::chain;
 pub use crate::hook::chain::Innermost;
+pub use crate::ledger::has_timer;
 use crate::ledger::{Exhausted, Ledger};
 use crate::message::{Message, Part, ToolCall};
 use crate::model::{LanguageModel, Reply, Request};
+use crate::model_call::Emit;
 use crate::places;
+pub use crate::stable_hash::stable_hash;
 use crate::telemetry;
 pub use crate::tool::{Contained, Handler, of_work};
 use crate::tool::{Tool, ToolOutput};
@@ -225,21 +228,10 @@ pub fn keep_last_call(ledger: &Ledger) -> impl Sized + use<> {
     ledger.keep_last_call()
 }
 
-/// Returns whether tokio's timer is available, which deadlines and time limits need.
-#[must_use]
-pub fn has_timer() -> bool {
-    crate::ledger::has_timer()
-}
-
 /// Adds the cost of a part of a run that was performed before, in this ledger and those above up to
 /// the outermost run's. A ledger above the runs is not charged for that again.
 pub fn record_again(ledger: &Ledger, spent: Spent) {
     ledger.record_again(spent);
-}
-
-/// Returns a hash of texts in order that is the same in every release, for keys in stores.
-pub fn stable_hash<'a>(texts: impl IntoIterator<Item = &'a str>) -> u128 {
-    crate::stable_hash::stable_hash(texts)
 }
 
 /// Returns whether this ledger refused the reservation, and not one above or below it.

@@ -2,7 +2,7 @@
 
 /// Returns the FNV-1a hash of texts in order, with 128 bits. The hashers of the standard library
 /// may change between releases.
-pub(crate) fn stable_hash<'a>(texts: impl IntoIterator<Item = &'a str>) -> u128 {
+pub fn stable_hash<'a>(texts: impl IntoIterator<Item = &'a str>) -> u128 {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
     // The separator distinguishes ("ab", "c") from ("a", "bc").

@@ -214,8 +214,8 @@ impl Runs {
         async move {
             let mut drive = drive?;
             match self.begin(id, &mut drive).await.map_err(RunsError::into_module)? {
-                Begun::Finished(finished) => Ok(finished),
-                Begun::Open(held) => held.drive(agent, drive, &self.options).await,
+                Opened::Finished(finished) => Ok(finished),
+                Opened::Open(held) => held.drive(agent, drive, &self.options).await,
             }
         }
     }
@@ -248,15 +248,15 @@ impl Runs {
     }
 
     /// Starts the run, or takes it, and adds its records to the drive.
-    async fn begin<O: DeserializeOwned>(&self, id: &str, drive: &mut Drive) -> Result<Begun<O>> {
+    async fn begin<O: DeserializeOwned>(&self, id: &str, drive: &mut Drive) -> Result<Opened<O>> {
         for attempt in 1.. {
             if let Some(taken) = self.insert(id, drive, Some(&self.worker)).await? {
-                return Ok(Begun::Open(lease::hold(self.pool.clone(), taken)));
+                return Ok(Opened::Open(lease::hold(self.pool.clone(), taken)));
             }
             let found = self.look(id, drive).await?;
             if found.is_finished {
                 if let Some(finished) = self.finished(id).await? {
-                    return Ok(Begun::Finished(finished));
+                    return Ok(Opened::Finished(finished));
                 }
             } else if let Some(taken) = self.take(id).await? {
                 let number = taken.number;
@@ -265,7 +265,7 @@ impl Runs {
                     drive.add(self.records_of(id, number).await?)?;
                     self.compare(id, drive).await
                 };
-                return held.or_free(read.await).await.map(|(held, ())| Begun::Open(held));
+                return held.or_free(read.await).await.map(|(held, ())| Opened::Open(held));
             } else if attempt >= LOCK_TRIES {
                 let worker = found.worker.unwrap_or_else(|| "another worker".to_owned());
                 return Err(RunsError::Locked { id: id.to_owned(), worker });
@@ -424,7 +424,7 @@ struct Found {
 }
 
 #[allow(clippy::large_enum_variant, reason = "it is taken apart at once")]
-enum Begun<O> {
+enum Opened<O> {
     Finished(Finished<O>),
     Open(Held),
 }

@@ -13,10 +13,11 @@ use futures_util::stream::{self, StreamExt};
 use toolwright_signature::Contract;
 
 use super::{AnyHook, AskNext, CallNext, Frame};
-use crate::context::{AnswerSoFar, Context, Pieces};
+use crate::context::Context;
 use crate::effect::Effect;
 use crate::error::{Error, Result, Stage};
 use crate::model::{Delta, LanguageModel, Reply, Request, pieces};
+use crate::model_call::{AnswerSoFar, Pieces};
 use crate::panic_text;
 use crate::tool::ToolOutput;
 

@@ -112,13 +112,13 @@ impl Drop for Granted {
     }
 }
 
-/// The place of a waiting call in the queue. Dropping it leaves the queue.
-struct Place {
+/// A waiting call in the queue. Dropping it leaves the queue.
+struct Queued {
     top: Ledger,
     number: u64,
 }
 
-impl Drop for Place {
+impl Drop for Queued {
     fn drop(&mut self) {
         let mut queue = self.top.queue();
         let Some(place) = queue.0.iter().position(|entry| entry.number == self.number) else {
@@ -136,7 +136,7 @@ impl Drop for Place {
 enum Entered {
     Reserved(Reservation),
     Refused(Exhausted),
-    Waits(oneshot::Receiver<Result<Granted, Exhausted>>, Place),
+    Waits(oneshot::Receiver<Result<Granted, Exhausted>>, Queued),
 }
 
 impl Ledger {
@@ -295,7 +295,7 @@ impl Waits {
         }
         let (number, (sender, answer)) = (Holder::new_number(), oneshot::channel());
         queue.0.push_back(Entry { number, waits: self.clone(), answer: sender });
-        Entered::Waits(answer, Place { top: top.clone(), number })
+        Entered::Waits(answer, Queued { top: top.clone(), number })
     }
 
     /// Returns the ledger that cannot allow the call even if others release their reservations.
@@ -326,7 +326,9 @@ impl Waits {
     }
 }
 
-/// Returns whether tokio's timer is available. There is no way to ask, so this tries to use it.
-pub(crate) fn has_timer() -> bool {
+/// Returns whether tokio's timer is available, which deadlines and time limits need. There is no way
+/// to ask, so this tries to use it.
+#[must_use]
+pub fn has_timer() -> bool {
     catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok()
 }
