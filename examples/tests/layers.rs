@@ -31,7 +31,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("toolwright-restate", &["toolwright-module", "toolwright-orchestrator"]),
     ("toolwright-anthropic", PROVIDER),
-    ("toolwright-genai", &["toolwright-module", "toolwright-provider", "toolwright-signature"]),
+    ("toolwright-genai", PROVIDER),
     ("toolwright-gemini", PROVIDER),
     ("toolwright-openai", PROVIDER),
     ("toolwright-github", &["toolwright-http", "toolwright-module", "toolwright-signature"]),

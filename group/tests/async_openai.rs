@@ -673,7 +673,7 @@ async fn arguments_of_read_call_under_another_name_are_read_or_the_call_is_not_m
         (item(json!({"type": "incomplete"})), None),
     ] {
         let call = read_call(&item).unwrap();
-        assert_eq!(is_made(&[call.clone()]).await, answer.is_some(), "{item}");
+        assert_eq!(is_made(std::slice::from_ref(&call)).await, answer.is_some(), "{item}");
         let group = ToolGroup::new().handler::<Greet>().unwrap();
         let outcome = group.run(&call, &(), &Context::default()).await.unwrap();
         assert!(answer.is_none_or(|name| outcome.content.contains(name)), "{}", outcome.content);

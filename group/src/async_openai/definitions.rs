@@ -90,7 +90,7 @@ impl DefinitionExt for Definition {
 
     fn chat_tool(&self) -> Result<ChatCompletionTools, ContractError> {
         if self.kind() != CallKind::Custom {
-            return typed(self, self.tool(Api::Chat)?);
+            return typed(self, &self.tool(Api::Chat)?);
         }
         Ok(ChatCompletionTools::Custom(CustomToolChatCompletions {
             custom: CustomToolProperties {
@@ -106,7 +106,7 @@ impl DefinitionExt for Definition {
 
     fn responses_tool(&self) -> Result<Tool, ContractError> {
         if self.kind() != CallKind::Custom {
-            return typed(self, self.tool(Api::Responses)?);
+            return typed(self, &self.tool(Api::Responses)?);
         }
         Ok(Tool::Custom(CustomToolParam {
             name: self.name().to_owned(),
@@ -120,11 +120,11 @@ impl DefinitionExt for Definition {
     }
 
     fn response_format(&self) -> Result<ResponseFormat, ContractError> {
-        typed(self, self.format_json(Api::Chat)?)
+        typed(self, &self.format_json(Api::Chat)?)
     }
 
     fn text_format(&self) -> Result<TextResponseFormatConfiguration, ContractError> {
-        typed(self, self.format_json(Api::Responses)?)
+        typed(self, &self.format_json(Api::Responses)?)
     }
 }
 
@@ -200,7 +200,7 @@ fn dialect(definition: &Definition) -> Dialect {
 }
 
 /// Reads JSON into one of `async-openai`'s types.
-fn typed<T: DeserializeOwned>(of: &Definition, json: Box<RawValue>) -> Result<T, ContractError> {
+fn typed<T: DeserializeOwned>(of: &Definition, json: &RawValue) -> Result<T, ContractError> {
     serde_json::from_str(json.get())
         .map_err(|source| ContractError::Write { contract: of.name().to_owned(), source })
 }

@@ -289,7 +289,7 @@ fn error(error: genai::Error) -> ProviderError {
         };
         let value = serde_json::from_str(&body).unwrap_or(Value::Null);
         let message = match ProviderError::bare_error(&value, Usage::unknown()) {
-            Some(ProviderError::Reported { message, .. }) => message,
+            Some(ProviderError::Reported { message, .. }) => message.into(),
             _ => status.canonical_reason().unwrap_or("no reason given").to_owned(),
         };
         let pause = error.headers().and_then(|headers| headers.get("retry-after"));

@@ -663,7 +663,7 @@ async fn arguments_of_chat_under_another_name_are_read_or_the_call_is_not_made()
     let call = json!({"id": "1", "function": {"name": "purge"}, "extra_content": {"google": {"thought_signature": "a"}}});
     let whole =
         json!({"choices": [{"message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]});
-    let [reply, _] = read(Api::Chat, &whole, &[whole.clone()]).await;
+    let [reply, _] = read(Api::Chat, &whole, std::slice::from_ref(&whole)).await;
     assert!(!incomplete(&reply));
 }
 

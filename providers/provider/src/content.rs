@@ -51,14 +51,14 @@ impl Content {
         deltas: &mut Deltas,
     ) -> Cow<'p, str> {
         match self {
-            Self::Text => return Cow::Borrowed(piece),
+            Self::Text => Cow::Borrowed(piece),
             Self::Plain(watched) => {
                 if watched.is_none() && piece.contains(['<', '[', '◁']) {
                     *watched = Some(provider.to_owned());
                 }
-                return Cow::Borrowed(piece);
+                Cow::Borrowed(piece)
             }
-            Self::Marked(mark, held) => return Cow::Owned(held_back(mark, held, piece)),
+            Self::Marked(mark, held) => Cow::Owned(held_back(mark, held, piece)),
             Self::Beginning { text, thoughts, blocks } => {
                 text.push_str(piece);
                 thoughts.scan(text);
@@ -69,7 +69,7 @@ impl Content {
                     *self = Self::Marked(mark, String::new());
                 }
                 // The piece is of the answer now.
-                return Cow::Owned(self.add(provider, &answer, parts, deltas).into_owned());
+                Cow::Owned(self.add(provider, &answer, parts, deltas).into_owned())
             }
         }
     }

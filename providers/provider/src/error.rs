@@ -105,9 +105,9 @@ pub enum ProviderError {
     /// The server reported an error within a reply that began with a success.
     Reported {
         /// The server's error code.
-        code: Option<String>,
+        code: Option<Box<str>>,
         /// The server's error message, the first 1000 bytes.
-        message: String,
+        message: Box<str>,
         /// The pause that the server asks for, in the headers or in the error.
         retry_after: Option<Duration>,
         /// The error as JSON, the first 64 KiB.
@@ -169,8 +169,9 @@ impl ProviderError {
     #[must_use]
     pub fn reported(error: &Value, usage: Usage) -> Self {
         let ServerError { code, message } = ServerError::of(error);
-        let message = message.unwrap_or_else(|| "no reason given".to_owned());
+        let message = message.unwrap_or_else(|| "no reason given".to_owned()).into();
         let (retry_after, raw) = (retry_info(error), error.to_string().into());
+        let code = code.map(Into::into);
         Self::Reported { message, code, retry_after, raw, usage }
     }
 
@@ -180,7 +181,8 @@ impl ProviderError {
     pub fn bare_error(body: &Value, usage: Usage) -> Option<Self> {
         let ServerError { code, message } = ServerError::of(body);
         let (retry_after, raw) = (retry_info(body), body.to_string().into());
-        Some(Self::Reported { message: message?, code, retry_after, raw, usage })
+        let code = code.map(Into::into);
+        Some(Self::Reported { message: message?.into(), code, retry_after, raw, usage })
     }
 
     /// Converts an error of the deserializer.
@@ -393,8 +395,8 @@ impl ProviderError {
                 }
             }
             Self::Reported { code, message, raw, .. } => {
-                clean_word(code);
-                clean(message, MAX_MESSAGE);
+                *code = code.take().map(|code| redactor.redact_start(&code, MAX_MESSAGE).into());
+                *message = redactor.redact_start(message, MAX_MESSAGE).into();
                 *raw = redactor.redact_start(raw, MAX_RAW).into();
             }
             Self::Decoding { raw, source } => {

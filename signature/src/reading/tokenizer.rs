@@ -278,7 +278,7 @@ impl Tokenizer<'_> {
 
     /// Stops at an unexpected character, or at the end of the text, to continue with `next`.
     fn stop(&mut self, next: Next, expected: &'static str) -> Stop {
-        if self.tokens.at < self.text.as_bytes().len() {
+        if self.tokens.at < self.text.len() {
             return self.fail(Broken::Unexpected { at: self.tokens.at, expected });
         }
         self.tokens.next = next;
