@@ -518,7 +518,7 @@ impl Document<'_> {
     /// For a type that is serialized as `null`, null fits too.
     fn fit(&self, at: Place<'_>) -> Result<ReadValue, Refused> {
         let Place { tape, token, path } = at;
-        let mut fit = RepairWalk::new(self.graph, tape, self.level());
+        let mut fit = RepairWalk::new(self.graph, tape, self.is_input(), self.level());
         let at = At { tape, token, path: &Path::Root(path) };
         if fit.value(at, self.graph.root) {
             if fit.more_repairs > 0 {

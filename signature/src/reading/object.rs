@@ -42,6 +42,9 @@ pub(super) const TAG: &str = "_type";
 pub(super) const WRAPPERS: [&str; 8] =
     ["input", "arguments", "args", "parameters", "params", "kwargs", "tool_input", "action_input"];
 
+/// Further fields in which models put answers, with less certainty.
+const AROUND: [&str; 7] = ["properties", "request", "result", "data", "body", "payload", "fields"];
+
 /// The repair for an undeclared field.
 pub(super) const UNASKED: &str = "left out a field that is not asked for";
 
@@ -400,13 +403,18 @@ impl RepairWalk<'_> {
     /// {"path": "safe.txt", "arguments": {"path": "danger.txt"}}
     /// ```
     ///
-    /// In a wrapper, any other value counts, because it would be an argument.
+    /// In arguments the field may have any name, and any other value in a wrapper counts. An answer
+    /// may come from a newer program, whose new fields have values of their own, so only known names
+    /// count there.
     fn holds_nothing_deeper(&mut self, at: At<'_>, rule: &ObjectRule, plan: &Plan<'_>) -> bool {
         let typed = self.graph.typed;
         // The caller of a contract made at run time gets all fields, but not in a wrapper.
-        let around = |name: &str| typed || WRAPPERS.contains(&name) || CALLS.contains(&name);
+        let around = |name: &str| {
+            let is_known = WRAPPERS.contains(&name) || CALLS.contains(&name);
+            is_known || typed && (self.is_input || AROUND.contains(&name))
+        };
         let inside = |entry: &&Entry<'_>| {
-            let is_wrapper = typed && WRAPPERS.contains(&&*entry.name);
+            let is_wrapper = self.is_input && typed && WRAPPERS.contains(&&*entry.name);
             let is_other = |name: &str, tape: &Tape<'_>, value: usize| {
                 let is_around = WRAPPERS.contains(&name) || CALLS.contains(&name);
                 let name = folded(name);

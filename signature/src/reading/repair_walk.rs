@@ -94,6 +94,8 @@ impl<'a> At<'a> {
 /// The state of a walk: its results and its output so far.
 pub(super) struct RepairWalk<'f> {
     pub(super) graph: &'f Graph,
+    /// Whether the value is a tool's arguments, and not an answer.
+    pub(super) is_input: bool,
     /// The repairs that are allowed.
     pub(super) level: Level,
     /// Cached results for the whole text, and its address in memory: texts inside it are
@@ -123,9 +125,10 @@ pub(super) struct RepairWalk<'f> {
 
 impl<'f> RepairWalk<'f> {
     /// Makes the walk over the value of one text.
-    pub(super) fn new(graph: &'f Graph, tape: &Tape<'_>, level: Level) -> Self {
+    pub(super) fn new(graph: &'f Graph, tape: &Tape<'_>, is_input: bool, level: Level) -> Self {
         Self {
             graph,
+            is_input,
             level,
             exact: FitCheck::new(graph, tape),
             source: tape.source.as_ptr() as usize,
