@@ -259,6 +259,7 @@ fn an_error_names_the_quotes_to_escape() {
 fn a_text_with_two_meanings_or_none_is_an_error() {
     for text in [
         "{\"a\": 1} {\"a\": 2}",
+        "{}\"zoh\" # 3\n:[]}",
         "{\"a\": NaN}",
         "{\"a\": Infinity}",
         "{\"a\": word}",

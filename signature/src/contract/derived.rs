@@ -17,6 +17,8 @@ impl Contract {
     /// # Errors
     ///
     /// [`ContractError::Name`] means that providers do not accept the name.
+    ///
+    /// [`ContractError::Name`]: crate::ContractError::Name
     pub fn named(&self, name: &str) -> Result<Self> {
         name::check(name)?;
         Ok(Self { name: name.to_owned(), ..self.clone() })
@@ -71,6 +73,8 @@ impl Contract {
     ///
     /// [`ContractError::Schema`] means that the input has no such field, that the field is not a
     /// text (it may be optional or nullable), or that `names` is empty.
+    ///
+    /// [`ContractError::Schema`]: crate::ContractError::Schema
     pub fn allowing<'a>(
         &self,
         field: &str,
@@ -110,6 +114,8 @@ impl Contract {
     ///
     /// [`ContractError::Schema`] means that this contract has no output schema, or that `schema` is
     /// not valid.
+    ///
+    /// [`ContractError::Schema`]: crate::ContractError::Schema
     pub fn asking_first(&self, field: &str, schema: Value) -> Result<Self> {
         let Some(output) = &self.output else {
             let reason = "there is no output schema, so nothing can be asked for beside it";
@@ -134,6 +140,8 @@ impl Contract {
     /// # Errors
     ///
     /// [`ContractError::Schema`] means that this contract has no output schema.
+    ///
+    /// [`ContractError::Schema`]: crate::ContractError::Schema
     pub fn finish(&self) -> Result<Self> {
         let Some(Output { to_read, .. }) = &self.output else {
             return Err(self.no_output("there is no output schema, so a run cannot end with it"));

@@ -38,7 +38,7 @@ pub(super) fn among_words(
     asked: &Asked<'_>,
     refusal: NotJson,
 ) -> Result<Repaired, NotJson> {
-    let Scanned { mut found, words, brackets } = scan(text, asked)?;
+    let Scanned { found, words, brackets } = scan(text, asked)?;
     let further = words.iter().enumerate().any(|(index, words)| {
         let list = found.get(index).is_some_and(|((json, _), _)| json.starts_with('['));
         names_a_field(words, list, asked)
@@ -47,16 +47,16 @@ pub(super) fn among_words(
         let at = found.first().map_or(0, |(_, start)| *start);
         return Err(NotJson::Unclear { at, what: "a further field stands outside of it" });
     }
-    let objects = found.iter().any(|((json, _), _)| json.starts_with('{'));
-    if objects && !asked.lists {
-        // `[1]` is a note; a list of objects may be the intended value.
-        found.retain(|((json, _), _)| json.contains('{'));
-    }
-    let mut found = found.into_iter();
-    let Some((value, at)) = found.next() else {
+    // `[1]` is a note; a list of objects may be the intended value.
+    let drops = !asked.lists && found.iter().any(|((json, _), _)| json.starts_with('{'));
+    let mut found = found
+        .into_iter()
+        .zip(words.iter().skip(1))
+        .filter(|(((json, _), _), _)| !drops || json.contains('{'));
+    let Some(((value, at), behind)) = found.next() else {
         return Err(if brackets { refusal } else { NotJson::Nothing });
     };
-    if found.any(|((json, _), _)| json != value.0) {
+    if found.any(|(((json, _), _), _)| json != value.0) {
         return Err(NotJson::Several);
     }
     let before = words.first().map_or("", String::as_str);
@@ -71,7 +71,9 @@ pub(super) fn among_words(
         });
     }
     let nested = ends_early(&value.0) && after.contains(['}', ']']) || in_list;
-    if nested || is_part(before, after) {
+    // A quote at the very end of the value starts a text that continues.
+    let quoted = behind.starts_with(['"', '”']);
+    if nested || quoted || is_part(before, after) {
         return Err(NotJson::Unclear { at, what: "it may be a part of something larger" });
     }
     Ok(value)
@@ -245,9 +247,7 @@ fn is_part(before: &str, after: &str) -> bool {
     let closers = after.contains(['}', ']']);
     // A surplus bracket at the very end loses nothing.
     let harmless = only_closers && before.is_empty();
-    // A quote at the very end starts a text that continues.
-    let quoted = after.starts_with(['"', '”']);
-    closers && !harmless || quoted || after.trim_start().starts_with(':') || goes_on(after)
+    closers && !harmless || after.trim_start().starts_with(':') || goes_on(after)
 }
 
 /// Whether a comma is followed by another value, not by words.
