@@ -47,6 +47,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "toolwright-anthropic",
             "toolwright-gemini",
+            "toolwright-http",
             "toolwright-module",
             "toolwright-openai",
             "toolwright-orchestrator",
