@@ -47,10 +47,10 @@ impl Context {
     /// - [`Stage::Panic`]: the model panicked.
     /// - [`Stage::Cancelled`]: the call was cancelled.
     /// - [`Stage::Decoding`]: a stream ended without its reply.
-    /// - [`Stage::Limit`] with [`Exhausted`] as its cause: a ledger has too little left. The
-    ///   request was not sent, and the whole run ends.
+    /// - [`Stage::Limit`] with [`Exhausted`](crate::budget::Exhausted) as its cause: a ledger has too
+    ///   little left. The request was not sent, and the whole run ends.
     /// - [`Stage::Limit`] without it: the deadline passed while the call waited.
-    /// - The error of a [`Hook`].
+    /// - The error of a [`Hook`](crate::hook::Hook).
     pub async fn ask(
         &self,
         model: &dyn LanguageModel,
