@@ -671,7 +671,7 @@ async fn the_pause_in_the_headers_of_a_success_with_an_error_is_kept() {
         assert_eq!(reply.unwrap().to_text(), "ok");
         assert!(started.elapsed() >= Duration::from_secs(1));
     }
-    // It is too long, so that there is no retry, and the caller knows it.
+    // The pause is too long for a retry. The caller gets it with the error.
     for (bad, is_streamed) in with_pause("61").into_iter().zip([false, true]) {
         let server = Server::answering([bad, ok(Api::Chat)]).await;
         let model = server.model(Api::Chat);

@@ -711,14 +711,22 @@ async fn a_call_of_responses_after_reasoning_that_is_incomplete_is_not_made() {
 }
 
 #[tokio::test]
-async fn content_of_chat_that_is_a_number_keeps_its_digits() {
-    for number in ["12345678901234567890123", "1.10", "-0.0", "1E2", "true"] {
+async fn content_that_is_a_number_keeps_its_digits() {
+    for number in ["12345678901234567890123", "1.10", "-0.0", "1E2", "true", "false"] {
         let choice = format!(
             r#"{{"choices":[{{"message":{{"content":{number}}},"finish_reason":"stop"}}]}}"#
         );
         let server = Server::answering([Answer::json(choice)]).await;
         let reply = server.model(Api::Chat).generate(&request()).await.unwrap();
         assert_eq!(reply.to_text(), number);
+        for content in [number.to_owned(), format!("[{number}]")] {
+            let response = format!(
+                r#"{{"id":"r","status":"completed","output":[{{"type":"message","content":{content}}}]}}"#
+            );
+            let server = Server::answering([Answer::json(response)]).await;
+            let reply = server.model(Api::Responses).generate(&request()).await.unwrap();
+            assert_eq!(reply.to_text(), number);
+        }
     }
 }
 

@@ -59,9 +59,9 @@ fn a_part_is_in_its_whole_or_beside_it() {
         ),
         ("a total of more", TokenCounts { total: count(900), ..plain }, (100, 20, true)),
         ("a total of less", TokenCounts { total: count(9), ..plain }, (100, 20, false)),
-        ("a total that is none", TokenCounts { total: BAD, ..plain }, (100, 20, false)),
+        ("a total that is not a count", TokenCounts { total: BAD, ..plain }, (100, 20, false)),
         (
-            "written is no count",
+            "a number of written tokens that is not a count",
             TokenCounts { written: BAD, total: count(120), ..plain },
             (100, 0, true),
         ),

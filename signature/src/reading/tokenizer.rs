@@ -367,7 +367,7 @@ impl Tokenizer<'_> {
         Ok(())
     }
 
-    /// Whether the innermost open container is a list; `None` if there is none.
+    /// Whether the innermost open container is a list. `None` outside of all containers.
     fn in_list(&self) -> Option<bool> {
         self.tokens.open.last().map(|open| open.is_list)
     }

@@ -214,13 +214,12 @@ struct Piece {
     refusal: String,
 }
 
-/// Deserializes the pieces of a message or of reasoning: a list, one piece, or a text.
+/// Deserializes the pieces of a message or of reasoning: a list, or one piece.
 fn pieces<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Piece>, D::Error> {
     let raw = <Box<RawValue>>::deserialize(deserializer)?;
     let pieces = match raw.get().as_bytes() {
         [b'[', ..] => serde_json::from_str(raw.get()).map_err(D::Error::custom)?,
-        [b'{' | b'"', ..] => vec![&*raw],
-        _ => Vec::new(),
+        _ => vec![&*raw],
     };
     let pieces = pieces.into_iter().filter(|piece| piece.get() != "null");
     pieces.map(|piece| Piece::of(piece.get()).map_err(D::Error::custom)).collect()
@@ -239,6 +238,9 @@ impl Piece {
 
         if piece.starts_with('{') {
             serde_json::from_str::<Once>(piece)?;
+        } else if !piece.starts_with(['"', '[']) {
+            // A number keeps its digits.
+            return Ok(Self { text: piece.to_owned(), refusal: String::new() });
         }
         let piece: Value = serde_json::from_str(piece)?;
         let refusal = piece.get("refusal").filter(|refusal| is_set(refusal));

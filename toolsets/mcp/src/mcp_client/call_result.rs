@@ -128,7 +128,7 @@ fn has_value(texts: &[String], value: &Value) -> bool {
             serde_json::Deserializer::from_str(rest).into_iter::<Value>().next()?.ok()
         };
         let mut found = brackets.filter_map(|(at, _)| read(at));
-        // An empty or short list among words, such as a citation `[1]`, is no data.
+        // An empty or short list among words, such as a citation `[1]`, is not data.
         let is_telling = |value: &Value| match value {
             Value::Array(items) => items.len() > 1,
             Value::Object(fields) => !fields.is_empty(),

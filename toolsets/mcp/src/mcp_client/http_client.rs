@@ -460,8 +460,8 @@ async fn json_of(mut response: Response, max_bytes: usize) -> Result<Vec<u8>, Er
     Ok(body)
 }
 
-/// Returns the response to a request in a body, or another message if there is none. The response to
-/// another request is an error, because no other one follows.
+/// Returns the response to this request in a body, or the first other message. A response to another
+/// request is an error, because no further response follows.
 fn response_of(body: &[u8], request: &RequestId) -> Option<ServerJsonRpcMessage> {
     let messages = Incoming::read_all(body).into_iter().filter_map(|incoming| match incoming {
         Incoming::Message(message) => Some(*message),
