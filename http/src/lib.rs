@@ -64,7 +64,7 @@
 //! - Every response ends: [`HttpLimits::body`], [`HttpLimits::silence`] and [`Deadline`] apply to
 //!   whole bodies, event streams and error responses.
 //! - A request is not retried once its response has begun, unless
-//!   [`RetryPolicy::with_begun_answers`] allows it.
+//!   [`RetryPolicy::begun_answers`] allows it.
 //!
 //! # TLS
 //!

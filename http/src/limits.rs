@@ -12,11 +12,10 @@ use tokio::time::Instant;
 /// use std::time::Duration;
 /// use toolwright_http::HttpLimits;
 ///
-/// let limits = HttpLimits::default().with_silence(Duration::from_secs(30)).with_body(1 << 20);
+/// let limits = HttpLimits { silence: Duration::from_secs(30), body: 1 << 20, ..HttpLimits::default() };
 /// assert_eq!(limits.body, 1 << 20);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct HttpLimits {
     /// Maximum time to connect. Default: 10 seconds.
     pub connect: Duration,
@@ -38,26 +37,6 @@ impl Default for HttpLimits {
             body: 64 << 20,
             refusal: 64 << 10,
         }
-    }
-}
-
-impl HttpLimits {
-    /// Sets the maximum time to connect. Default: 10 seconds.
-    #[must_use]
-    pub fn with_connect(self, connect: Duration) -> Self {
-        Self { connect, ..self }
-    }
-
-    /// Sets the maximum time without a byte. Default: 10 minutes.
-    #[must_use]
-    pub fn with_silence(self, silence: Duration) -> Self {
-        Self { silence, ..self }
-    }
-
-    /// Sets the maximum size of one body, in bytes. Default: 64 MiB.
-    #[must_use]
-    pub fn with_body(self, body: usize) -> Self {
-        Self { body, ..self }
     }
 }
 

@@ -23,7 +23,7 @@ pub enum Retry {
     After(Duration),
     /// The response had begun when it broke. The caller may have used a part of it, and the
     /// server may have done its work. There is a retry only with
-    /// [`RetryPolicy::with_begun_answers`].
+    /// [`RetryPolicy::begun_answers`].
     AnswerBegan,
 }
 
@@ -40,7 +40,7 @@ pub enum Retry {
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// let policy = RetryPolicy::default().with_retries(3);
+/// let policy = RetryPolicy { retries: 3, ..RetryPolicy::default() };
 /// let mut answers = [Err(503), Err(503), Ok("done")].into_iter();
 /// let answer = policy
 ///     .run(
@@ -57,10 +57,16 @@ pub enum Retry {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
-    retries: u32,
-    first_pause: Duration,
-    max_pause: Duration,
-    begun_answers: bool,
+    /// Maximum number of retries. Default: 2.
+    pub retries: u32,
+    /// Pause before the first retry. Default: 500 milliseconds.
+    pub first_pause: Duration,
+    /// Longest pause. Default: 8 seconds.
+    pub max_pause: Duration,
+    /// Whether a request is retried after its response began and broke. Default: `false`.
+    ///
+    /// Set it only for requests that change nothing and cost nothing, such as a `GET`.
+    pub begun_answers: bool,
 }
 
 /// Allows two retries, after 0.5 and 1 second, as the clients of OpenAI do.
@@ -76,26 +82,6 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Sets the maximum number of retries. Default: 2.
-    #[must_use]
-    pub fn with_retries(self, retries: u32) -> Self {
-        Self { retries, ..self }
-    }
-
-    /// Sets the first and the longest pause. Default: 500 milliseconds and 8 seconds.
-    #[must_use]
-    pub fn with_pauses(self, first: Duration, max: Duration) -> Self {
-        Self { first_pause: first, max_pause: max, ..self }
-    }
-
-    /// Sets whether a request is retried after its response began and broke. Default: `false`.
-    ///
-    /// Set it only for requests that change nothing and cost nothing, such as a `GET`.
-    #[must_use]
-    pub fn with_begun_answers(self, begun_answers: bool) -> Self {
-        Self { begun_answers, ..self }
-    }
-
     /// Returns the pause before the next attempt, or `None` if there must not be one.
     ///
     /// `used` is the number of retries so far.

@@ -88,7 +88,7 @@ impl Server {
 
     fn client_with_silence(&self, silence: Duration) -> Client {
         let endpoint = Endpoint::new(&self.url).unwrap().with_bearer("key", KEY).unwrap();
-        Client::new(endpoint, HttpLimits::default().with_silence(silence).with_body(1000)).unwrap()
+        Client::new(endpoint, HttpLimits { silence, body: 1000, ..HttpLimits::default() }).unwrap()
     }
 
     fn requests(&self) -> usize {
@@ -111,7 +111,7 @@ async fn send(
 }
 
 async fn sent(client: &Client) -> Result<HttpResponse, HttpError> {
-    send(client, &RetryPolicy::default().with_retries(0), Deadline::never()).await
+    send(client, &RetryPolicy { retries: 0, ..RetryPolicy::default() }, Deadline::never()).await
 }
 
 fn refusal(error: &HttpError) -> &Refusal {
@@ -178,7 +178,7 @@ async fn a_body_in_pieces_is_sent_whole_with_its_length_in_each_attempt() {
     let url = client.endpoint().url(["chat"], &[]).unwrap();
     let request = HttpRequest::post_json(url, RequestBody::from_iter(pieces));
     let attempt = || async { client.send(&request, Deadline::never()).await?.or_refusal().await };
-    let policy = RetryPolicy::default().with_retries(1);
+    let policy = RetryPolicy { retries: 1, ..RetryPolicy::default() };
     let sent = policy.run(Deadline::never(), attempt, HttpError::retry);
     let received = async {
         for status in [503, 200] {
@@ -312,9 +312,11 @@ async fn a_response_that_broke_is_requested_again_only_if_the_policy_allows_it()
     for (begun, requests) in [(false, 1), (true, 2)] {
         let server = Server::answering([half.clone(), answer(200, "", "whole")]).await;
         let client = server.client();
-        let policy = RetryPolicy::default()
-            .with_pauses(Duration::from_millis(1), Duration::from_millis(1))
-            .with_begun_answers(begun);
+        let policy = RetryPolicy {
+            first_pause: Duration::from_millis(1),
+            begun_answers: begun,
+            ..RetryPolicy::default()
+        };
         let request = request(&client);
         let attempt = || async { client.send(&request, Deadline::never()).await?.text().await };
         let outcome = policy.run(Deadline::never(), attempt, HttpError::retry).await;

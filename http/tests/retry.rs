@@ -11,7 +11,7 @@ fn asked(seconds: u64) -> Option<u64> {
 
 #[test]
 fn pauses_double_up_to_the_longest() {
-    let policy = RetryPolicy::default().with_retries(1000);
+    let policy = RetryPolicy { retries: 1000, ..RetryPolicy::default() };
     for (used, least, most) in [(0, 375, 500), (1, 750, 1000), (4, 6000, 8000), (99, 6000, 8000)] {
         let pause = policy.pause(Retry::Backoff, used, Deadline::never()).unwrap();
         assert!((least..=most).contains(&pause.as_millis()), "{used}: {pause:?}");
@@ -40,7 +40,7 @@ fn a_response_that_began_is_retried_only_if_the_policy_allows_it() {
     let policy = RetryPolicy::default();
     let never = Deadline::never();
     assert_eq!(policy.pause(Retry::AnswerBegan, 0, never), None);
-    let policy = policy.with_begun_answers(true);
+    let policy = RetryPolicy { begun_answers: true, ..policy };
     assert!(policy.pause(Retry::AnswerBegan, 0, never).is_some());
     assert_eq!(policy.pause(Retry::Never, 0, never), None);
     assert_eq!(policy.pause(Retry::Backoff, 2, never), None);

@@ -133,7 +133,7 @@ impl Connection {
     /// Sets the maximum number of retries. Default: 2.
     #[must_use]
     pub fn with_retries(mut self, retries: u32) -> Self {
-        self.retry = self.retry.with_retries(retries);
+        self.retry.retries = retries;
         self
     }
 
@@ -145,7 +145,7 @@ impl Connection {
     ///
     /// [`ErrorKind::Client`] if the system's certificates cannot be read.
     pub fn with_timeout(mut self, silence: Duration) -> Result<Self> {
-        let limits = self.client.limits().with_silence(silence);
+        let limits = HttpLimits { silence, ..*self.client.limits() };
         self.client = self.client.with_limits(limits)?;
         Ok(self)
     }

@@ -61,7 +61,7 @@ impl GitHub {
         let timeout = Duration::from_secs(30);
         let http = Client::new(endpoint(GITHUB, None)?, limits(timeout)).map_err(refused)?;
         // A request only reads, so it can be retried after a response that broke.
-        let retry = RetryPolicy::default().with_begun_answers(true);
+        let retry = RetryPolicy { begun_answers: true, ..RetryPolicy::default() };
         Ok(Self { http, token: None, repo: None, retry, timeout })
     }
 
@@ -145,8 +145,9 @@ impl GitHub {
     /// a pause of up to a minute. If the pause is longer or ends after the call's deadline, the
     /// call returns an error that says when to try again.
     #[must_use]
-    pub fn with_retries(self, retries: u32) -> Self {
-        Self { retry: self.retry.with_retries(retries), ..self }
+    pub fn with_retries(mut self, retries: u32) -> Self {
+        self.retry.retries = retries;
+        self
     }
 }
 
@@ -173,8 +174,8 @@ fn endpoint(base_url: &str, token: Option<&str>) -> Result<Endpoint> {
 }
 
 fn limits(timeout: Duration) -> HttpLimits {
-    let limits = HttpLimits::default().with_connect(CONNECT_TIMEOUT.min(timeout));
-    limits.with_silence(timeout).with_body(MAX_BODY)
+    let connect = CONNECT_TIMEOUT.min(timeout);
+    HttpLimits { connect, silence: timeout, body: MAX_BODY, ..HttpLimits::default() }
 }
 
 /// Converts an error in the settings.

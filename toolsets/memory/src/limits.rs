@@ -13,7 +13,7 @@ use crate::store::{Entry, Held};
 /// ```
 /// use toolwright_memory::MemoryLimits;
 ///
-/// let limits = MemoryLimits::default().with_entries(10_000).with_value_bytes(64 << 10);
+/// let limits = MemoryLimits { entries: 10_000, value_bytes: 64 << 10, ..MemoryLimits::default() };
 /// assert_eq!(limits.entries, 10_000);
 /// assert_eq!(limits.bytes, 256 << 20);
 /// ```
@@ -27,7 +27,6 @@ use crate::store::{Entry, Held};
 /// long as a key. Otherwise keys, values and tags may be any text: empty, of any script, with
 /// line breaks and NUL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct MemoryLimits {
     /// Maximum number of entries. Default: 1,000,000.
     pub entries: usize,
@@ -58,41 +57,6 @@ impl MemoryLimits {
     pub const KEY_BYTES: usize = 1024;
     /// Maximum number of tags of an entry.
     pub const TAGS: usize = 100;
-
-    /// Sets the maximum number of entries. Default: 1,000,000.
-    #[must_use]
-    pub fn with_entries(mut self, entries: usize) -> Self {
-        self.entries = entries;
-        self
-    }
-
-    /// Sets the maximum size of all entries together, in bytes. Default: 256 MiB.
-    #[must_use]
-    pub fn with_bytes(mut self, bytes: usize) -> Self {
-        self.bytes = bytes;
-        self
-    }
-
-    /// Sets the maximum size of a value, in bytes. Default: 16 MiB.
-    #[must_use]
-    pub fn with_value_bytes(mut self, bytes: usize) -> Self {
-        self.value_bytes = bytes;
-        self
-    }
-
-    /// Sets the maximum number of entries in the result of a search. Default: 10,000.
-    #[must_use]
-    pub fn with_found_entries(mut self, entries: usize) -> Self {
-        self.found_entries = entries;
-        self
-    }
-
-    /// Sets the maximum size of the result of a search, in bytes. Default: 4 MiB.
-    #[must_use]
-    pub fn with_found_bytes(mut self, bytes: usize) -> Self {
-        self.found_bytes = bytes;
-        self
-    }
 
     /// Checks that a change does not make a memory larger than the limits.
     ///

@@ -158,7 +158,7 @@ impl Memory {
     /// use toolwright_memory::{Memory, MemoryLimits};
     ///
     /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-    /// let memory = Memory::default().with_limits(MemoryLimits::default().with_value_bytes(10));
+    /// let memory = Memory::default().with_limits(MemoryLimits { value_bytes: 10, ..MemoryLimits::default() });
     /// let error = memory.store("color", "a bluish green", None).await.unwrap_err();
     /// assert_eq!(
     ///     error.for_model(),

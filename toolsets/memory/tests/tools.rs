@@ -411,7 +411,7 @@ async fn debug_output_hides_the_entries() {
 /// A store that ignores `Break` does not change the result.
 #[test]
 fn entries_after_the_limit_are_not_kept() {
-    let limits = MemoryLimits::default().with_found_bytes(3);
+    let limits = MemoryLimits { found_bytes: 3, ..MemoryLimits::default() };
     let mut search = Search::new("", true, true, &limits).unwrap();
     for value in ["ab", "cd", "", "ef"] {
         let _ = search.show("", value);

@@ -104,10 +104,12 @@ fn main() {
     let path = std::env::temp_dir().join(format!("toolwright-text-{}", std::process::id()));
     fs::write(&path, &text).unwrap();
     let rg = Command::new("rg").arg("--version").output().is_ok();
-    let limits = TextLimits::default()
-        .with_max_input(usize::MAX)
-        .with_max_output(usize::MAX)
-        .with_max_time(Duration::from_secs(600));
+    let limits = TextLimits {
+        max_input: usize::MAX,
+        max_output: usize::MAX,
+        max_time: Duration::from_secs(600),
+        ..TextLimits::default()
+    };
     let tools = Text::default().with_limits(limits);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
 

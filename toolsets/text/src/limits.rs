@@ -11,11 +11,10 @@ use std::time::Duration;
 /// use std::time::Duration;
 /// use toolwright_text::TextLimits;
 ///
-/// let limits = TextLimits::default().with_max_input(100 << 20).with_max_time(Duration::from_secs(60));
+/// let limits = TextLimits { max_input: 100 << 20, max_time: Duration::from_secs(60), ..TextLimits::default() };
 /// assert_eq!(limits.max_output, TextLimits::default().max_output);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct TextLimits {
     /// Maximum size of `text`, in bytes. Default: 4 MiB. The time of every tool grows with it, and
     /// so does the memory of the tools that sort or count words.
@@ -34,28 +33,5 @@ pub struct TextLimits {
 impl Default for TextLimits {
     fn default() -> Self {
         Self { max_input: 4 << 20, max_output: 256 << 10, max_time: Duration::from_secs(5) }
-    }
-}
-
-impl TextLimits {
-    /// Sets the maximum size of the text, in bytes. Default: 4 MiB.
-    #[must_use]
-    pub fn with_max_input(mut self, bytes: usize) -> Self {
-        self.max_input = bytes;
-        self
-    }
-
-    /// Sets the maximum size of a result, in bytes. Default: 256 KiB.
-    #[must_use]
-    pub fn with_max_output(mut self, bytes: usize) -> Self {
-        self.max_output = bytes;
-        self
-    }
-
-    /// Sets the maximum time of a call. Default: 5 seconds.
-    #[must_use]
-    pub fn with_max_time(mut self, time: Duration) -> Self {
-        self.max_time = time;
-        self
     }
 }

@@ -9,7 +9,7 @@ use crate::limits::TextLimits;
 /// ```
 /// use toolwright_text::{TextLimits, Text};
 ///
-/// let text = Text::default().with_limits(TextLimits::default().with_max_input(100 << 20));
+/// let text = Text::default().with_limits(TextLimits { max_input: 100 << 20, ..TextLimits::default() });
 /// let tools = text.tools()?;
 /// let names: Vec<_> = tools.iter().map(|tool| tool.name()).collect();
 /// assert_eq!(names[0], "text_grep");

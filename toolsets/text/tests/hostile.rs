@@ -77,7 +77,7 @@ fn wait<T>(work: impl Future<Output = T>) -> T {
 
 #[test]
 fn hostile_arguments_stay_within_time_and_memory() {
-    let (text, patient) = (Text::default(), TextLimits::default().with_max_time(LONG));
+    let (text, patient) = (Text::default(), TextLimits { max_time: LONG, ..TextLimits::default() });
     let patient = Text::default().with_limits(patient);
     let cases = cases();
     assert!(cases.len() >= 60, "{}", cases.len());

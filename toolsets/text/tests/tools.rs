@@ -324,7 +324,7 @@ fn an_invalid_pattern_is_an_error_for_the_model() {
 
 #[test]
 fn each_limit_error_names_the_fix() {
-    let small = TextLimits::default().with_max_input(20).with_max_output(6);
+    let small = TextLimits { max_input: 20, max_output: 6, ..TextLimits::default() };
     let text = Text::default().with_limits(small);
     let long = "abcdefghijklmnopqrstuvwxyz";
     let mut all = String::new();
@@ -344,7 +344,8 @@ fn each_limit_error_names_the_fix() {
         assert_eq!(error.stage(), Stage::Limit, "{name}");
         all += &format!("{name}: {}\n", error.for_model());
     }
-    let hurried = Text::default().with_limits(TextLimits::default().with_max_time(Duration::ZERO));
+    let hurried = Text::default()
+        .with_limits(TextLimits { max_time: Duration::ZERO, ..TextLimits::default() });
     for tool in hurried.tools().unwrap() {
         let arguments = json!({"text": "a", "pattern": "a", "start_line": 1});
         let error = call_in(&hurried, tool.name(), &arguments).unwrap_err();
@@ -362,7 +363,8 @@ fn each_limit_error_names_the_fix() {
     );
     let fits = json!({"text": "abcde", "pattern": "a"});
     assert_eq!(call_in(&text, "text_grep", &fits).unwrap().text, "abcde\n");
-    let forever = Text::default().with_limits(TextLimits::default().with_max_time(Duration::MAX));
+    let forever = Text::default()
+        .with_limits(TextLimits { max_time: Duration::MAX, ..TextLimits::default() });
     assert_eq!(call_in(&forever, "text_grep", &fits).unwrap().text, "abcde\n");
 }
 

@@ -61,7 +61,7 @@ async fn two_memories_of_one_schema_share_entries_and_others_do_not() {
 #[ignore = "needs a server: tests/server.sh"]
 async fn limits_hold_for_two_connection_pools() {
     let url = schema().await;
-    let limits = MemoryLimits::default().with_entries(20);
+    let limits = MemoryLimits { entries: 20, ..MemoryLimits::default() };
     let pools = [Memory::connect(&url).await.unwrap(), Memory::connect(&url).await.unwrap()];
     let tasks: Vec<_> = (0..64)
         .map(|task: usize| {

@@ -61,7 +61,7 @@ async fn entries_in_a_file_outlive_the_memory() {
     assert_eq!(retrieve(&memory, "color").await.as_deref(), Some("blue"));
     assert_eq!(metadata(&memory, "color").await.unwrap().access_count, 2);
     // The sizes for the limits are read again too.
-    let full = memory.clone().with_limits(MemoryLimits::default().with_entries(2));
+    let full = memory.clone().with_limits(MemoryLimits { entries: 2, ..MemoryLimits::default() });
     let arguments = r#"{"key": "new", "value": ""}"#;
     let error = call(&full, "memory_store", arguments).await.unwrap_err();
     assert_eq!(error.stage(), Stage::Limit);

@@ -249,7 +249,8 @@ async fn any_text_is_returned_unchanged(memory: &Memory) {
 }
 
 async fn oversized_fields_are_rejected(memory: &Memory) {
-    let small = memory.clone().with_limits(MemoryLimits::default().with_value_bytes(3));
+    let small =
+        memory.clone().with_limits(MemoryLimits { value_bytes: 3, ..MemoryLimits::default() });
     store(memory, "kept", "long enough", &[]).await;
     let key = "k".repeat(MemoryLimits::KEY_BYTES + 1);
     let many = vec!["tag"; MemoryLimits::TAGS + 1];
@@ -289,7 +290,7 @@ async fn oversized_fields_are_rejected(memory: &Memory) {
 }
 
 async fn a_full_memory_reports_it(memory: &Memory) {
-    let two = memory.clone().with_limits(MemoryLimits::default().with_entries(2));
+    let two = memory.clone().with_limits(MemoryLimits { entries: 2, ..MemoryLimits::default() });
     store(&two, "a", "", &[]).await;
     store(&two, "b", "", &[]).await;
     let error = try_store(&two, "c", "").await.unwrap_err();
@@ -305,7 +306,7 @@ async fn a_full_memory_reports_it(memory: &Memory) {
     clear(memory).await;
 
     // The bytes of keys, values and tags count.
-    let ten = memory.clone().with_limits(MemoryLimits::default().with_bytes(10));
+    let ten = memory.clone().with_limits(MemoryLimits { bytes: 10, ..MemoryLimits::default() });
     store(&ten, "é", "12345", &["t", "ag"]).await;
     let error = try_store(&ten, "b", "").await.unwrap_err();
     assert_eq!(
@@ -324,7 +325,11 @@ async fn a_full_memory_reports_it(memory: &Memory) {
     assert!(!try_store(&ten, "c", "123456789").await.unwrap());
 
     // A memory above its limits can be read, and accepts changes that do not make it larger.
-    let five = memory.clone().with_limits(MemoryLimits::default().with_bytes(5).with_entries(0));
+    let five = memory.clone().with_limits(MemoryLimits {
+        bytes: 5,
+        entries: 0,
+        ..MemoryLimits::default()
+    });
     assert_eq!(retrieve(&five, "c").await.as_deref(), Some("123456789"));
     assert!(update(&five, "c", "12345678").await.unwrap());
     assert!(try_store(&five, "c", "87654321").await.unwrap());
@@ -338,10 +343,12 @@ async fn a_search_respects_its_limits(memory: &Memory) {
         store(memory, &number.to_string(), "12345", &["tag"]).await;
     }
     let all = json!({"pattern": ""}).to_string();
-    let limits = MemoryLimits::default().with_found_entries(5).with_found_bytes(30);
+    let limits = MemoryLimits { found_entries: 5, found_bytes: 30, ..MemoryLimits::default() };
     let enough = memory.clone().with_limits(limits);
     assert_eq!(found(&enough, json!({"pattern": ""})).await.len(), 5);
-    for limits in [limits.with_found_entries(4), limits.with_found_bytes(29)] {
+    for limits in
+        [MemoryLimits { found_entries: 4, ..limits }, MemoryLimits { found_bytes: 29, ..limits }]
+    {
         let memory = memory.clone().with_limits(limits);
         let error = call(&memory, "memory_search", &all).await.unwrap_err();
         assert_eq!((error.audience(), error.stage()), (Audience::ModelMayRetry, Stage::Limit));
@@ -436,9 +443,9 @@ async fn only_one_of_many_is_first(memory: &Memory) {
 }
 
 async fn limits_hold_for_concurrent_calls(memory: &Memory) {
-    let entries = MemoryLimits::default().with_entries(20);
+    let entries = MemoryLimits { entries: 20, ..MemoryLimits::default() };
     // Each entry has two bytes of key and two of value.
-    let bytes = MemoryLimits::default().with_bytes(20 * 4);
+    let bytes = MemoryLimits { bytes: 20 * 4, ..MemoryLimits::default() };
     for limits in [entries, bytes] {
         let stored = race(|task| {
             let memory = memory.clone().with_limits(limits);
