@@ -6,8 +6,9 @@ use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::{Contract, Effect};
 
 use crate::input::Input;
+use crate::keys::without_keys;
 use crate::lines::Lines;
-use crate::show::{note, noted, visible};
+use crate::show::{note, noted, shown, visible};
 
 /// Asks the user to decide on a call of the tool with this contract. Returns `None` if the user
 /// ends the run with Ctrl-C or Ctrl-D.
@@ -81,7 +82,8 @@ async fn decide_again(input: &Input, asked: &Approval) -> io::Result<Option<Deci
     }
 }
 
-/// Returns the lines above a question: what the command says of the call, and the call.
+/// Returns the lines above a question: what the command says of the call, and the call without keys,
+/// because a terminal's lines get into logs.
 fn lines_above(asked: &Approval, arguments: &str) -> String {
     let effect = match asked.effect {
         Effect::Read => "it only reads",
@@ -93,13 +95,17 @@ fn lines_above(asked: &Approval, arguments: &str) -> String {
         true => "; it was under way when the program ended, and may have taken effect",
         false => "",
     };
+    let call = without_keys(arguments);
+    let masked = match (call == arguments, asked.unknown) {
+        (true, _) => "",
+        (false, false) => "; e shows what [secret] masks",
+        (false, true) => "; [secret] masks what looks like a key",
+    };
     let mut lines = Lines::of_question();
-    let mut text =
-        noted(&mut lines, &format!("a call waits for your decision ({effect}{unknown}):"));
+    let about = format!("a call waits for your decision ({effect}{unknown}{masked}):");
+    let mut text = noted(&mut lines, &about);
     let mut lines = Lines::of_question();
-    text.push_str(
-        &lines.theirs(&format!("{} {arguments}", visible(&asked.call.name))).end().take(),
-    );
+    text.push_str(&lines.theirs(&format!("{} {call}", shown(&asked.call.name))).end().take());
     text
 }
 
@@ -126,7 +132,37 @@ fn without_blanks(json: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use toolwright_module::ToolCall;
+
     use super::*;
+
+    #[test]
+    fn a_question_masks_keys_and_says_so() {
+        let mut asked = Approval {
+            path: Vec::new(),
+            call: ToolCall::new(
+                "c1",
+                "push",
+                r#"{"token":"glpat-0123456789abcdefghij","to":"main"}"#,
+            ),
+            effect: Effect::Write,
+            unknown: false,
+            asked_before: 0,
+        };
+        // The lines are broken at the width of the terminal.
+        let above = |asked: &Approval| {
+            lines_above(asked, &on_one_line(&asked.call.arguments)).replace("\n| ", "")
+        };
+        let lines = above(&asked);
+        assert!(lines.contains(r#"push {"token":"[secret]","to":"main"}"#), "{lines}");
+        assert!(lines.contains("; e shows what [secret] masks)"), "{lines}");
+        asked.unknown = true;
+        let lines = above(&asked);
+        assert!(lines.contains("; [secret] masks what looks like a key)"), "{lines}");
+        assert!(!lines.contains("glpat-"), "{lines}");
+        asked.call.arguments = "{}".to_owned();
+        assert!(!above(&asked).contains("[secret]"));
+    }
 
     #[test]
     fn hidden_characters_are_escaped_and_the_value_stays_the_same() {

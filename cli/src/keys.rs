@@ -5,9 +5,10 @@ use std::env;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use toolwright_module::__files::{self, Link};
-use toolwright_module::testing::without_secrets;
+use toolwright_module::testing::Mask;
 use toolwright_module::{Error, Result};
 
 use crate::folders;
@@ -93,17 +94,23 @@ impl Keys {
 
     /// Returns whether the text contains something that a recording would mask.
     pub(crate) fn are_in(&self, text: &str) -> bool {
+        self.mask().masked(text) != text
+    }
+
+    /// Returns a mask for these keys and those of the environment.
+    fn mask(&self) -> Mask {
         let keys = self.values();
-        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        without_secrets(text, &keys) != text
+        Mask::from_env_and(&keys.iter().map(String::as_str).collect::<Vec<_>>())
     }
 }
 
 /// Returns the text without keys, as a recording would keep it. It is for every line that the
-/// command prints about itself, because such a line may quote an argument.
+/// command prints about itself or about a run: others may see the terminal, its log or the page.
 #[must_use]
 pub fn without_keys(text: &str) -> String {
-    without_secrets(text, &[])
+    // The environment and the key file are read once, because a page has many texts.
+    static MASK: LazyLock<Mask> = LazyLock::new(|| Keys::load(None).unwrap_or_default().mask());
+    MASK.masked(text)
 }
 
 /// Returns the name of a variable for an error. Some users write the key itself where its variable

@@ -9,6 +9,7 @@ use toolwright_module::Message;
 use toolwright_module::message::Part;
 use toolwright_module::testing::{Recording, RecordingError};
 
+use crate::keys::without_keys;
 use crate::show::{quoted, shortened};
 
 /// The recording that is replayed if there is no model.
@@ -33,8 +34,8 @@ pub(crate) struct Options {
     /// Other toolsets and MCP servers, for the message to the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) outside: Vec<String>,
-    /// The hash of all that the tools reach outside the process: whole commands, variables, URLs,
-    /// absolute paths. It is in journals only. Two runs with the same `outside` may differ in it.
+    /// The hash of all that the tools reach outside the process: whole commands, variables, tokens, the
+    /// home folder, URLs, absolute paths. It is in journals only. Two runs with the same `outside` may differ in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) places: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,7 +50,8 @@ pub(crate) struct Options {
     pub(crate) max_model_calls: Option<u64>,
 }
 
-/// Shows the options as arguments of the command, with the beginning of long values.
+/// Shows the options as arguments of the command, with the beginning of long values and without
+/// keys.
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tools: Vec<&str> = self.tools.iter().chain(&self.outside).map(String::as_str).collect();
@@ -63,13 +65,13 @@ impl fmt::Display for Options {
             }
         }?;
         if let Some(system) = &self.system {
-            write!(f, " --system {}", quoted(&shortened(system)))?;
+            write!(f, " --system {}", quoted(&shortened(&without_keys(system))))?;
         }
         if self.selector {
             f.write_str(" --selector")?;
         }
         if let Some(schema) = &self.schema {
-            write!(f, " --schema '{}'", shortened(&schema.to_string()))?;
+            write!(f, " --schema '{}'", shortened(&without_keys(&schema.to_string())))?;
         }
         if let Some(tokens) = self.max_output_tokens {
             write!(f, " --max-output-tokens {tokens}")?;
@@ -82,7 +84,7 @@ impl fmt::Display for Options {
 }
 
 impl Options {
-    /// Returns whether the tools of two runs reach the same servers, folders and files.
+    /// Returns whether the tools of two runs reach the same servers, folders, files and accounts.
     pub(crate) fn has_same_places(&self, other: &Self) -> bool {
         self.places == other.places
     }

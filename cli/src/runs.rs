@@ -27,7 +27,7 @@ use crate::agent::AgentArgs;
 use crate::config::ConfigArgs;
 use crate::folders;
 use crate::input::Input;
-use crate::keys::Keys;
+use crate::keys::{Keys, without_keys};
 use crate::show::{note, put, quoted, say};
 
 /// The name of the metadata with the first words of a run's task.
@@ -258,7 +258,8 @@ fn default_folder() -> Result<PathBuf, Box<dyn Error>> {
 /// Returns the metadata for a new run of this task.
 #[must_use]
 pub fn metadata(task: &str) -> BTreeMap<String, String> {
-    BTreeMap::from([(TASK.to_owned(), first_words(task, LONGEST_TASK))])
+    // A key that is cut would not be found later.
+    BTreeMap::from([(TASK.to_owned(), first_words(&without_keys(task), LONGEST_TASK))])
 }
 
 /// Returns an id for a new run: the present time, and a number for this process.

@@ -32,8 +32,8 @@ const FAULT: Style = AnsiColor::Red.on_default().bold();
 /// Style of what is not part of the answer.
 const NOTE: Style = Style::new().dimmed();
 
-/// Shows a run while it proceeds: the model's text on stdout, everything else on stderr. At a
-/// terminal, a spinner shows what the run waits for.
+/// Shows a run while it proceeds: the model's text on stdout, everything else on stderr, without keys.
+/// At a terminal, a spinner shows what the run waits for.
 #[derive(Debug, Default)]
 pub struct Screen {
     /// Whether the last line on stdout has no line end yet.
@@ -94,12 +94,8 @@ impl Screen {
             EventKind::ToolStarted { call } => {
                 self.running.fetch_add(1, Ordering::Relaxed);
                 let mut lines = Lines::on_stderr();
-                lines
-                    .style(CALL)
-                    .own("-> ")
-                    .theirs(&visible(&call.name))
-                    .style(CALL.render_reset());
-                lines.own(" ").theirs(&visible(&call.arguments));
+                lines.style(CALL).own("-> ").theirs(&shown(&call.name)).style(CALL.render_reset());
+                lines.own(" ").theirs(&shown(&call.arguments));
                 writeln!(stderr(), "{}", lines.take())
             }
             EventKind::ToolFinished { call, text, error, repairs, elapsed } => {
@@ -107,18 +103,16 @@ impl Screen {
                 let _ = self.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
                 let mut lines = Lines::on_stderr();
                 for repair in repairs {
-                    lines.own("   repaired ").theirs(&shortened(&repair.to_string())).end();
+                    let repair = without_keys(&repair.to_string());
+                    lines.own("   repaired ").theirs(&shortened(&repair)).end();
                 }
-                lines
-                    .style(CALL)
-                    .own("<- ")
-                    .theirs(&visible(&call.name))
-                    .style(CALL.render_reset());
+                lines.style(CALL).own("<- ").theirs(&shown(&call.name)).style(CALL.render_reset());
                 if error.is_some() {
                     lines.own(" ").style(FAULT).own("failed:").style(FAULT.render_reset());
                 }
                 let error = error.as_deref().map(in_words_of_run);
-                lines.own(" ").theirs(&shortened(error.as_ref().unwrap_or(text)));
+                let said = without_keys(error.as_ref().unwrap_or(text));
+                lines.own(" ").theirs(&shortened(&said));
                 let time = format!("({:.1} ms)", elapsed.as_secs_f64() * 1000.0);
                 lines.own(" ").style(NOTE).own(&time).style(NOTE.render_reset());
                 writeln!(stderr(), "{}", lines.take())
@@ -323,6 +317,12 @@ pub fn visible(text: &str) -> String {
         }
     }
     visible
+}
+
+/// Returns the text of others for a person: without keys, and with invisible characters escaped.
+#[must_use]
+pub(crate) fn shown(text: &str) -> String {
+    visible(&without_keys(text))
 }
 
 /// Returns an id as one word for a shell, in which everything is visible.

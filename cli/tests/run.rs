@@ -46,6 +46,22 @@ fn json_is_an_event_a_line_and_the_result_last() {
 }
 
 #[test]
+fn keys_in_calls_and_results_are_not_printed_beside_the_answer() {
+    const KEY: &str = "glpat-0123456789abcdefghij";
+    let server = server(&[
+        call("memory_store", &json!({"key": "gitlab", "value": KEY}).to_string()),
+        call("memory_retrieve", r#"{"key":"gitlab"}"#),
+        says(KEY),
+    ]);
+    let ran = run(task(&server).arg("Which key is it?"));
+    assert_eq!((ran.code, ran.stdout), (Some(0), format!("{KEY}\n")), "{}", ran.stderr);
+    assert!(!ran.stderr.contains(KEY), "{}", ran.stderr);
+    assert_eq!(ran.stderr.matches("[secret]").count(), 2, "{}", ran.stderr);
+    // The tool got the key, and the model its result.
+    assert!(server.asked()[2].to_string().contains(KEY));
+}
+
+#[test]
 fn json_says_so_too_where_there_is_no_model() {
     let ran = run(program("run").args(["--offline", "--json", "Sing."]));
     assert_eq!(ran.code, Some(1));

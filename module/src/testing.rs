@@ -12,7 +12,7 @@ mod schema_driven;
 mod scripted;
 mod words;
 
-pub use mask::without_secrets;
+pub use mask::Mask;
 pub use recording::{Exchange, Recorder, Recording, RecordingError, Replay};
 pub use schema_driven::SchemaDriven;
 pub use scripted::Scripted;

@@ -12,7 +12,7 @@ use toolwright_module::message::ReplyPart;
 use toolwright_orchestrator::perform::{OutcomeKind, Record};
 
 use super::home::Home;
-use crate::show::{note, quoted, shortened, visible};
+use crate::show::{note, quoted, shortened, shown, visible};
 
 /// The decision, and the call that it is for.
 #[derive(Args)]
@@ -159,7 +159,7 @@ fn chosen<'a>(waiting: &'a [Approval], call: Option<&str>) -> Result<&'a Approva
 fn list(waiting: &[Approval]) -> String {
     let calls = waiting.iter().map(|asked| {
         let (id, name) = (visible(&asked.call.id), visible(&asked.call.name));
-        let arguments = shortened(&visible(&asked.call.arguments));
+        let arguments = shortened(&shown(&asked.call.arguments));
         format!("\n{} ({id}): {name} {arguments}", short_hash(asked))
     });
     calls.collect()

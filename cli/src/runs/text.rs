@@ -15,8 +15,9 @@ use super::TASK;
 use super::decide::command;
 use super::page::duration;
 use crate::assistant::{OPTIONS, options_of};
+use crate::keys::without_keys;
 use crate::lines::MARK;
-use crate::show::{cost_of, quoted, shortened, summary, visible};
+use crate::show::{cost_of, quoted, shortened, shown, summary, visible};
 use crate::texts::in_words_of_run;
 
 /// Maximum width of the column with the ids. A longer id moves the rest of its line.
@@ -44,7 +45,7 @@ pub fn list(runs: &[RunSummary]) -> String {
             (RunStatus::Unreadable, Some(error)) => &in_words_of_run(error),
             _ => task,
         };
-        let task = shortened(&visible(task));
+        let task = shortened(&shown(task));
         let (status, age) = (status(run), age(run.changed));
         let _ = write!(text, "{id:longest$}  {status:10}  {age:>8}  ");
         if widest > 0 {
@@ -63,11 +64,11 @@ pub fn show(run: &RunSummary, task: &Task, records: &[Record]) -> String {
     let _ = writeln!(text, "status  {}, changed {} ago", status(run), age(run.changed).trim());
     for (name, value) in &run.metadata {
         if name != TASK && name != OPTIONS {
-            let _ = writeln!(text, "{MARK}{:5} {}", visible(name), visible(value));
+            let _ = writeln!(text, "{MARK}{:5} {}", shown(name), shown(value));
         }
     }
     if let Some(options) = options_of(run) {
-        let _ = writeln!(text, "options {}", visible(&options.to_string()));
+        let _ = writeln!(text, "options {}", shown(&options.to_string()));
     }
     let _ = writeln!(text, "task    {}\n", lines(&super::text(task)));
     let (mut spent, mut open) = (Spent::default(), Vec::new());
@@ -85,7 +86,7 @@ pub fn show(run: &RunSummary, task: &Task, records: &[Record]) -> String {
                     spent += outcome.spent;
                 }
                 if let OutcomeKind::Reply(reply) = &outcome.kind {
-                    models.extend(reply.model.as_deref().map(visible));
+                    models.extend(reply.model.as_deref().map(shown));
                     let calls = reply.parts.iter().filter_map(|part| match part {
                         ReplyPart::Call(call) => Some((call.id.as_str(), call.name.as_str())),
                         _ => None,
@@ -102,9 +103,9 @@ pub fn show(run: &RunSummary, task: &Task, records: &[Record]) -> String {
         let _ = writeln!(text, "{indent}?? {call} was begun and has no result");
     }
     for asked in &run.waiting {
-        let above: Vec<String> = asked.path.iter().map(|call| visible(&call.tool)).collect();
+        let above: Vec<String> = asked.path.iter().map(|call| shown(&call.tool)).collect();
         let above = above.iter().map(|tool| format!("{tool} > ")).collect::<String>();
-        let (tool, arguments) = (visible(&asked.call.name), visible(&asked.call.arguments));
+        let (tool, arguments) = (shown(&asked.call.name), shown(&asked.call.arguments));
         let what = if asked.unknown { "was begun before; make it again?" } else { "allow it?" };
         let _ = writeln!(text, "waits   {above}{tool} {arguments}: {what}");
         let _ = writeln!(text, "decide  {}", command(&run.id, asked));
@@ -128,8 +129,8 @@ fn indent(part: &PartId) -> String {
 fn called(part: &PartId, tools: &HashMap<&str, &str>) -> String {
     let id = part.call().unwrap_or_default();
     match tools.get(id) {
-        Some(tool) => format!("{} ({})", visible(tool), visible(id)),
-        None => format!("call {}", visible(id)),
+        Some(tool) => format!("{} ({})", shown(tool), shown(id)),
+        None => format!("call {}", shown(id)),
     }
 }
 
@@ -138,7 +139,7 @@ fn write_part(text: &mut String, indent: &str, call: &str, outcome: &Outcome) {
     let _ = match &outcome.kind {
         OutcomeKind::Reply(reply) => {
             let Spent { usage, money, .. } = outcome.spent;
-            let model = reply.model.as_deref().map_or("model".to_owned(), visible);
+            let model = reply.model.as_deref().map_or("model".to_owned(), shown);
             let (read, written) = (usage.input_tokens, usage.output_tokens);
             let cost = cost_of(money);
             let _ =
@@ -146,8 +147,8 @@ fn write_part(text: &mut String, indent: &str, call: &str, outcome: &Outcome) {
             for part in &reply.parts {
                 match part {
                     ReplyPart::Call(call) => {
-                        let (name, id) = (visible(&call.name), visible(&call.id));
-                        let arguments = shortened(&visible(&call.arguments));
+                        let (name, id) = (shown(&call.name), shown(&call.id));
+                        let arguments = shortened(&shown(&call.arguments));
                         let _ = writeln!(text, "{indent}-> {name} {arguments} ({id})");
                     }
                     ReplyPart::Text(said) if !said.trim().is_empty() => {
@@ -163,7 +164,7 @@ fn write_part(text: &mut String, indent: &str, call: &str, outcome: &Outcome) {
                 Some(error) => ("failed: ", &in_words_of_run(error)),
                 None => ("", &result.text),
             };
-            let (name, said) = (visible(&result.name), shortened(&lines(said)));
+            let (name, said) = (shown(&result.name), shortened(&lines(said)));
             let cost = cost_of(outcome.spent.money);
             writeln!(text, "{indent}<- {name} {mark}{said} ({time}{cost})")
         }
@@ -171,7 +172,7 @@ fn write_part(text: &mut String, indent: &str, call: &str, outcome: &Outcome) {
             let decided = match decision {
                 Decision::Approve => "approved".to_owned(),
                 Decision::Edit { arguments } => {
-                    format!("approved with {}", visible(arguments))
+                    format!("approved with {}", shown(arguments))
                 }
                 Decision::Deny { reason } => format!("denied: {}", lines(reason)),
                 Decision::Happened { result } => {
@@ -230,8 +231,9 @@ pub(super) fn age(at: SystemTime) -> String {
     }
 }
 
-/// Returns the text with visible characters only. Further lines have a mark.
+/// Returns the text with visible characters only and without keys. Further lines have a mark.
 fn lines(text: &str) -> String {
+    let text = without_keys(text);
     let lines: Vec<String> = text.trim().lines().map(visible).collect();
     lines.join(&format!("\n   {MARK}"))
 }

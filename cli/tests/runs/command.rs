@@ -256,6 +256,41 @@ async fn a_decision_is_recorded_for_the_program_that_drives_the_run() {
     assert!(page.contains("20.00 EUR paid back for order 1042"));
 }
 
+#[tokio::test]
+async fn a_masked_call_is_decided_on_and_made_with_its_key() {
+    const KEY: &str = "glpat-0123456789abcdefghij";
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::open(folder.path()).unwrap();
+    let model = Scripted::new(|request| match request.messages.last().map(|said| &**said) {
+        Some(Message::Tool(_)) => Ok(Reply::text("Stored.")),
+        _ => {
+            let arguments = json!({"key": "gitlab", "value": KEY}).to_string();
+            Ok(Reply::calls([ToolCall::new("c1", "memory_store", arguments)]))
+        }
+    });
+    let memory = Memory::default();
+    let agent = ToolOrchestrator::new(model, memory.tools().unwrap()).unwrap();
+    let agent = agent.with_approval(ApprovalPolicy::from_effect(Effect::Idempotent)).unwrap();
+    let task = format!("Store {KEY}.");
+    let cx = Context::default().with_run("store", metadata(&task));
+    journal.drive(&agent, "store", task.as_str(), &cx).await.unwrap_err();
+    let shown = runs(folder.path(), &["show", "store"]).stdout;
+    let listed = runs(folder.path(), &["list"]).stdout;
+    let refused = runs(folder.path(), &["decide", "store", "--approve"]).stderr;
+    for shown in [&shown, &listed, &refused] {
+        assert!(!shown.contains("glpat-") && shown.contains("[secret]"), "{shown}");
+    }
+    let waits = r#"waits   memory_store {"key":"gitlab","value":"[secret]"}: allow it?"#;
+    assert!(shown.lines().any(|line| line == waits), "{shown}");
+    let hash = shown.split("--call ").nth(1).unwrap().split(' ').next().unwrap();
+    let decided = runs(folder.path(), &["decide", "store", "--call", hash, "--approve"]);
+    assert_eq!(decided.code, Some(0), "{}", decided.stderr);
+    journal.drive(&agent, "store", task.as_str(), &Context::default()).await.unwrap();
+    let tool = agent.tools().iter().find(|tool| tool.name() == "memory_retrieve").unwrap();
+    let got = tool.call(r#"{"key":"gitlab"}"#, &Context::default()).await.unwrap();
+    assert!(format!("{got:?}").contains(KEY), "{got:?}");
+}
+
 /// An agent that calls another one twice. Each of its models gives its call the same id.
 fn twice() -> ToolOrchestrator {
     let results = |request: &Request| {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use regex_lite::Regex;
+use serde_json::json;
 use toolwright_cli::runs::page;
 use toolwright_module::Reply;
 
@@ -179,6 +180,50 @@ async fn calls_without_ids_of_their_own_find_their_results() {
     assert_eq!(page.matches("Ada Obi").count(), 3, "{page}");
     assert_eq!(page.matches(r#"{"part":"wood glue","pieces":"#).count(), 2, "{page}");
     assert!(!page.contains("not made") && !page.contains("no result"), "{page}");
+}
+
+#[tokio::test]
+async fn keys_are_masked_wherever_they_stand_and_however_long_the_text_is() {
+    let keys = [
+        "AKIAIOSFODNN7EXAMPLE",
+        "glpat-0123456789abcdefghij",
+        "sk-0123456789abcdefghij",
+        "ghp_0123456789abcdefghij",
+        "Bearer 0123456789abcdefghij",
+    ];
+    // A text is cut after 60, 70, 120, 160, 350 and 400 characters.
+    for (nth, before) in [0, 46, 56, 106, 146, 336, 386].into_iter().enumerate() {
+        let key = keys[nth % keys.len()];
+        let text = format!("{}\n{key}", "a ".repeat(before / 2));
+        let (_folder, world) = quick();
+        world.hostile("keys", &text).await;
+        let run = world.journal.run("keys").unwrap();
+        let task = world.journal.task("keys").unwrap();
+        let records = world.journal.records("keys").unwrap();
+        let page = page(&world.journal, "keys", None).unwrap();
+        assert_own_markup(&page);
+        let shown = toolwright_cli::runs::show(&run, &task, &records);
+        let mut started = run.clone();
+        started.metadata = toolwright_cli::runs::metadata(&text);
+        let list = toolwright_cli::runs::list(&[run, started]);
+        for shown in [page, shown, list] {
+            assert!(!shown.contains(&key[..12]), "{before}: {shown}");
+            assert!(before > 60 || shown.contains("[secret]"), "{before}: {shown}");
+        }
+        // The run goes on with the key.
+        assert!(serde_json::to_string(&records).unwrap().contains(key));
+    }
+}
+
+#[tokio::test]
+async fn the_name_of_a_field_masks_its_value() {
+    let (_folder, world) = quick();
+    let long = json!({"part": "a ".repeat(80), "api_key": "hunter2-hunter2"});
+    let replies =
+        vec![Reply::calls([call("c1", "check_stock", long.to_string())]), Reply::text("Done.")];
+    world.scripted("fields", replies).await;
+    let page = page(&world.journal, "fields", None).unwrap();
+    assert!(!page.contains("hunter2"), "{page}");
 }
 
 #[tokio::test]

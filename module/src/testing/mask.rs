@@ -1,4 +1,4 @@
-//! Masks keys in recordings.
+//! Masks keys in recordings and other texts.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -89,37 +89,31 @@ const ESCAPED: usize = 2;
 /// The replacement of a key.
 const MASK: &str = "[secret]";
 
-/// Returns the text as a recording would keep it: keys of a known form, the values of secret
-/// environment variables and these secrets are replaced by `[secret]`.
+/// Replaces keys of a known form, the values of secret environment variables and other secrets by
+/// `[secret]`.
 ///
-/// Use it for logs, histories and error messages. It is not a proof that a text has no secret: a
-/// password is a word like any other.
+/// Use it for logs, histories, error messages and pages. It is not a proof that a text has no secret:
+/// a password is a word like any other.
 ///
 /// ```
-/// use toolwright_module::testing::without_secrets;
+/// use toolwright_module::testing::Mask;
 ///
-/// let text = without_secrets("export KEY=sk-0123456789abcdef; login hunter2!", &["hunter2!"]);
+/// let mask = Mask::from_env_and(&["hunter2!"]);
+/// let text = mask.masked("export KEY=sk-0123456789abcdef; login hunter2!");
 /// assert_eq!(text, "export KEY=[secret]; login [secret]");
 /// ```
-#[must_use]
-pub fn without_secrets(text: &str, secrets: &[&str]) -> String {
-    let mut text = text.to_owned();
-    Mask::from_env_and(secrets).text(&mut text);
-    text
-}
-
-/// Replaces keys of a known form, and the values of secret environment variables.
-///
-/// Such a value may be any word. Therefore only text from outside is searched: the password
-/// `assistant` must not mask a role.
+// The value of a variable may be any word. In a recording, only text from outside is therefore
+// searched: the password `assistant` must not mask a role.
 #[derive(Clone)]
-pub(super) struct Mask {
+pub struct Mask {
     known: Vec<String>,
 }
 
 impl Mask {
-    /// Masks the values of secret variables of the environment, and these.
-    pub(super) fn from_env_and(secrets: &[&str]) -> Self {
+    /// Masks keys of a known form, the values of the present secret variables of the environment,
+    /// and these secrets. Secrets shorter than eight bytes are not masked.
+    #[must_use]
+    pub fn from_env_and(secrets: &[&str]) -> Self {
         let mut known: Vec<String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .filter(|(name, _)| is_secret(name))
@@ -139,6 +133,14 @@ impl Mask {
         known.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         known.dedup();
         Self { known }
+    }
+
+    /// Returns the text as a recording would keep it.
+    #[must_use]
+    pub fn masked(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        self.text(&mut text);
+        text
     }
 
     /// Masks a recording or a part of one, except for fixed words such as roles.

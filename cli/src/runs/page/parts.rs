@@ -8,6 +8,7 @@ use toolwright_orchestrator::perform::OutcomeKind;
 use super::problems::{self, Location, Problem};
 use super::tree::{Asked, Attempt, Call};
 use super::words::{self, shown};
+use crate::keys::without_keys;
 
 /// Texts up to this length are shown whole at once.
 const SHORT: usize = 700;
@@ -176,6 +177,8 @@ pub(super) fn with_code(text: &str) -> Markup {
 
 /// A text of a model or a tool. A long one starts shortened.
 pub(super) fn text_block(text: &str) -> Markup {
+    // A key that is cut would not be found later.
+    let text = &without_keys(text);
     let long = text.len() > SHORT || text.lines().count() > LINES;
     if !long {
         return html! { pre { (shown(text)) } };

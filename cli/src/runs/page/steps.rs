@@ -17,6 +17,7 @@ use super::scale::{share, tokens};
 use super::tree::{Call, MOST_LEVELS, Step};
 use super::view::View;
 use super::words::{self, shown};
+use crate::keys::without_keys;
 
 /// Number of steps in a group, and the number above which steps are grouped.
 const GROUP: usize = 50;
@@ -257,20 +258,23 @@ impl View<'_> {
         let Some(written) = &call.arguments else {
             return html! { p.muted { "The reply names this call in its text." } };
         };
+        // The name of a field may say that its value is a key.
+        let written = without_keys(written);
         let repaired = call.result().and_then(|(result, _)| result.repaired.as_deref());
         let repairs = problems::repairs(call);
         let edited = call.asked.iter().find_map(|asked| match &asked.decided {
-            Some((_, Decision::Edit { arguments })) => Some(arguments.as_str()),
+            Some((_, Decision::Edit { arguments })) => Some(arguments),
             _ => None,
         });
         // A long text on one line, or one with escaped lines, is easier to read as fields.
-        let read = repaired.map(|repaired| repaired.json.as_str()).or(edited);
-        let fields =
-            read.or_else(|| (written.len() > 120 || written.contains("\\n")).then_some(written));
+        let read =
+            repaired.map(|repaired| &repaired.json).or(edited).map(|json| without_keys(json));
+        let is_long = written.len() > 120 || written.contains("\\n");
+        let fields = read.as_ref().or(is_long.then_some(&written));
         let fields = fields.and_then(|json| serde_json::from_str::<Value>(json).ok());
         html! {
             p.label { "Arguments, as the model wrote them" }
-            (text_block(written))
+            (text_block(&written))
             @if !repairs.is_empty() {
                 p.label { "Repairs" }
                 ul.repairs { @for repair in &repairs { li { (shown(repair)) } } }
@@ -279,7 +283,7 @@ impl View<'_> {
             @else if repaired.is_some() { p.label { "Arguments, as they were read" } }
             @else if fields.is_some() { p.label { "The same, as fields" } }
             @if let Some(fields) = fields { (self::fields(&fields)) }
-            @else if let Some(read) = read { (text_block(read)) }
+            @else if let Some(read) = read { (text_block(&read)) }
         }
     }
 

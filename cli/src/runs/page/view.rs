@@ -14,6 +14,7 @@ use super::problems::{self, Found, Location, Problem, ToolUse};
 use super::scale::{Scale, share};
 use super::tree::{Agent, Asked, Call, Step, Tree};
 use super::words::{self, shown};
+use crate::keys::without_keys;
 use crate::runs::TASK;
 use crate::runs::decide::command;
 use crate::show::quoted;
@@ -25,7 +26,8 @@ const LISTED: usize = 8;
 /// The page of a run, apart from its head.
 pub(super) struct View<'a> {
     run: &'a RunSummary,
-    task: &'a str,
+    /// The task without keys: the name of a field may say that its value is one.
+    task: String,
     pub(super) tree: &'a Tree,
     found: Found<'a>,
     now: SystemTime,
@@ -34,6 +36,7 @@ pub(super) struct View<'a> {
 
 impl<'a> View<'a> {
     pub(super) fn new(run: &'a RunSummary, task: &'a str, tree: &'a Tree, now: SystemTime) -> Self {
+        let task = without_keys(task);
         Self { run, task, tree, found: Found::of(&tree.root), now, scale: Scale::of(tree) }
     }
 
@@ -44,12 +47,12 @@ impl<'a> View<'a> {
 
     /// Returns the task for a heading. The task of a typed run is JSON, of which the texts say most.
     fn heading(&self) -> String {
-        match serde_json::from_str(self.task) {
+        match serde_json::from_str(&self.task) {
             Ok(Value::Object(fields)) => {
                 let texts: Vec<_> = fields.values().filter_map(Value::as_str).collect();
-                if texts.is_empty() { self.task.to_owned() } else { texts.join(" · ") }
+                if texts.is_empty() { self.task.clone() } else { texts.join(" · ") }
             }
-            _ => self.task.to_owned(),
+            _ => self.task.clone(),
         }
     }
 
@@ -163,7 +166,7 @@ impl<'a> View<'a> {
 
     /// The error of a failed run: its first sentence, and the evidence that says more on demand.
     fn why(&self, error: &str) -> Markup {
-        let error = in_words_of_run(error.trim());
+        let error = without_keys(&in_words_of_run(error.trim()));
         let (first, rest) = error.split_once('\n').unwrap_or((&error, ""));
         let is_news = |line: &&str| {
             let text = line.strip_prefix("reply: ").unwrap_or(line);
@@ -485,8 +488,8 @@ impl<'a> View<'a> {
         html! {
             section aria-labelledby="task" {
                 h2 #task { "Task" }
-                @if let Ok(task @ Value::Object(_)) = serde_json::from_str(self.task) { (fields(&task)) }
-                @else { div.prose { (text_block(self.task)) } }
+                @if let Ok(task @ Value::Object(_)) = serde_json::from_str(&self.task) { (fields(&task)) }
+                @else { div.prose { (text_block(&self.task)) } }
                 @if tree.earlier_messages > 0 { p.muted { "After a conversation of " (words::count(tree.earlier_messages, "message")) "." } }
                 @for instructions in &tree.instructions {
                     details.part { summary { "Instructions" } (text_block(instructions)) }

@@ -6,12 +6,15 @@ use jiff::Timestamp;
 use toolwright_module::Effect;
 use toolwright_module::budget::LimitKind;
 
+use crate::keys::without_keys;
 use crate::show::visible;
 
-/// Returns the text with hidden characters escaped, so that a reader sees what is there. Lines stay.
+/// Returns the text without keys, because a page is passed on, and with hidden characters escaped, so
+/// that a reader sees what is there. Lines stay.
 pub(super) fn shown(text: &str) -> String {
+    let text = without_keys(text);
     let mut shown = String::with_capacity(text.len());
-    let mut rest = text;
+    let mut rest = text.as_str();
     while let Some(at) = rest.find(['\n', '\t']) {
         let (line, end) = rest.split_at(at);
         shown.push_str(&visible(line.strip_suffix('\r').unwrap_or(line)));
@@ -24,7 +27,7 @@ pub(super) fn shown(text: &str) -> String {
 
 /// Returns the first words of a text on one line.
 pub(super) fn first_words(text: &str, most: usize) -> String {
-    visible(&crate::runs::first_words(text, most))
+    visible(&crate::runs::first_words(&without_keys(text), most))
 }
 
 /// Returns a number with a comma before each group of three digits.
