@@ -14,7 +14,7 @@ use toolwright_module::model::{LanguageModel, Settings};
 use toolwright_module::{Contract, Effect, Tool};
 use toolwright_orchestrator::{Agent, ApprovalPolicy, Choosing, Limits};
 
-use crate::assistant::{Assistant, options_of};
+use crate::assistant::{Assistant, RENEWED, options_of};
 use crate::config::ConfigArgs;
 use crate::fresh_tools::FreshTools;
 use crate::journal::own_secret;
@@ -251,12 +251,13 @@ impl AgentArgs {
             Some(options) => self.with_options_of_run(options)?,
             None => self,
         };
-        // Results of one server must not lead to calls of another.
+        // Results of one server or account must not lead to calls of another.
         if !args.clone().configured()?.options(true).has_same_places(&options) {
             return Err(format!(
-                "run {} used other servers, folders or files than these, or another user started \
-                 it; a run goes on with the same ones only: with the same user, command and \
-                 arguments, variables, URL, and folder in which it was started. It used {}",
+                "run {} used other servers, folders, files or accounts than these, or another user \
+                 started it; a run goes on with the same ones only: with the same user, home folder, \
+                 command and arguments, variables, tokens, URL, and folder in which it was started. \
+                 {RENEWED}. It used {}",
                 visible(&run.id),
                 match options.outside.is_empty() {
                     true => "none".to_owned(),
@@ -341,12 +342,13 @@ impl AgentArgs {
         }
     }
 
-    /// Returns the hash of the servers, folders and files that the tools reach, if there are any.
+    /// Returns the hash of the servers, folders, files and accounts that the tools reach, if there are
+    /// any.
     /// Arguments and variables may be secrets, so only the hash is kept. It has a secret of this user
     /// in it: a file from someone else cannot have the hash, so the calls that it holds are not made.
     fn places(&self) -> Option<String> {
-        let servers = self.mcp.places(self.model.key_file());
-        let places = [self.tools.places(), servers].concat();
+        let key_file = self.model.key_file();
+        let places = [self.tools.places(key_file), self.mcp.places(key_file)].concat();
         if places.is_empty() {
             return None;
         }

@@ -50,6 +50,10 @@ const REPLAY: &str = "replay";
 /// The name of the metadata with the options that shape the requests of a run, as JSON.
 pub(crate) const OPTIONS: &str = "options";
 
+/// What a user has to know whose run does not go on, although its account is the same.
+pub(crate) const RENEWED: &str = "Another token or home folder counts as another account: set the \
+     earlier one to go on, or begin anew";
+
 /// An assistant, with the servers that it started.
 pub(crate) struct Assistant {
     /// The agent with the present tools of the servers.
@@ -163,8 +167,9 @@ impl Assistant {
                 let id = quoted(&run.id);
                 if !options.clone().unwrap_or_default().has_same_places(&self.options) {
                     note(&format!(
-                        "(run {id} of this task used other servers, folders or files, so this is a \
-                         new run; `toolwright runs resume {id}` with the same ones goes on with it)"
+                        "(run {id} of this task used other servers, folders, files or accounts, so \
+                         this is a new run; `toolwright runs resume {id}` with the same ones goes on \
+                         with it. {RENEWED})"
                     ));
                     continue;
                 }
@@ -229,8 +234,8 @@ impl Assistant {
         };
         if !options_of(&last).unwrap_or_default().has_same_places(&self.options) {
             note(&format!(
-                "(the last conversation of this folder, run {}, used other servers, folders or \
-                 files, so this is a new one)",
+                "(the last conversation of this folder, run {}, used other servers, folders, files or \
+                 accounts, so this is a new one. {RENEWED})",
                 quoted(&last.id)
             ));
             return Ok(None);

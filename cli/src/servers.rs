@@ -319,7 +319,10 @@ impl<'a> Server<'a> {
     }
 
     /// Returns all that distinguishes this server from others: its name, the program with the
-    /// arguments and the folder, or the URL, and the values of its variables.
+    /// arguments, the folder and the user's home folder, or the URL, and the values of its variables.
+    ///
+    /// A program finds its logins in the home folder. Of the other variables that it inherits, such as
+    /// `TERM`, none chooses an account, and some differ in each terminal.
     fn place(&self, keys: &Keys) -> String {
         let value =
             |name: &str| variable(name, keys).map(|value| value.to_string_lossy().into_owned());
@@ -337,7 +340,8 @@ impl<'a> Server<'a> {
             false => {
                 let words = shlex::split(self.target).unwrap_or_default();
                 let program = words.first().map(|program| found_program(program));
-                json!([program, words, env::current_dir().ok()])
+                let home = env::home_dir().map(|home| home.canonicalize().unwrap_or(home));
+                json!([program, words, env::current_dir().ok(), home])
             }
         };
         let token = self.token_env.map(|name| (name, value(name)));

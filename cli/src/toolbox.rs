@@ -110,8 +110,9 @@ impl Toolset {
         }
     }
 
-    /// Returns what distinguishes it from the same toolset at another place: the absolute path.
-    fn place(&self) -> String {
+    /// Returns what distinguishes it from the same toolset at another place: the absolute path, or the
+    /// token, which is a secret.
+    fn place(&self, key_file: Option<&Path>) -> String {
         let absolute = |path: &Path| {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
             // A file may not exist yet, and its folder may be a link that moves.
@@ -122,6 +123,11 @@ impl Toolset {
         match self {
             Self::Memory(Some(file)) => Self::Memory(Some(absolute(file))).written(),
             Self::Files(folder) => Self::Files(absolute(folder)).written(),
+            Self::Github => {
+                // A key file that cannot be read is an error when the tools are made.
+                let token = github_token(key_file).unwrap_or_default();
+                format!("{} {token:?}", self.written())
+            }
             toolset => toolset.written(),
         }
     }
@@ -170,10 +176,10 @@ impl ToolArgs {
         (written(contained), written(others))
     }
 
-    /// Returns the places of the toolsets whose calls reach outside the process.
-    pub(crate) fn places(&self) -> Vec<String> {
+    /// Returns the places of the toolsets whose calls reach outside the process. They contain secrets.
+    pub(crate) fn places(&self, key_file: Option<&Path>) -> Vec<String> {
         let outside = self.selected().into_iter().filter(|toolset| !toolset.is_contained());
-        outside.map(|toolset| toolset.place()).collect()
+        outside.map(|toolset| toolset.place(key_file)).collect()
     }
 
     fn selected(&self) -> Vec<Toolset> {
@@ -241,13 +247,17 @@ impl ToolArgs {
 }
 
 fn github(key_file: Option<&Path>) -> Result<GitHub> {
-    let keys = Keys::load(key_file)?;
-    let token = ["GH_TOKEN", "GITHUB_TOKEN"].into_iter().find_map(|name| keys.get(name));
+    let token = github_token(key_file)?;
     let github = GitHub::new()?;
     Ok(match token {
         Some(token) => github.with_token(token)?,
         None => github,
     })
+}
+
+fn github_token(key_file: Option<&Path>) -> Result<Option<String>> {
+    let keys = Keys::load(key_file)?;
+    Ok(["GH_TOKEN", "GITHUB_TOKEN"].into_iter().find_map(|name| keys.get(name)))
 }
 
 #[cfg(test)]

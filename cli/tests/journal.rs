@@ -180,7 +180,7 @@ fn a_run_goes_on_with_the_same_servers_only() {
         let ran = run(&mut with(&model, servers));
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Anew.\n"), "{}", ran.stderr);
         let told =
-            format!("(run {id} of this task used other servers, folders or files, so this is");
+            format!("(run {id} of this task used other servers, folders, files or accounts, so");
         assert!(ran.stderr.contains(&told), "{servers:?}: {}", ran.stderr);
         assert!(!model.asked()[0].to_string().contains("call_memory_store"), "{servers:?}");
     }
@@ -197,7 +197,11 @@ fn a_run_goes_on_with_the_same_servers_only() {
     {
         let ran = resume(servers, folder);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{servers:?} {}", ran.stderr);
-        assert!(ran.stderr.contains("used other servers, folders or files"), "{}", ran.stderr);
+        assert!(
+            ran.stderr.contains("used other servers, folders, files or accounts"),
+            "{}",
+            ran.stderr
+        );
     }
     let ran = resume(&first, "here");
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Stored.\n"), "{}", ran.stderr);
@@ -205,6 +209,45 @@ fn a_run_goes_on_with_the_same_servers_only() {
     for run in journal(home).runs().unwrap() {
         let options = &run.metadata["options"];
         assert!(!options.contains("staging") && !options.contains("hunter2"), "{options}");
+    }
+}
+
+#[test]
+fn a_run_goes_on_with_the_same_home_folder_and_token_only() {
+    let home = folder();
+    let home = home.path();
+    let server_of = remembering(home.join("it.db").to_str().unwrap());
+    let with = |server: &Server, tools: &[&str], variable: &str, value: &str| {
+        let mut command = asking("run", server, home);
+        command.current_dir(home).args(tools).env(variable, value).arg("Drop it.");
+        command
+    };
+    let (mcp, github) = (["--tools", "none", "--mcp", &server_of], ["--tools", "memory,github"]);
+    let cases: [(&[&str], _, _, _); 3] = [
+        (&mcp, "HOME", "first", "other"),
+        (&github, "GH_TOKEN", "ghp_First", "ghp_Other"),
+        (&github, "GITHUB_TOKEN", "ghp_First", ""),
+    ];
+    for (tools, variable, first, other) in cases {
+        let value = |value: &str| match variable {
+            "HOME" => home.join(value).to_str().unwrap().to_owned(),
+            _ => value.to_owned(),
+        };
+        let (first, other) = (value(first), value(other));
+        let id = cut_off(|server| with(server, tools, variable, &first), home);
+        let model = server(&[says("Anew.")]);
+        let ran = run(&mut with(&model, tools, variable, &other));
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Anew.\n"), "{}", ran.stderr);
+        let told = format!("(run {id} of this task used other servers, folders, files or accounts");
+        assert!(ran.stderr.contains(&told), "{variable}: {}", ran.stderr);
+        assert!(ran.stderr.contains("Another token or home folder counts as another account"));
+        assert!(!model.asked()[0].to_string().contains("call_memory_store"), "{variable}");
+
+        let model = server(&[says("Stored.")]);
+        let ran = run(&mut with(&model, tools, variable, &first));
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Stored.\n"), "{}", ran.stderr);
+        let text = journal(home).run(&id).unwrap().metadata["options"].clone();
+        assert!(!text.contains("ghp_"), "{text}");
     }
 }
 
@@ -254,7 +297,8 @@ fn a_run_of_another_user_does_not_reach_the_files_of_this_one() {
         let model = server(&[says("Anew.")]);
         let ran = run(&mut with(&model, ours.path()));
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Anew.\n"), "{}", ran.stderr);
-        let told = format!("(run {id} of this task used other servers, folders or files, so");
+        let told =
+            format!("(run {id} of this task used other servers, folders, files or accounts, so");
         assert!(ran.stderr.contains(&told), "{}", ran.stderr);
         let mut command = program("runs");
         command.args(["resume", &id, "--base-url", &model.base_url, "--model", "small"]);
@@ -290,7 +334,10 @@ fn a_conversation_goes_on_with_the_same_servers_only() {
     chat(&server(&[says("The staging table.")]), "staging.db", false);
     let model = server(&[says("Hello.")]);
     let told = chat(&model, "production.db", true);
-    assert!(told.contains("used other servers, folders or files, so this is a new one"), "{told}");
+    assert!(
+        told.contains("used other servers, folders, files or accounts, so this is a new one"),
+        "{told}"
+    );
     assert!(!model.asked()[0].to_string().contains("staging table"));
     let model = server(&[says("Hello.")]);
     let told = chat(&model, "production.db", true);
