@@ -522,6 +522,28 @@ fn play(pair: (usize, usize), turns: &[Turn]) {
     }
 }
 
+/// A server that parses the arguments would take one of both values, and the model would read of a
+/// call that it did not write.
+#[test]
+fn both_values_of_a_field_that_a_model_gave_twice_go_back() {
+    let world = WORLD.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    for arguments in [
+        r#"{"word":"the first","word":"the second"}"#,
+        r#"{"word":{"of":"the first","of":"the second"}}"#,
+    ] {
+        let call = ToolCall::new("call_1", "look_up", arguments);
+        let refused = ToolResult::failed(&call, "field `word` is given twice; give it once");
+        let said = Message::Assistant { parts: vec![ReplyPart::Call(call)] };
+        let messages = [Message::user("Hi!"), Arc::new(said), Arc::new(Message::Tool(refused))];
+        for (provider, known) in PROVIDERS.iter().enumerate() {
+            let body = world.body(provider, &messages);
+            let mut all = String::new();
+            strings(&body, &mut |text| all.push_str(text));
+            assert!(all.contains("the first") && all.contains("the second"), "{}", known.name);
+        }
+    }
+}
+
 fn pair() -> impl Strategy<Value = (usize, usize)> {
     (0..PROVIDERS.len(), 0..PROVIDERS.len())
 }

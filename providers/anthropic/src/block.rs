@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::de::{Error as _, IgnoredAny};
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ use toolwright_module::ToolCall;
 use toolwright_module::message::object_of;
 use toolwright_module::message::{Opaque, Reasoning, ReplyPart, Text};
 use toolwright_module::model::{Delta, Usage};
-use toolwright_provider::lenient::{ARGUMENTS, Arguments, Str, Words, has_unread, is_set};
+use toolwright_provider::lenient::{ARGUMENTS, Arguments, Str, Words, has_unread, is_set, once};
 use toolwright_provider::{Deltas, ProviderError, ReplyParts, is_empty_object};
 
 use crate::{PROVIDER, Result};
@@ -144,7 +144,7 @@ fn words(value: Option<&RawValue>) -> serde_json::Result<Cow<'_, str>> {
         Some(text) if text.get().starts_with('"') => {
             Ok(serde_json::from_str::<Str<'_>>(text.get())?.0)
         }
-        Some(value) => Ok(Words::deserialize(value)?.0.into()),
+        Some(value) => Ok(Words::read(value.get())?.0.into()),
         None => Ok(Cow::default()),
     }
 }
@@ -152,21 +152,10 @@ fn words(value: Option<&RawValue>) -> serde_json::Result<Cow<'_, str>> {
 impl Block {
     /// Reads a block. It keeps all fields that it does not know, in their order.
     fn of(json: &str) -> serde_json::Result<Self> {
-        /// The fields that matter, each of which may be there only once. The digits of the input
-        /// stay. Some servers have it under another name.
+        /// The input of a call, whose digits stay. Some servers have it under another name.
         #[derive(Deserialize, Default)]
         #[serde(default)]
-        struct Once {
-            #[serde(rename = "type")]
-            _kind: IgnoredAny,
-            #[serde(rename = "id")]
-            _id: IgnoredAny,
-            #[serde(rename = "name")]
-            _name: IgnoredAny,
-            #[serde(rename = "text")]
-            _text: IgnoredAny,
-            #[serde(rename = "thinking")]
-            _thinking: IgnoredAny,
+        struct Input {
             input: Arguments,
             arguments: Arguments,
             args: Arguments,
@@ -177,14 +166,13 @@ impl Block {
             let text = serde_json::from_str(json)?;
             return Ok(Self { kind: Kind::Text, text, ..Self::default() });
         }
-        let Once { input, arguments, args, parameters, .. } = serde_json::from_str(json)?;
-        let mut fields: Map<String, Value> = serde_json::from_str(json)?;
+        let mut fields: Map<String, Value> = once(json)?;
         let kind = match fields.get("type").and_then(Value::as_str) {
             Some(kind) => Kind::of(kind),
             // Some servers leave the type of a text out. With other fields, it is what the server has
             // parsed.
             None if fields.contains_key("text") => {
-                serde_json::from_str::<Words>(json)?;
+                Words::read(json)?;
                 Kind::Text
             }
             None => Kind::Other,
@@ -195,13 +183,14 @@ impl Block {
         match kind {
             Kind::Text => {
                 take("type");
-                block.text = Words::deserialize(take("text"))?.0;
+                block.text = Words::of(&take("text"))?.0;
             }
             Kind::Thinking => block.text = word(take("thinking")),
             Kind::Call => {
                 take("type");
                 ARGUMENTS.into_iter().for_each(|name| drop(take(name)));
                 (block.id, block.name) = (word(take("id")), word(take("name")));
+                let Input { input, arguments, args, parameters } = serde_json::from_str(json)?;
                 block.input = Arguments::first([input, arguments, args, parameters]).0;
             }
             Kind::Redacted | Kind::Other => {}

@@ -480,11 +480,33 @@ async fn a_block_with_a_field_twice_is_an_error() {
         r#"{"type":"tool_use","id":"t","name":"other","name":"purge","input":{}}"#,
         r#"{"type":"tool_use","id":"t","name":"purge","input":{"prefix":"x"},"input":{}}"#,
         r#"{"type":"text","text":"one","text":"two"}"#,
+        r#"{"type":"text","text":{"value":"one","value":"two"}}"#,
+        r#"{"type":"text","text":"one","citations":[{"start":1,"start":2}]}"#,
     ] {
         for reply in replies(block).await {
             assert!(reply.is_err(), "{block}: {reply:?}");
         }
     }
+    // The input of a call is checked by its tool, and the model can correct it.
+    let input = r#"{"prefix":"a","prefix":"b"}"#;
+    let block = format!(r#"{{"type":"tool_use","id":"t","name":"purge","input":{input}}}"#);
+    for reply in replies(&block).await {
+        assert_eq!(reply.unwrap().tool_calls().next().unwrap().arguments, input);
+    }
+}
+
+#[tokio::test]
+async fn a_piece_of_a_text_with_a_field_twice_is_an_error() {
+    let (begin, piece) = (json!({"type": "text", "text": ""}), r#"{"value":"one","value":"two"}"#);
+    let delta = json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "PIECE"}});
+    let begin = json!({"type": "content_block_start", "index": 0, "content_block": begin});
+    let mut events = vec![start(), begin, delta, stops(0)];
+    events.extend(ends("end_turn"));
+    let events: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    let events = events.replace("\"PIECE\"", piece);
+    let server = Server::answering([Answer::events(&events, 64)]).await;
+    let reply = streamed(&server.model("claude-test"), hi()).await.1;
+    assert!(reply.is_err(), "{reply:?}");
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use toolwright_provider::lenient;
+use toolwright_signature::check_fields_once;
 
 /// Maximum number of steps in a path. It is that of `serde_json` for nested values.
 const MAX_DEPTH: usize = 120;
@@ -20,6 +21,7 @@ const NO_PATH: &str = "a piece of streamed arguments has a path that cannot be r
 const NO_VALUE: &str = "a piece of streamed arguments has no value";
 const TWO_VALUES: &str = "a piece of streamed arguments has two values";
 const NO_PLACE: &str = "a piece of streamed arguments has a place that contradicts an earlier one";
+const TWICE: &str = "streamed arguments give a field twice";
 const GAP: &str = "a list in streamed arguments has a gap";
 
 /// The fault of a piece.
@@ -113,6 +115,7 @@ impl PartialArguments {
     pub(crate) fn beginning_with(object: &str) -> Result<Self, Fault> {
         let mut fields = Vec::new();
         if !object.trim().is_empty() {
+            check_fields_once(object.as_bytes(), &[]).map_err(|_| TWICE)?;
             let given: serde_json::Map<String, Value> =
                 serde_json::from_str(object).map_err(|_| NO_PLACE)?;
             // Read again, because a `Value` may change the digits of a number.

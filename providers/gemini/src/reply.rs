@@ -195,10 +195,13 @@ impl<'de> Deserialize<'de> for Part {
                             let call = call.map(|call| Call::of(call.get())).transpose();
                             replace(&mut part.call, call.map_err(A::Error::custom)?).is_some()
                         }
-                        _ => match map.next_value()? {
-                            Value::Null => false,
-                            value => part.rest.insert(name.to_string(), value).is_some(),
-                        },
+                        _ => {
+                            let value = map.next_value::<&RawValue>()?.get();
+                            match lenient::once(value).map_err(A::Error::custom)? {
+                                Value::Null => false,
+                                value => part.rest.insert(name.to_string(), value).is_some(),
+                            }
+                        }
                     };
                     if is_twice {
                         let fault = format_args!("a part has the field `{}` twice", &*name);

@@ -264,6 +264,9 @@ async fn a_part_with_a_field_twice_is_an_error() {
         r#"{"text":"one","text":"two"}"#,
         r#"{"thought":true,"text":"one","thought":false}"#,
         r#"{"text":"one","thoughtSignature":"a","thoughtSignature":"b"}"#,
+        r#"{"inlineData":{"mimeType":"image/png","data":"AQID","data":"BAUG"}}"#,
+        r#"{"functionCall":{"name":"look","partialArgs":[{"jsonPath":"$.n","numberValue":1,"numberValue":2}]}}"#,
+        r#"{"functionCall":{"name":"look","args":{"n":1,"n":2},"partialArgs":[{"jsonPath":"$.m","boolValue":true}]}}"#,
     ] {
         for reply in of_parts(part, "").await {
             assert!(reply.is_err(), "{part}: {reply:?}");

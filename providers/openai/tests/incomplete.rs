@@ -759,13 +759,25 @@ async fn a_usage_of_zero_for_a_reply_with_content_is_unknown() {
 }
 
 #[tokio::test]
-async fn a_piece_of_content_with_a_text_twice_is_an_error() {
+async fn a_piece_of_content_with_a_field_twice_is_an_error() {
     let chat = r#"{"choices":[{"message":{"content":[PIECE]},"finish_reason":"stop"}]}"#;
     let responses = r#"{"status":"completed","output":[{"type":"message","content":[PIECE]}]}"#;
-    let piece = r#"{"type":"text","text":"one","text":"two"}"#;
-    for (api, body) in [(Api::Chat, chat), (Api::Responses, responses)] {
-        let server = Server::answering([Answer::json(body.replace("PIECE", piece))]).await;
-        let reply = server.model(api).generate(&request()).await;
-        assert!(reply.is_err(), "{reply:?}");
+    for piece in [
+        r#"{"type":"text","text":"one","text":"two"}"#,
+        r#"{"type":"text","text":{"value":"one","value":"two"}}"#,
+        r#"{"type":"text","text":[{"type":"text","text":"one","text":"two"}]}"#,
+        r#"{"type":"refusal","refusal":{"text":"one","text":"two"}}"#,
+    ] {
+        for (api, body) in [(Api::Chat, chat), (Api::Responses, responses)] {
+            let server = Server::answering([Answer::json(body.replace("PIECE", piece))]).await;
+            let reply = server.model(api).generate(&request()).await;
+            assert!(reply.is_err(), "{piece}: {reply:?}");
+        }
     }
+    // The arguments of a call are checked by its tool, and the model can correct them.
+    let call = r#"{"type":"tool_use","id":"1","name":"purge","input":{"prefix":"a","prefix":"b"}}"#;
+    let server = Server::answering([Answer::json(chat.replace("PIECE", call))]).await;
+    let reply = server.model(Api::Chat).generate(&request()).await.unwrap();
+    let call = reply.tool_calls().next().unwrap();
+    assert_eq!(call.arguments, r#"{"prefix":"a","prefix":"b"}"#);
 }

@@ -37,7 +37,29 @@ use serde::de::{
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use toolwright_signature::check_fields_once;
+
 use crate::is_empty_object;
+
+/// Deserializes content of a model from its JSON text, in which no object may give a field twice: most
+/// types would take the last value of such a field. The arguments of a call may have one, because the
+/// tool's contract checks them and the model can then correct them.
+///
+/// ```
+/// use serde_json::Value;
+/// use toolwright_provider::lenient::once;
+///
+/// assert!(once::<Value>(r#"{"text": {"value": "a", "value": "b"}}"#).is_err());
+/// assert!(once::<Value>(r#"{"name": "look", "input": {"at": 1, "at": 2}}"#).is_ok());
+/// ```
+///
+/// # Errors
+///
+/// The text is not JSON of a `T`, or gives a field twice.
+pub fn once<'t, T: Deserialize<'t>>(json: &'t str) -> serde_json::Result<T> {
+    check_fields_once(json.as_bytes(), &ARGUMENTS)?;
+    serde_json::from_str(json)
+}
 
 /// Deserializes `null` as the default, as if the field were missing.
 pub fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
@@ -245,8 +267,8 @@ impl Arguments {
 /// The text of content, in any of the forms that servers send: a string, a number, an object with
 /// the text, or a list of these.
 ///
-/// Deserializing fails for an object whose text cannot be found, because its JSON is not what the
-/// model said. Pieces of a list that are not text, such as an image, have no text.
+/// An object whose text cannot be found is an error, because its JSON is not what the model said.
+/// Pieces of a list that are not text, such as an image, have no text.
 ///
 /// ```
 /// use toolwright_provider::lenient::Words;
@@ -256,9 +278,9 @@ impl Arguments {
 ///     r#"{"type": "text", "text": "two"}"#,
 ///     r#"[{"type": "text", "text": {"value": "two", "annotations": []}}]"#,
 /// ] {
-///     assert_eq!(&*serde_json::from_str::<Words>(content)?, "two");
+///     assert_eq!(&*Words::read(content)?, "two");
 /// }
-/// assert!(serde_json::from_str::<Words>(r#"{"answer": "two"}"#).is_err());
+/// assert!(Words::read(r#"{"answer": "two"}"#).is_err());
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -272,13 +294,26 @@ impl std::ops::Deref for Words {
     }
 }
 
-impl<'de> Deserialize<'de> for Words {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
+impl Words {
+    /// Reads content from its JSON text, in which no object may give a field [twice](once).
+    ///
+    /// # Errors
+    ///
+    /// It is not JSON, it gives a field twice, or it has an object whose text cannot be found.
+    pub fn read(json: &str) -> serde_json::Result<Self> {
+        Self::of(&once(json)?)
+    }
+
+    /// Returns the text of content that was read with [`once`].
+    ///
+    /// # Errors
+    ///
+    /// It has an object whose text cannot be found.
+    pub fn of(value: &Value) -> serde_json::Result<Self> {
         let mut text = String::new();
-        match add_words(&value, &mut text) {
+        match add_words(value, &mut text) {
             true => Ok(Self(text)),
-            false => Err(D::Error::custom("the content has an object without a text")),
+            false => Err(Error::custom("the content has an object without a text")),
         }
     }
 }

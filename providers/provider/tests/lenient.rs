@@ -53,8 +53,11 @@ fn the_words_of_content_are_found_in_every_form() {
         (r#"{"text": "Ada", "age": 36}"#, None),
         (r#"[{"type": "text", "text": {"said": "one"}}]"#, None),
         (r#"[{"said": "one"}]"#, None),
+        (r#"{"text": "one", "text": "two"}"#, None),
+        (r#"[{"type": "text", "text": {"value": "one", "value": "two"}}]"#, None),
+        (r#"["one", {"type": "image_url", "image_url": {"url": "x", "url": "y"}}]"#, None),
     ] {
-        let read = serde_json::from_str::<Words>(wire).ok();
+        let read = Words::read(wire).ok();
         assert_eq!(read.as_deref(), words, "{wire}");
     }
 }

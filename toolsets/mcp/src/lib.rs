@@ -147,8 +147,6 @@ mod mcp_server;
     all(feature = "server", feature = "http-server"),
 ))]
 mod token;
-#[cfg(any(feature = "client", feature = "server"))]
-mod unique_keys;
 
 pub use error::McpError;
 #[cfg(feature = "client")]

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::de::{Error, IgnoredAny};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -276,9 +276,6 @@ impl Content<'_> {
             refusal: Str<'p>,
             #[serde(borrow, default)]
             thinking: Str<'p>,
-            /// It may be there only once.
-            #[serde(rename = "text", default)]
-            _text: IgnoredAny,
         }
 
         if piece.starts_with('{') {
@@ -290,7 +287,7 @@ impl Content<'_> {
             self.refusal.push_str(&refusal);
             if matches!(&*kind, "thinking" | "reasoning" | "reasoning_text") {
                 match thinking.is_empty() {
-                    true => self.thinking.push_str(&read::<Words, E>(&format!("[{piece}]"))?),
+                    true => self.thinking.push_str(&words(piece)?),
                     false => self.thinking.push_str(&thinking),
                 }
                 return Ok(());
@@ -299,9 +296,14 @@ impl Content<'_> {
                 return Ok(());
             }
         }
-        self.text.to_mut().push_str(&read::<Words, E>(&format!("[{piece}]"))?);
+        self.text.to_mut().push_str(&words(piece)?);
         Ok(())
     }
+}
+
+/// Returns the text of a piece of a list.
+fn words<E: Error>(piece: &str) -> Result<Words, E> {
+    Words::read(&format!("[{piece}]")).map_err(E::custom)
 }
 
 fn read<'t, T: Deserialize<'t>, E: serde::de::Error>(text: &'t str) -> Result<T, E> {

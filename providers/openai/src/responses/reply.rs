@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use serde::de::{Error, IgnoredAny};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
@@ -16,7 +16,7 @@ use toolwright_module::model::{Finish, Usage};
 use toolwright_module::{Contract, Reply, Request, ToolCall};
 use toolwright_provider::ending::{self, is_same, is_unfinished};
 use toolwright_provider::lenient::{
-    Arguments, Count, Str, Text, Words, if_object, is_set, object, or_default,
+    Arguments, Count, Str, Text, Words, if_object, is_set, object, once, or_default,
 };
 use toolwright_provider::{
     Deltas, ReplyParts, TokenCounts, complete_reply, is_empty_object, takes_fields,
@@ -227,29 +227,18 @@ fn pieces<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Piece>, D::E
 
 impl Piece {
     fn of(piece: &str) -> serde_json::Result<Self> {
-        /// The fields that may be there only once.
-        #[derive(Deserialize)]
-        struct Once {
-            #[serde(rename = "text", default)]
-            _text: IgnoredAny,
-            #[serde(rename = "refusal", default)]
-            _refusal: IgnoredAny,
-        }
-
-        if piece.starts_with('{') {
-            serde_json::from_str::<Once>(piece)?;
-        } else if !piece.starts_with(['"', '[']) {
+        if !piece.starts_with(['{', '"', '[']) {
             // A number keeps its digits.
             return Ok(Self { text: piece.to_owned(), refusal: String::new() });
         }
-        let piece: Value = serde_json::from_str(piece)?;
+        let piece: Value = once(piece)?;
         let refusal = piece.get("refusal").filter(|refusal| is_set(refusal));
-        let refusal = refusal.map(Words::deserialize).transpose()?.unwrap_or_default().0;
+        let refusal = refusal.map(Words::of).transpose()?.unwrap_or_default().0;
         if !refusal.is_empty() && piece.get("text").is_none() {
             return Ok(Self { text: String::new(), refusal });
         }
         // A piece of another kind has no text.
-        let text = Words::deserialize(Value::Array(vec![piece]))?.0;
+        let text = Words::of(&Value::Array(vec![piece]))?.0;
         Ok(Self { text, refusal })
     }
 }

@@ -6,11 +6,10 @@ use rmcp::service::RxJsonRpcMessage;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use toolwright_signature::readable_json;
+use toolwright_signature::{check_fields_once, readable_json};
 
 use crate::lines::{MessageScanner, messages, trimmed};
 use crate::mcp_client::session::malformed_response;
-use crate::unique_keys::UniqueKeys;
 
 /// A message of a server.
 pub(crate) enum Incoming {
@@ -131,7 +130,7 @@ fn exact(mut message: RxJsonRpcMessage<RoleClient>, text: &[u8]) -> RxJsonRpcMes
 
 /// Returns the fault of a JSON text that gives a field twice.
 fn twice(text: &[u8]) -> Option<String> {
-    let error = UniqueKeys::check(text).err().filter(serde_json::Error::is_data)?;
+    let error = check_fields_once(text, &[]).err().filter(serde_json::Error::is_data)?;
     // The rest is advice for who wrote it, and the place in the message.
     error.to_string().split(';').next().map(str::to_owned)
 }

@@ -9,10 +9,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use toolwright_module::Error;
 use toolwright_module::error::Stage;
-use toolwright_signature::{has_lost_half, lost_half, readable_json};
+use toolwright_signature::{check_fields_once, has_lost_half, lost_half, readable_json};
 
 use crate::lines::MessageScanner;
-use crate::unique_keys::UniqueKeys;
 
 /// The arguments of a call as the client wrote them.
 ///
@@ -33,7 +32,7 @@ impl RawArguments {
     ///
     /// An error for the model, as for a tool that reads its arguments with its contract.
     pub(crate) fn check(&self, tool: &str) -> Result<(), Error> {
-        let fault = match (UniqueKeys::check(self.json.get().as_bytes()), &self.half) {
+        let fault = match (check_fields_once(self.json.get().as_bytes(), &[]), &self.half) {
             (Err(error), _) => error.to_string(),
             (Ok(()), Some(path)) => {
                 format!("{path}: the text was cut inside a character; send it whole")
