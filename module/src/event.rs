@@ -60,8 +60,9 @@ pub enum EventKind {
     /// [`Partial`](crate::Partial), which reads the fields so far.
     ///
     /// The answer is shown as the model writes it. It may not fit, and then the model writes another
-    /// one. [`Done`](Self::Done) has the answer that counts. It is not shown in pieces if the model
-    /// cannot call tools, or wrote it as text.
+    /// one. When a streamed run ends well, the pieces since the last `at: 0` read as its answer. If the
+    /// model wrote it in another form or place, or a repair changed it, the whole answer follows at 0
+    /// before [`Done`](Self::Done).
     AnswerDelta {
         /// Length of the answer before this piece, in bytes. At 0 another answer begins, and what was
         /// shown before is void.

@@ -72,6 +72,7 @@ mod predictor_settings;
 mod repaired;
 pub mod runner;
 mod settings;
+mod shown_answer;
 mod stable_hash;
 mod telemetry;
 #[cfg(feature = "testing")]

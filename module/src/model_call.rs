@@ -19,6 +19,7 @@ use crate::hook::chain::{self, Piece};
 use crate::ledger::{Holder, Ledger, Refused, Reservation};
 use crate::model::{Delta, LanguageModel, Reply, Request};
 use crate::panic_text;
+use crate::shown_answer::ShownAnswer;
 use crate::telemetry;
 use crate::usage::Usage;
 
@@ -175,32 +176,34 @@ pub(crate) trait Pieces: Copy + Send + Sync {
     fn are_wanted(self, cx: &Context) -> bool;
     /// Returns whether the call goes on only while the program reads the pieces.
     fn are_read_by_the_program(self) -> bool;
-    /// Returns the name of the tool whose arguments are the answer.
-    fn answer(&self) -> Option<&str>;
+    /// Returns the answer that the arguments of a call are.
+    fn answer(&self) -> Option<&ShownAnswer>;
     fn take(self, delta: Delta, cx: &Context, answer: &mut AnswerSoFar<'_>);
 }
 
 /// The pieces of a typed answer that were emitted.
 pub(crate) struct AnswerSoFar<'a> {
-    /// The name of the tool whose arguments are the answer.
-    tool: Option<&'a str>,
+    /// The answer of the whole run.
+    shown: Option<&'a ShownAnswer>,
     /// The index of the call, once it has begun.
     index: Option<usize>,
     length: usize,
 }
 
 impl<'a> AnswerSoFar<'a> {
-    pub(crate) fn of(tool: Option<&'a str>) -> Self {
-        Self { tool, index: None, length: 0 }
+    pub(crate) fn of(shown: Option<&'a ShownAnswer>) -> Self {
+        Self { shown, index: None, length: 0 }
     }
 
     /// Returns where in the answer this piece of a call belongs. `None` if it is of another call.
     fn piece(&mut self, index: usize, name: &str, arguments: &str) -> Option<usize> {
-        if self.tool != Some(name) || *self.index.get_or_insert(index) != index {
+        let shown = self.shown.filter(|shown| shown.is_of(name))?;
+        if *self.index.get_or_insert(index) != index {
             return None;
         }
         let at = self.length;
         self.length += arguments.len();
+        shown.add(at, arguments);
         Some(at)
     }
 }
@@ -209,8 +212,7 @@ impl<'a> AnswerSoFar<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Emit<'a> {
     pub(crate) stream: bool,
-    /// The name of the tool whose arguments are the answer.
-    pub(crate) answer: Option<&'a str>,
+    pub(crate) answer: Option<&'a ShownAnswer>,
 }
 
 impl Pieces for Emit<'_> {
@@ -222,7 +224,7 @@ impl Pieces for Emit<'_> {
         false
     }
 
-    fn answer(&self) -> Option<&str> {
+    fn answer(&self) -> Option<&ShownAnswer> {
         self.answer
     }
 

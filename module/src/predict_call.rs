@@ -62,6 +62,10 @@ impl<'a> PredictCall<'a> {
         }
     }
 
+    pub(crate) fn contract(&self) -> &Contract {
+        &self.predictor.contract
+    }
+
     /// Whether the answer is a call's arguments rather than text.
     pub(crate) fn is_called(&self) -> bool {
         self.prompt.mode == OutputMode::Tool

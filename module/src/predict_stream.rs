@@ -10,8 +10,7 @@ use futures_core::Stream;
 use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
-use toolwright_signature::{Field, Partial, Reading, Repair, Signature};
+use toolwright_signature::{Partial, Reading, Repair, Signature};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -19,6 +18,7 @@ use crate::hook::chain::Piece;
 use crate::model::{Delta, Reply};
 use crate::predict_call::PredictCall;
 use crate::predictor::Predictor;
+use crate::shown_answer::to_show;
 use crate::validator::Validators;
 
 /// A stream of [`PredictEvent`]s: an output while the model writes it.
@@ -93,70 +93,15 @@ struct Checking<'a, O> {
 struct Answer {
     text: String,
     repairs: Vec<Repair>,
-    /// The repaired JSON. `None` without repairs.
-    json: Option<String>,
+    /// The text whose fields are those of the output.
+    shown: String,
 }
 
 impl Answer {
-    fn of<O>(reading: Reading<O>, text: String) -> (O, Self) {
-        let is_repaired = reading.repairs.iter().any(|repair| !repair.is_null_for_default());
-        let json = reading.json().filter(|_| is_repaired).map(str::to_owned);
-        (reading.value, Self { text, repairs: reading.repairs, json })
-    }
-
-    /// Returns the text whose fields are those of the output: the model's text, or the repaired JSON
-    /// if a repair changed a field.
-    fn shown(&self) -> String {
-        let mut partial = Partial::new();
-        partial.push(&self.text);
-        let value = self.json.as_deref().and_then(|json| serde_json::from_str::<Value>(json).ok());
-        let Some(value) = value else { return self.text.clone() };
-        // A model writes an output that is not an object in the field `result`.
-        let is_wrapped = value.get(RESULT).is_none()
-            && matches!(partial.field::<Value>(RESULT), Field::Done(_) | Field::Partial(_));
-        let value = match is_wrapped || !value.is_object() {
-            true => json!({RESULT: value}),
-            false => value,
-        };
-        match agrees(&partial, "$", &value) {
-            true => self.text.clone(),
-            false => value.to_string(),
-        }
-    }
-}
-
-/// The field of an output that is not an object.
-const RESULT: &str = "result";
-
-/// Returns whether no complete field of a text differs from a value.
-fn agrees(partial: &Partial, path: &str, value: &Value) -> bool {
-    match (partial.field::<Value>(path), value) {
-        (Field::Done(found), value) => is_in(value, &found),
-        (_, Value::Object(fields)) => fields.iter().all(|(name, value)| {
-            agrees(partial, &format!("{path}[{}]", Value::from(name.as_str())), value)
-        }),
-        (_, Value::Array(items)) => {
-            let mut items = items.iter().enumerate();
-            items.all(|(index, item)| agrees(partial, &format!("{path}[{index}]"), item))
-        }
-        _ => true,
-    }
-}
-
-/// Returns whether a value that was found contains another one. It may have additional fields.
-fn is_in(value: &Value, found: &Value) -> bool {
-    match (value, found) {
-        (Value::Object(fields), Value::Object(found)) => fields.iter().all(|(name, value)| {
-            found.get(name).map_or(value.is_null(), |found| is_in(value, found))
-        }),
-        (Value::Array(items), Value::Array(found)) => {
-            items.len() == found.len()
-                && items.iter().zip(found).all(|(item, found)| is_in(item, found))
-        }
-        (Value::Number(number), Value::Number(found)) => {
-            number == found || number.as_f64() == found.as_f64()
-        }
-        (value, found) => value == found,
+    fn of<O>(call: &PredictCall<'_>, reading: Reading<O>, text: String) -> (O, Self) {
+        let dialect = call.model.capabilities().dialect;
+        let shown = to_show(call.contract(), dialect, &text, &reading).into_owned();
+        (reading.value, Self { text, repairs: reading.repairs, shown })
     }
 }
 
@@ -169,8 +114,7 @@ pub enum PredictEvent<O> {
     /// The text and fields so far are void. The answer starts again.
     ///
     /// The answer did not fit and the model is asked again, or the answer is in another part of the
-    /// reply than expected, or a repair changed a field that was complete. Then the repaired JSON
-    /// follows.
+    /// reply than expected, or a repair changed the text. Then the repaired JSON follows.
     Discard,
     /// The whole output. No event follows.
     Done(O),
@@ -219,7 +163,7 @@ impl<O> PredictStream<'_, O> {
     /// [`Partial::field`] reads its fields.
     ///
     /// Repairs are made only at the end: until then, `"45"` for a number is a fault here, although
-    /// [`PredictEvent::Done`] will have 45. If a repair changes a complete field, the stream has a
+    /// [`PredictEvent::Done`] will have 45. If a repair changes a field, the stream has a
     /// [`PredictEvent::Discard`] and the repaired text before `Done`. Use fields for display, and the
     /// final output for decisions.
     ///
@@ -278,7 +222,7 @@ impl<O: DeserializeOwned> PredictStream<'_, O> {
         match (call.judge(reply, self.cx), &self.check) {
             (Ok(None), _) => self.ready.push_back(Ok(PredictEvent::Discard)),
             (Ok(Some((reading, text))), check) => {
-                let (output, answer) = Answer::of(reading, text);
+                let (output, answer) = Answer::of(call, reading, text);
                 match check {
                     None => self.done(output, answer),
                     Some(check) => {
@@ -310,13 +254,12 @@ impl<O: DeserializeOwned> PredictStream<'_, O> {
 
     fn done(&mut self, output: O, answer: Answer) {
         // The answer may be in a part whose deltas were not shown, such as text where a call was
-        // requested. Or a field has another value than it had in the text.
-        let shown = answer.shown();
-        if self.partial.as_str() != shown {
+        // requested. Or a repair changed it.
+        if self.partial.as_str() != answer.shown {
             if !self.partial.as_str().is_empty() {
                 self.ready.push_back(Ok(PredictEvent::Discard));
             }
-            self.ready.push_back(Ok(PredictEvent::Text(shown)));
+            self.ready.push_back(Ok(PredictEvent::Text(answer.shown)));
         }
         self.repairs = answer.repairs;
         self.ready.push_back(Ok(PredictEvent::Done(output)));

@@ -26,6 +26,7 @@ use crate::message::{Message, Part, ToolCall};
 use crate::model::{LanguageModel, Reply, Request};
 use crate::model_call::Emit;
 use crate::places;
+pub use crate::shown_answer::ShownAnswer;
 pub use crate::stable_hash::stable_hash;
 use crate::telemetry;
 pub use crate::tool::{Contained, Handler, of_work};
@@ -86,7 +87,7 @@ pub async fn call_through_hooks(
 
 /// Sends a request through the context's hooks and then through `own`. These hooks belong to an
 /// agent, and the calls below it do not pass them. If the reply is streamed, the arguments of a call of
-/// the tool `answer` are emitted as the answer.
+/// the tool of `answer` are emitted as the answer.
 ///
 /// # Errors
 ///
@@ -97,7 +98,7 @@ pub async fn ask(
     model: &dyn LanguageModel,
     request: Request,
     stream: bool,
-    answer: Option<&str>,
+    answer: Option<&ShownAnswer>,
 ) -> Result<Reply> {
     if !has_hooks(cx) && own.is_empty() {
         return cx.ask_model(model, request, Emit { stream, answer }).await;

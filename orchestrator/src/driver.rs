@@ -19,8 +19,9 @@ use toolwright_module::error::Stage;
 use toolwright_module::event::{Ending, EventKind};
 use toolwright_module::message::ToolResult;
 use toolwright_module::model::BoxFuture;
-use toolwright_module::runner;
+use toolwright_module::runner::{self, ShownAnswer};
 use toolwright_module::{Context, Error, Message, Repaired, Result, ToolCall};
+use toolwright_signature::{Contract, Reading};
 
 use self::caller::{Caller, lower_json, not_begun};
 use self::waiting::{ONE_YEAR, before_context_deadline, before_deadlines};
@@ -68,8 +69,8 @@ pub(crate) trait Judge: Send {
 
 /// The result of reading an answer.
 pub(crate) enum Verdict {
-    /// The answer was read, with these repairs if there were any.
-    Taken(Option<Repaired>),
+    /// The answer was read. In a typed run, also how.
+    Taken(Option<Reading<()>>),
     /// The answer cannot be used, for this reason.
     Rejected(String),
 }
@@ -87,7 +88,9 @@ impl<'a> Driver<'a> {
         run.earlier = perform::performer(&cx).map(|it| Arc::new(it.earlier(&cx.path())));
         run.ask_about_begun();
         let calls_natively = run.calls_natively();
-        let caller = Caller { agent, cx, ledger, limits, calls_natively };
+        let is_shown = agent.streaming && run.output().is_some();
+        let shown = is_shown.then(|| Arc::new(ShownAnswer::of_tool(Contract::FINISH)));
+        let caller = Caller { agent, cx, ledger, limits, calls_natively, shown };
         let started = Instant::now();
         let below = Vec::new();
         let track = Track { run, counted: spent, below, started };
@@ -153,8 +156,8 @@ impl<'a> Driver<'a> {
                     };
                     match self.caller.cx.until_cancelled(judged).await {
                         Ok(Verdict::Taken(None)) => return Ok(Some(result)),
-                        Ok(Verdict::Taken(Some(repaired))) => {
-                            return Ok(Some(self.repaired_answer(result, repaired)));
+                        Ok(Verdict::Taken(Some(reading))) => {
+                            return Ok(Some(self.typed_answer(result, &reading)));
                         }
                         Ok(Verdict::Rejected(why)) => {
                             self.track.apply(&self.caller, StepResultKind::Rejected(why))
@@ -195,16 +198,18 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Replaces the answer of a typed run by its repaired form.
-    fn repaired_answer(&mut self, result: RunResult, mut repaired: Repaired) -> RunResult {
+    /// Shows the answer of a typed run as it was read, and replaces it by its repaired form.
+    fn typed_answer(&mut self, result: RunResult, reading: &Reading<()>) -> RunResult {
         let (run, caller) = (&mut self.track.run, &self.caller);
-        let name = run.output().map_or_else(String::new, |output| output.name().to_owned());
-        let repairs = repaired.repairs.clone();
-        caller.cx.emit(|| EventKind::AnswerRepaired { name, repairs });
-        if let Some(output) = run.output() {
-            let dialect = caller.agent.model.capabilities().dialect;
-            lower_json(&mut repaired.json, |value| output.lower_output_value(dialect, value));
+        let Some(output) = run.output() else { return result };
+        let dialect = caller.agent.model.capabilities().dialect;
+        if let Some(shown) = &caller.shown {
+            shown.end(&caller.cx, (output, dialect), &result.answer, reading);
         }
+        let Some(mut repaired) = Repaired::of(reading) else { return result };
+        let (name, repairs) = (output.name().to_owned(), repaired.repairs.clone());
+        caller.cx.emit(|| EventKind::AnswerRepaired { name, repairs });
+        lower_json(&mut repaired.json, |value| output.lower_output_value(dialect, value));
         let answer = repaired.json.clone();
         run.take_repaired_answer(repaired);
         RunResult { answer, ..result }

@@ -26,6 +26,7 @@ mod properties;
 mod react;
 mod run;
 mod selector;
+mod shown_answers;
 mod simulation;
 mod stream;
 mod the_loop;

@@ -19,6 +19,7 @@ use crate::error::{Error, Result, Stage};
 use crate::model::{Delta, LanguageModel, Reply, Request, pieces};
 use crate::model_call::{AnswerSoFar, Pieces};
 use crate::panic_text;
+use crate::shown_answer::ShownAnswer;
 use crate::tool::ToolOutput;
 
 /// A model call on its way through the hooks.
@@ -29,8 +30,8 @@ pub(crate) struct Asking<'a> {
     pub(super) hooks: &'a [AnyHook],
     pub(super) model: &'a dyn LanguageModel,
     pub(super) stream: bool,
-    /// The name of the tool whose arguments are the answer.
-    pub(super) answer: Option<&'a str>,
+    /// The answer that the arguments of a call are.
+    pub(super) answer: Option<&'a ShownAnswer>,
     pub(super) shown: &'a Shown,
 }
 
@@ -101,7 +102,7 @@ pub(crate) async fn ask(
     model: &dyn LanguageModel,
     request: Request,
     stream: bool,
-    answer: Option<&str>,
+    answer: Option<&ShownAnswer>,
 ) -> Result<Reply> {
     let stream = stream && cx.has_events();
     let shown = Shown::default();
@@ -171,7 +172,7 @@ pub(crate) fn deltas<'a>(
 #[derive(Clone, Copy)]
 struct Show<'a> {
     stream: bool,
-    answer: Option<&'a str>,
+    answer: Option<&'a ShownAnswer>,
     shown: &'a Shown,
     run: u32,
 }
@@ -198,7 +199,7 @@ impl Pieces for Show<'_> {
         self.shown.queue.is_some()
     }
 
-    fn answer(&self) -> Option<&str> {
+    fn answer(&self) -> Option<&ShownAnswer> {
         self.answer
     }
 

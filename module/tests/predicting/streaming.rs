@@ -278,7 +278,9 @@ async fn a_field_that_reading_changes_is_discarded() {
             "<think>{\"sentence\": \"No.\", \"words\": 1}</think>{\"sentence\": \"It rained.\", \"words\": 2}",
             false,
         ),
-        ("```json\n{\"sentence\": \"It rained.\", \"words\": 2, \"more\": 1,}\n```", false),
+        ("```json\n{\"sentence\": \"It rained.\", \"words\": 2, \"more\": 1}\n```", false),
+        // Not JSON, so the whole value could not be read.
+        (r#"{"sentence": "It rained.", "words": 2,}"#, true),
         // Another name, another place, another value.
         (r#"{"sentence": "It rained.", "Words": 2}"#, true),
         (r#"{"sentence": "It rained.", "words": "2"}"#, true),

@@ -10,7 +10,7 @@ use serde_json::Value;
 use toolwright_module::error::Audience;
 use toolwright_module::model::BoxFuture;
 use toolwright_module::predict::Validators;
-use toolwright_module::{Context, Policy, Repaired, Result};
+use toolwright_module::{Context, Policy, Result};
 use toolwright_signature::{Contract, ContractError, Reading, Signature};
 
 use crate::driver::{Judge, Verdict};
@@ -33,18 +33,17 @@ impl<O> Reader<O> {
         run: &Run,
         answer: &str,
         policy: Policy,
-    ) -> Result<(O, Option<Repaired>), ContractError> {
+    ) -> Result<(O, Option<Reading<()>>), ContractError> {
         match self {
             Self::Output { contract, read } => {
-                let reading = read(contract, answer, policy)?;
-                let repaired = Repaired::of(&reading);
-                Ok((reading.value, repaired))
+                let (value, reading) = read(contract, answer, policy)?.split();
+                Ok((value, Some(reading)))
             }
             Self::Text(of) => {
                 // The stored run decides: it may have been begun with another output, or with none.
                 let reading = run.output().map(|it| it.read_output_with::<Value>(answer, policy));
-                let repaired = reading.transpose()?.as_ref().and_then(Repaired::of);
-                Ok((of(answer.to_owned()), repaired))
+                let reading = reading.transpose()?.map(|reading| reading.split().1);
+                Ok((of(answer.to_owned()), reading))
             }
         }
     }
@@ -78,7 +77,7 @@ impl<O: Send + Sync> Judge for Reads<'_, O> {
         cx: &'a Context,
     ) -> BoxFuture<'a, Result<Verdict>> {
         Box::pin(async move {
-            let (value, repaired) = match self.reader.read(run, answer, self.policy) {
+            let (value, reading) = match self.reader.read(run, answer, self.policy) {
                 Ok(read) => read,
                 Err(fault) => {
                     return Ok(Verdict::Rejected(format!("{fault}. Call `finish` again.")));
@@ -97,7 +96,7 @@ impl<O: Send + Sync> Judge for Reads<'_, O> {
                 }));
             }
             self.value = Some(value);
-            Ok(Verdict::Taken(repaired))
+            Ok(Verdict::Taken(reading))
         })
     }
 }

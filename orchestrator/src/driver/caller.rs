@@ -4,6 +4,7 @@ use std::any::Any;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -15,9 +16,9 @@ use toolwright_module::budget::{Exhausted, Ledger, LimitKind, Reservation, Spent
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::event::EventKind;
 use toolwright_module::message::ToolResult;
-use toolwright_module::runner::{self, Arguments};
+use toolwright_module::runner::{self, Arguments, ShownAnswer};
 use toolwright_module::{Context, Effect, Error, Repaired, Reply, Result, Tool, ToolCall};
-use toolwright_signature::{Contract, Repair};
+use toolwright_signature::Repair;
 use tracing::Instrument;
 
 use super::waiting::{DeadlinePassed, before_context_deadline, before_deadline_begun, kept};
@@ -43,6 +44,8 @@ pub(super) struct Caller<'a> {
     pub(super) ledger: Ledger,
     pub(super) limits: Limits,
     pub(super) calls_natively: bool,
+    /// The answer as the events have shown it. `None` if the run does not stream a typed answer.
+    pub(super) shown: Option<Arc<ShownAnswer>>,
 }
 
 /// The result of a call and, if it failed, its error as text. An `Err` ends the run, unless it is
@@ -100,7 +103,7 @@ impl Caller<'_> {
         let request = run.request();
         // The pieces of a JSON selection are of no use to a reader.
         let streams = self.agent.streaming && request.output.is_none();
-        let answer = run.output().map(|_| Contract::FINISH);
+        let answer = self.shown.as_deref();
         runner::ask(&self.cx, &self.agent.hooks, &*self.agent.model, request, streams, answer)
     }
 

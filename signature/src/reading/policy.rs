@@ -122,6 +122,12 @@ impl<T> Reading<T> {
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Reading<U> {
         Reading { value: change(self.value), repairs: self.repairs, json: self.json }
     }
+
+    /// Returns the value, and the reading without it.
+    pub fn split(self) -> (T, Reading<()>) {
+        let Self { value, repairs, json } = self;
+        (value, Reading { value: (), repairs, json })
+    }
 }
 
 /// One repair of a text.
