@@ -11,7 +11,7 @@ use toolwright_module::message::object_of;
 use toolwright_module::message::{Opaque, Reasoning, ReplyPart, Text};
 use toolwright_module::model::{Delta, Usage};
 use toolwright_provider::lenient::{ARGUMENTS, Arguments, Str, Words, has_unread, is_set, once};
-use toolwright_provider::{Deltas, ProviderError, ReplyParts, is_empty_object};
+use toolwright_provider::{Deltas, ProviderError, ReplyParts, ending, is_empty_object};
 
 use crate::{PROVIDER, Result};
 
@@ -56,7 +56,8 @@ impl Kind {
             "text" => Self::Text,
             "thinking" => Self::Thinking,
             "redacted_thinking" => Self::Redacted,
-            "tool_use" => Self::Call,
+            // Gateways have other words for a call.
+            word if ending::is_for_calls(word) || word == "function" => Self::Call,
             _ => Self::Other,
         }
     }
@@ -175,6 +176,7 @@ impl Block {
                 Words::read(json)?;
                 Kind::Text
             }
+            None if fields.contains_key("name") && fields.contains_key("input") => Kind::Call,
             None => Kind::Other,
         };
         let mut block = Self { kind, ..Self::default() };

@@ -10,7 +10,9 @@ use toolwright_module::message::{Opaque, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
 use toolwright_module::{Contract, Reply, Request};
 use toolwright_provider::lenient::{Count, Text, if_object, is_set, object};
-use toolwright_provider::{ProviderError, TokenCounts, complete_reply, ending, takes_fields};
+use toolwright_provider::{
+    ProviderError, TokenCounts, check_has_call, complete_reply, ending, takes_fields,
+};
 
 use crate::block::{Block, content};
 use crate::{PROVIDER, Result};
@@ -290,7 +292,7 @@ impl Received {
     pub(crate) fn into_reply(mut self, turn: usize, tools: &[Arc<Contract>]) -> Result<Reply> {
         let (finish, usage) = (self.ending.finish(), self.tokens.usage());
         let model = std::mem::take(&mut self.model);
-        let ending = std::mem::take(&mut self.ending);
+        let end = std::mem::take(&mut self.ending);
         let mut parts = self.into_parts();
         for part in &mut parts {
             if let ReplyPart::Call(call) = part {
@@ -298,12 +300,15 @@ impl Received {
                 call.incomplete |= is_bare && takes_fields(tools, &call.name);
             }
         }
+        if finish == Finish::Stop && end.reason.as_deref().is_some_and(ending::is_for_calls) {
+            check_has_call(&parts, usage)?;
+        }
         let mut reply = complete_reply(parts, turn, finish, usage)?;
-        if ending.is_by_sequence() {
+        if end.is_by_sequence() {
             mark_incomplete(&mut reply.parts);
         }
-        reply.reason = (reply.finish == Finish::Refused).then(|| ending.refusal());
-        reply.parts.extend(ending.into_part());
+        reply.reason = (reply.finish == Finish::Refused).then(|| end.refusal());
+        reply.parts.extend(end.into_part());
         reply.model = model.filled();
         Ok(reply)
     }

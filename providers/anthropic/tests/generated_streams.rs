@@ -87,6 +87,7 @@ fn ends(meant: &mut Meant, chance: &mut Chance) -> Vec<Value> {
             meant.cut_calls();
             json!("stop_sequence")
         }
+        true if meant.calls.is_empty() => json!("end_turn"),
         true => json!(chance.pick(&["end_turn", "tool_use"])),
         false => chance.pick(&bad).clone(),
     };

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolwright_module::model::Finish;
-use toolwright_module::{Contract, LanguageModel, Signature};
+use toolwright_module::{Contract, LanguageModel, Reply, Signature};
 
 use crate::common::{Answer, Server, hi, streamed};
 
@@ -532,5 +532,65 @@ async fn the_input_of_a_call_under_another_name_is_read_or_the_call_is_not_made(
     // A tool without fields needs no input.
     for reply in replies(r#"{"type":"tool_use","id":"t","name":"ping"}"#).await {
         assert!(!reply.unwrap().tool_calls().next().unwrap().incomplete);
+    }
+}
+
+async fn outcomes(content: Value, reason: &str) -> [toolwright_module::Result<Reply>; 2] {
+    let usage = json!({"input_tokens": 1, "output_tokens": 2});
+    let whole =
+        json!({"type": "message", "content": content, "stop_reason": reason, "usage": usage});
+    let mut events =
+        vec![json!({"type": "message_start", "message": {"content": [], "usage": usage}})];
+    for (index, block) in content.as_array().unwrap().iter().enumerate() {
+        events.push(json!({"type": "content_block_start", "index": index, "content_block": block}));
+        events.push(json!({"type": "content_block_stop", "index": index}));
+    }
+    events.push(json!({"type": "message_delta", "delta": {"stop_reason": reason}}));
+    events.push(json!({"type": "message_stop"}));
+    let events: String =
+        events.iter().map(|event| format!("event: e\ndata: {event}\n\n")).collect();
+    let answers = [Answer::json(whole.to_string()), Answer::events(&events, 64)];
+    let server = Server::answering(answers).await;
+    let model = server.model("claude-test");
+    [model.generate(&hi()).await, streamed(&model, hi()).await.1]
+}
+
+/// A server that sends a call again at the end must not have it made twice.
+#[tokio::test]
+async fn a_call_that_stands_twice_is_one_call() {
+    let call =
+        json!({"type": "tool_use", "id": "toolu_1", "name": "purge", "input": {"prefix": "t"}});
+    for reply in outcomes(json!([call, call]), "tool_use").await {
+        assert_eq!(reply.unwrap().tool_calls().count(), 1);
+    }
+}
+
+/// A call under a word that is not known would otherwise be lost beside an answer.
+#[tokio::test]
+async fn a_reply_that_ended_for_a_call_has_one() {
+    let text = json!({"type": "text", "text": "I delete it now."});
+    for reply in outcomes(json!([text]), "tool_use").await {
+        let error = reply.unwrap_err().to_string();
+        assert!(error.contains("there is no call"), "{error}");
+    }
+    for kind in ["function_call", "tool_call", "function", "Tool_Use", ""] {
+        let mut call = json!({"type": kind, "id": "1", "name": "purge", "input": {"prefix": "t"}});
+        if kind.is_empty() {
+            call.as_object_mut().unwrap().remove("type");
+        }
+        for reply in outcomes(json!([text, call]), "tool_use").await {
+            let reply = reply.unwrap();
+            let call = reply.tool_calls().next().unwrap();
+            assert_eq!((&*call.name, &*call.arguments), ("purge", r#"{"prefix":"t"}"#), "{kind}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reply_that_the_server_did_not_finish_is_an_error() {
+    for word in ["error", "failed", "cancelled", "in_progress", "aborted"] {
+        for reply in outcomes(json!([{"type": "text", "text": "I delete"}]), word).await {
+            assert!(reply.is_err(), "{word}: {reply:?}");
+        }
     }
 }

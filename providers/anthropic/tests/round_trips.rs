@@ -108,7 +108,11 @@ fn reply(chance: &mut Chance) -> (Vec<Value>, String, String) {
     let content: Vec<Value> = (0..count).map(|at| chance.block(at)).collect();
     let usage = json!({"input_tokens": 1, "output_tokens": 1});
     let bad = ["max_tokens", "pause_turn", "stop_sequence", "model_context_window_exceeded", "odd"];
-    let reason = if chance.below(3) == 0 { bad[chance.below(bad.len())] } else { "tool_use" };
+    let reason = match content.iter().any(|block| block["type"] == "tool_use") {
+        _ if chance.below(3) == 0 => bad[chance.below(bad.len())],
+        true => "tool_use",
+        false => "end_turn",
+    };
     let whole =
         json!({"type": "message", "content": content, "stop_reason": reason, "usage": usage});
     let mut stream =

@@ -12,8 +12,8 @@ use toolwright_module::model::{Delta, Finish, Usage};
 use toolwright_module::{Reply, Request};
 use toolwright_provider::lenient::{self, Arguments, Count, Str, is_set};
 use toolwright_provider::{
-    Decoder, Deltas, ProviderError, ReplyParts, TokenCounts, complete_reply, ending,
-    is_empty_object,
+    Decoder, Deltas, ProviderError, ReplyParts, TokenCounts, check_has_call, complete_reply,
+    ending, is_empty_object,
 };
 
 use crate::arguments::{PartialArguments, Piece};
@@ -190,7 +190,7 @@ impl<'de> Deserialize<'de> for Part {
                     let is_twice = match &*name {
                         "text" => replace(&mut part.text, map.next_value()?).is_some(),
                         "thought" => replace(&mut part.thought, map.next_value()?).is_some(),
-                        "functionCall" => {
+                        "functionCall" | "function_call" => {
                             let call: Option<Box<RawValue>> = map.next_value()?;
                             let call = call.map(|call| Call::of(call.get())).transpose();
                             replace(&mut part.call, call.map_err(A::Error::custom)?).is_some()
@@ -532,12 +532,18 @@ impl Decoder for Chunks {
         }
         let refusal = (finish == Finish::Refused).then(|| self.refusal(reason.as_deref()));
         // A gateway may say more than the API's `STOP`.
+        let is_for_calls =
+            finish == Finish::Stop && reason.as_deref().is_some_and(ending::is_for_calls);
         let may_cut_calls = ending::may_cut_calls(reason.as_deref().unwrap_or_default(), "", []);
         let details = self.details(reason, &finish);
         self.close(true, &mut Deltas::discarded());
         let usage = self.counts.usage();
         self.parts.end_content(&mut Deltas::discarded());
-        let mut reply = complete_reply(self.parts.take(), self.turn, finish, usage)?;
+        let parts = self.parts.take();
+        if is_for_calls {
+            check_has_call(&parts, usage)?;
+        }
+        let mut reply = complete_reply(parts, self.turn, finish, usage)?;
         if may_cut_calls {
             mark_incomplete(&mut reply.parts);
         }

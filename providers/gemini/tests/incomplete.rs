@@ -244,9 +244,11 @@ async fn a_call_beside_a_blocked_prompt_is_incomplete() {
 
 /// The reply has these parts as they are written.
 async fn of_parts(parts: &str, beside: &str) -> [toolwright_module::Result<Reply>; 2] {
-    let chunk = format!(
-        r#"{{"candidates":[{{"content":{{"parts":[{parts}]}},"finishReason":"STOP"{beside}}}]}}"#
-    );
+    ended(parts, &format!(r#""finishReason":"STOP"{beside}"#)).await
+}
+
+async fn ended(parts: &str, end: &str) -> [toolwright_module::Result<Reply>; 2] {
+    let chunk = format!(r#"{{"candidates":[{{"content":{{"parts":[{parts}]}},{end}}}]}}"#);
     let server = Server::answering([
         Answer::json(&*chunk),
         Answer::events(&format!("data: {chunk}\n\n"), 64),
@@ -321,5 +323,28 @@ async fn a_call_inside_a_thought_is_not_made_and_keeps_its_mark() {
         let call = reply.tool_calls().next().unwrap();
         let opaque = call.opaque.as_ref().map(|opaque| &opaque.value);
         assert!(call.incomplete && opaque.is_some_and(|fields| fields["thought"] == true));
+    }
+}
+
+/// A server that sends a call again at the end must not have it made twice.
+#[tokio::test]
+async fn a_call_that_stands_twice_is_one_call() {
+    let call = r#"{"functionCall":{"id":"1","name":"purge","args":{"prefix":"t"}}}"#;
+    for reply in of_parts(&format!("{call},{call}"), "").await {
+        assert_eq!(reply.unwrap().tool_calls().count(), 1);
+    }
+    let call = r#"{"function_call":{"name":"purge","args":{"prefix":"t"}}}"#;
+    for reply in of_parts(call, "").await {
+        assert_eq!(reply.unwrap().tool_calls().count(), 1, "the name in Protobuf");
+    }
+}
+
+#[tokio::test]
+async fn a_reply_that_ended_for_a_call_or_did_not_end_is_an_error() {
+    let text = r#"{"text":"I delete it now."}"#;
+    for word in ["tool_calls", "error", "failed", "cancelled"] {
+        for reply in ended(text, &format!(r#""finishReason":"{word}""#)).await {
+            assert!(reply.is_err(), "{word}: {reply:?}");
+        }
     }
 }

@@ -12,8 +12,8 @@ use toolwright_module::model::{
 };
 use toolwright_module::{LanguageModel, Reply, Request, Result, ToolCall};
 use toolwright_provider::{
-    Deltas, ProviderError, ReplyParts, TokenCounts, complete_reply, ending, lenient,
-    mark_lost_halves,
+    Deltas, ProviderError, ReplyParts, TokenCounts, check_has_call, complete_reply, ending,
+    lenient, mark_lost_halves,
 };
 use toolwright_signature::Dialect;
 
@@ -234,12 +234,10 @@ fn reply(response: ChatResponse, request: &Request, body: &Value) -> Result<Repl
     if parts.is_empty() && finish == Finish::Stop {
         return Err(ProviderError::Empty { usage });
     }
-    if let Finish::Other(word) = &finish
-        && ending::is_unfinished(word)
-        && (ending::is_same(word, "error") || !parts.is_empty())
+    if finish == Finish::Stop
+        && response.stop_reason.as_ref().is_some_and(|reason| ending::is_for_calls(reason.raw()))
     {
-        let raw = serde_json::to_string(&parts).unwrap_or_default();
-        return Err(ProviderError::Unfinished { status: word.clone(), raw, usage });
+        check_has_call(&parts, usage)?;
     }
     let reply = complete_reply(parts, request.messages.len(), finish, usage)?;
     let mut reply = reply.with_model(response.provider_model_iden.model_name.to_string());

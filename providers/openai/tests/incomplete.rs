@@ -781,3 +781,71 @@ async fn a_piece_of_content_with_a_field_twice_is_an_error() {
     let call = reply.tool_calls().next().unwrap();
     assert_eq!(call.arguments, r#"{"prefix":"a","prefix":"b"}"#);
 }
+
+/// Such an item has the name and the id of a call, and is none of ours.
+#[tokio::test]
+async fn results_and_calls_of_the_server_are_not_made() {
+    let with = |kind: &str, more: Value| {
+        let mut item =
+            json!({"type": kind, "id": "i_1", "call_id": "c_1", "name": "ping", "arguments": "{}"});
+        item.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        item
+    };
+    let items = [
+        with("function_call_output", json!({"output": "pong"})),
+        with("custom_tool_call_output", json!({})),
+        with("tool_search_output", json!({"tools": []})),
+        with("tool_result", json!({})),
+        with("mcp_call", json!({"server_label": "shop", "output": "pong"})),
+        with("mcp_approval_request", json!({})),
+        with("web_search_call", json!({})),
+        with("new_call", json!({"output": "pong"})),
+        with("new_call", json!({"server_label": "shop"})),
+    ];
+    for item in items {
+        let whole = response("completed", None, std::slice::from_ref(&item));
+        let added = json!({"type": "response.output_item.added", "output_index": 0, "item": item});
+        let done = json!({"type": "response.output_item.done", "output_index": 0, "item": item});
+        let end = json!({"type": "response.completed", "response": whole});
+        for reply in read(Api::Responses, &whole, &[added, done, end]).await {
+            assert_eq!(reply.tool_calls().count(), 0, "{item}");
+        }
+    }
+    let call = with("new_call", json!({}));
+    let whole = response("completed", None, &[call]);
+    let end = json!({"type": "response.completed", "response": whole});
+    for reply in read(Api::Responses, &whole, &[end]).await {
+        assert_eq!(reply.tool_calls().count(), 1);
+    }
+}
+
+/// A server that sends a call again at the end must not have it made twice.
+#[tokio::test]
+async fn a_call_that_stands_twice_is_one_call() {
+    let item = |arguments: &str| {
+        json!({
+            "type": "function_call", "id": "i_1", "call_id": "c_1", "name": "purge",
+            "status": "completed", "arguments": arguments,
+        })
+    };
+    let again = r#"{ "prefix": "t" }"#;
+    let whole = response("completed", None, &[item(r#"{"prefix":"t"}"#), item(again)]);
+    let end = json!({"type": "response.completed", "response": whole});
+    for reply in read(Api::Responses, &whole, &[end]).await {
+        assert_eq!(reply.tool_calls().count(), 1);
+    }
+    let whole = response("completed", None, &[item(r#"{"prefix":"t"}"#), item("{}")]);
+    let end = json!({"type": "response.completed", "response": whole});
+    for reply in read(Api::Responses, &whole, &[end]).await {
+        assert_eq!(reply.tool_calls().count(), 2, "they differ");
+    }
+    let call = |index: u64| json!({"index": index, "id": "c_1", "type": "function", "function": {"name": "purge", "arguments": again}});
+    let calls = json!([call(0), call(1)]);
+    let whole =
+        json!({"choices": [{"message": {"tool_calls": calls}, "finish_reason": "tool_calls"}]});
+    let piece = json!({"choices": [{"delta": {"tool_calls": calls}}]});
+    let end = json!({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]});
+    for reply in read(Api::Chat, &whole, &[piece, end]).await {
+        assert_eq!(reply.tool_calls().count(), 1);
+    }
+}

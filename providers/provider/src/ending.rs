@@ -105,6 +105,12 @@ pub fn is_unfinished(word: &str) -> bool {
     is_in(word, &UNFINISHED)
 }
 
+/// Returns whether a word means that the reply ended for a call.
+#[must_use]
+pub fn is_for_calls(word: &str) -> bool {
+    is_in(word, &["tool_calls", "tool_call", "tool_use", "function_call"])
+}
+
 /// Returns whether a choice of Chat Completions may have ended inside a call, although its finish
 /// reason says that the reply is whole.
 ///

@@ -71,7 +71,9 @@ pub use self::counts::TokenCounts;
 pub use self::error::ProviderError;
 pub use self::json_body::JsonBody;
 pub use self::kept::{Kept, KeptTools};
-pub use self::reply_parts::{Deltas, ReplyParts, complete_reply, deltas_of, takes_fields};
+pub use self::reply_parts::{
+    Deltas, ReplyParts, check_has_call, complete_reply, deltas_of, takes_fields,
+};
 pub use self::streaming::{Decoder, Reader};
 
 /// Returns an id in the form that every provider accepts: at most `most` letters, digits, `_` and

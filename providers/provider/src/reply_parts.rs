@@ -1,12 +1,13 @@
 //! The parts of a reply that streams, and the deltas that its caller gets.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::content::Content;
+use crate::ending::{is_same, is_unfinished};
 use crate::error::{ProviderError, Result};
 use crate::is_empty_object;
 use crate::lenient::is_set;
@@ -203,10 +204,7 @@ impl ReplyParts {
     /// Returns the parts so far as JSON, for an error.
     #[must_use]
     pub fn to_json(&self) -> String {
-        if self.parts.is_empty() {
-            return String::new();
-        }
-        serde_json::to_string(&self.parts).unwrap_or_default()
+        json_of(&self.parts)
     }
 
     /// Takes the parts out.
@@ -227,6 +225,13 @@ impl ReplyParts {
             self.parts.splice(at..=at, parts);
         }
         std::mem::take(&mut self.parts)
+    }
+}
+
+fn json_of(parts: &[ReplyPart]) -> String {
+    match parts {
+        [] => String::new(),
+        parts => serde_json::to_string(parts).unwrap_or_default(),
     }
 }
 
@@ -303,12 +308,14 @@ pub fn takes_fields(tools: &[Arc<Contract>], tool: &str) -> bool {
 /// Returns a reply with the ids and arguments that servers leave out of calls.
 ///
 /// `turn` is the number of messages before the reply; see [`CallIds::complete`]. Missing arguments
-/// become an empty object, unless the reply or the call is incomplete. A usage of zero tokens for a
+/// become an empty object, unless the reply or the call is incomplete. A call that stands twice, with
+/// its id, name and arguments, is one call. A usage of zero tokens for a
 /// reply with content is [incomplete](Usage::incomplete): the server does not count.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Unclear`] if a call has no name, so that nobody can answer it.
+/// [`ProviderError::Unclear`] if a call has no name, so that nobody can answer it, and
+/// [`ProviderError::Unfinished`] if the word of `finish` means that the server did not finish.
 pub fn complete_reply(
     mut parts: Vec<ReplyPart>,
     turn: usize,
@@ -321,6 +328,16 @@ pub fn complete_reply(
         let (fault, raw) = ("a call has no name", serde_json::to_string(&parts));
         return Err(ProviderError::Unclear { fault, raw: raw.unwrap_or_default(), usage });
     }
+    if let Finish::Other(word) = &finish
+        && is_unfinished(word)
+        && (is_same(word, "error") || !parts.is_empty())
+    {
+        return Err(ProviderError::Unfinished {
+            status: word.clone(),
+            raw: json_of(&parts),
+            usage,
+        });
+    }
     let has_content = parts.iter().any(|part| match part {
         ReplyPart::Text(text) => !text.is_empty(),
         ReplyPart::Reasoning(reasoning) => !reasoning.text.is_empty(),
@@ -328,6 +345,7 @@ pub fn complete_reply(
         _ => false,
     });
     usage.incomplete |= has_content && (usage.input_tokens == 0 || usage.output_tokens == 0);
+    remove_repeated(&mut parts);
     CallIds::default().complete(&mut parts, turn as u64);
     for part in &mut parts {
         let ReplyPart::Call(call) = part else { continue };
@@ -337,4 +355,44 @@ pub fn complete_reply(
         }
     }
     Ok(Reply::new(parts).with_finish(finish).with_usage(usage))
+}
+
+/// Checks that a reply that ended for a call has one.
+///
+/// # Errors
+///
+/// [`ProviderError::Unclear`], because a call in a form that was not read would be lost.
+pub fn check_has_call(parts: &[ReplyPart], usage: Usage) -> Result<()> {
+    if parts.iter().any(|part| matches!(part, ReplyPart::Call(_))) {
+        return Ok(());
+    }
+    let fault = "its finish reason is a tool call, but there is no call";
+    Err(ProviderError::Unclear { fault, raw: json_of(parts), usage })
+}
+
+/// Removes calls that repeat an earlier one. Some servers send a call again at the end of a stream.
+fn remove_repeated(parts: &mut Vec<ReplyPart>) {
+    let mut known: HashMap<&str, Vec<&ToolCall>> = HashMap::new();
+    let mut is_new = Vec::with_capacity(parts.len());
+    for part in &*parts {
+        let ReplyPart::Call(call) = part else {
+            is_new.push(true);
+            continue;
+        };
+        let same_id = known.entry(&call.id).or_default();
+        let repeats = !call.id.is_empty() && same_id.iter().any(|known| is_same_call(known, call));
+        is_new.push(!repeats);
+        same_id.push(call);
+    }
+    let mut is_new = is_new.into_iter();
+    parts.retain(|_| is_new.next().unwrap_or(true));
+}
+
+fn is_same_call(one: &ToolCall, other: &ToolCall) -> bool {
+    let value = |call: &ToolCall| serde_json::from_str::<Value>(&call.arguments).ok();
+    let is_same_text = one.arguments.trim() == other.arguments.trim();
+    one.name == other.name
+        && one.kind == other.kind
+        && one.incomplete == other.incomplete
+        && (is_same_text || value(one).is_some_and(|one| Some(one) == value(other)))
 }

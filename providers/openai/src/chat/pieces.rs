@@ -11,7 +11,7 @@ use toolwright_module::model::{Finish, Usage};
 use toolwright_module::{Reply, Request, ToolCall};
 use toolwright_provider::lenient::{Str, is_set};
 use toolwright_provider::{
-    Deltas, ReplyParts, TokenCounts, complete_reply, ending, is_empty_object,
+    Deltas, ReplyParts, TokenCounts, check_has_call, complete_reply, ending, is_empty_object,
 };
 
 use super::reasoning::{Details, Field, text_of};
@@ -156,7 +156,7 @@ impl Pieces {
         let word = &*choice.finish_reason;
         let is_end = !word.is_empty();
         if is_end {
-            let (is_for_calls, finish) = (is_for_calls(word), ending::finish(word));
+            let (is_for_calls, finish) = (ending::is_for_calls(word), ending::finish(word));
             // A later `stop` does not replace a reason that means an incomplete reply.
             let is_kept = finish == Finish::Stop
                 && self.finish.as_ref().is_some_and(|known| match known {
@@ -286,8 +286,9 @@ impl Pieces {
 
     /// Adds a piece of a call.
     fn call(&mut self, piece: Call, deltas: &mut Deltas) -> Result<()> {
-        let place = if self.is_whole { self.repeated(&piece) } else { self.known(&piece) };
-        let mut place = match place {
+        // Every entry of a whole reply is a call of its own.
+        let known = if self.is_whole { None } else { self.known(&piece) };
+        let mut place = match known {
             Some(place) => self.place_of(place, &piece)?,
             None => Place::New,
         };
@@ -317,20 +318,6 @@ impl Pieces {
         }
         self.parts.extend_call(part, piece.id, piece.name, piece.arguments, deltas);
         Ok(())
-    }
-
-    /// Returns the call that an entry of a whole reply repeats. Every other entry is a new call,
-    /// even if the index is the same.
-    fn repeated(&self, piece: &Call) -> Option<usize> {
-        self.calls.iter().position(|slot| {
-            self.parts.call(slot.part).is_some_and(|call| {
-                !piece.id.is_empty()
-                    && call.id == piece.id
-                    && call.name == piece.name
-                    && slot.index == piece.index
-                    && is_same(&call.arguments, &piece.arguments)
-            })
-        })
     }
 
     /// Returns the call that a piece may belong to: by its id, else by its index, else the last.
@@ -603,13 +590,6 @@ impl Decoder for Pieces {
                 return Err(ProviderError::Truncated { raw, source });
             }
         };
-        if let Finish::Other(word) = &finish
-            && ending::is_unfinished(word)
-            && (ending::is_same(word, "error") || !self.parts.parts().is_empty())
-        {
-            let (status, raw) = (word.clone(), self.so_far());
-            return Err(ProviderError::Unfinished { status, raw, usage });
-        }
         let finish = if self.refused { Finish::Refused } else { finish };
         if self.may_be_split() {
             let (fault, raw) = ("two of its calls may be one call", self.so_far());
@@ -623,11 +603,8 @@ impl Decoder for Pieces {
                 call.incomplete |= self.may_cut_calls || !is_said && !has_end;
             }
         }
-        let has_call = parts.iter().any(|part| matches!(part, ReplyPart::Call(_)));
-        if self.is_for_calls && !has_call {
-            let raw = serde_json::to_string(&parts).unwrap_or_default();
-            let fault = "its finish reason is a tool call, but there is no call";
-            return Err(ProviderError::Unclear { fault, raw, usage });
+        if self.is_for_calls {
+            check_has_call(&parts, usage)?;
         }
         let mut reply = complete_reply(parts, self.turn, finish, usage)?;
         let refusal = self.refusal.filter(|_| reply.finish == Finish::Refused);
@@ -638,10 +615,4 @@ impl Decoder for Pieces {
     fn so_far(&self) -> String {
         self.parts.to_json()
     }
-}
-
-/// Returns whether a finish reason says that there are calls.
-fn is_for_calls(word: &str) -> bool {
-    let words = ["tool_calls", "tool_call", "tool_use", "function_call"];
-    words.iter().any(|known| ending::is_same(word, known))
 }

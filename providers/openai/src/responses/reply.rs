@@ -172,6 +172,11 @@ struct Item<'e> {
     phase: Value,
     status: Str<'e>,
     encrypted_content: Value,
+    /// The results of a call that the server has made, under any of their names.
+    output: Value,
+    result: Value,
+    /// The MCP server that the model's server called.
+    server_label: Value,
 }
 
 impl<'e> Item<'e> {
@@ -194,10 +199,30 @@ impl<'e> Item<'e> {
             "" if !item.content.is_empty() => "message",
             "message" | "reasoning" | "function_call" | "custom_tool_call" => return Ok(item),
             // An item of unknown type with a name and a call id is a call.
-            _ if is_named => "function_call",
+            kind if is_named && !item.is_of_the_server(kind) => "function_call",
             _ => return Ok(item),
         }));
         Ok(item)
+    }
+
+    /// Returns whether an item of this type is a result, or a call that the server makes itself.
+    fn is_of_the_server(&self, kind: &str) -> bool {
+        const ENDS: [&str; 4] = ["_output", "_result", "_request", "_response"];
+        const CALLS: [&str; 9] = [
+            "web_search_call",
+            "file_search_call",
+            "code_interpreter_call",
+            "computer_call",
+            "image_generation_call",
+            "local_shell_call",
+            "shell_call",
+            "apply_patch_call",
+            "tool_search_call",
+        ];
+        kind.starts_with("mcp_")
+            || ENDS.iter().any(|end| kind.ends_with(end))
+            || CALLS.contains(&kind)
+            || [&self.output, &self.result, &self.server_label].into_iter().any(is_set)
     }
 
     /// Returns the text of reasoning: the summaries, or the reasoning itself.
@@ -319,13 +344,6 @@ impl Response {
         let is_empty = parts.is_empty() && finish == Finish::Stop;
         if is_empty && !self.output.iter().any(|item| is_message(item)) {
             return Err(ProviderError::Empty { usage });
-        }
-        if let Finish::Other(status) = &finish
-            && is_unfinished(status)
-            && !parts.is_empty()
-        {
-            let raw = serde_json::to_string(&parts).unwrap_or_default();
-            return Err(ProviderError::Unfinished { status: status.clone(), raw, usage });
         }
         let mut reply = complete_reply(parts, request.turn, finish, usage)?;
         if let Some(history) = request.history.clone().filter(|_| items.is_stored)
