@@ -31,7 +31,7 @@ const OUTPUT_TOKENS: u64 = 4096;
 
 /// Arguments that make an agent: its model, its tools and its limits.
 #[derive(Clone, Default, Args)]
-pub struct AgentArgs {
+pub(crate) struct AgentArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
 
@@ -196,8 +196,12 @@ impl AgentArgs {
         let journal = journal.map(Journal::open).transpose()?;
         let keeps = journal.is_some();
         let journal = journal.map(|journal| {
-            let changed = |id: &str, change: &_| note(&format!("(run {id}: {change})"));
-            journal.with_change_listener(changed)
+            journal.with_options(toolwright_journal::Options {
+                change_listener: Some(Arc::new(|id, change| {
+                    note(&format!("(run {id}: {change})"))
+                })),
+                ..toolwright_journal::Options::default()
+            })
         });
         let asks_from = args.asks_from();
         let replays = args.replay.is_some();

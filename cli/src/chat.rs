@@ -21,7 +21,7 @@ Examples:
 
 Each line is a task. Ctrl-C ends a task, Ctrl-D the conversation.
 The lines are kept in a file, except those with a key in them.")]
-pub struct ChatArgs {
+pub(crate) struct ChatArgs {
     /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
@@ -49,7 +49,7 @@ impl ChatArgs {
     /// # Errors
     ///
     /// If an argument is not valid, or a task cannot be started.
-    pub async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
+    pub(crate) async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
         let config = self.agent.config.load()?;
         let journal = self.journal.folder(&config)?;
         let agent = self.agent.configured()?;

@@ -28,7 +28,7 @@ Examples:
   toolwright contract show --tools memory,text --json > contracts.json
   toolwright contract lower --dialect openai-strict contracts.json
   toolwright contract diff contracts.json 'mcp:npx -y @modelcontextprotocol/server-memory'")]
-pub struct ContractArgs {
+pub(crate) struct ContractArgs {
     #[command(subcommand)]
     action: Action,
 }
@@ -112,7 +112,7 @@ impl ContractArgs {
     ///
     /// If contracts cannot be read, lowered or printed. `diff` prints these errors itself, because
     /// its exit code 1 means something else.
-    pub async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
+    pub(crate) async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
         match self.action {
             Action::Show { source, json } => show(&source.version().await?, json)?,
             Action::Lower { dialect, source, output, json } => {

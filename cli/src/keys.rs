@@ -107,7 +107,7 @@ impl Keys {
 /// Returns the text without keys, as a recording would keep it. It is for every line that the
 /// command prints about itself or about a run: others may see the terminal, its log or the page.
 #[must_use]
-pub fn without_keys(text: &str) -> String {
+pub(crate) fn without_keys(text: &str) -> String {
     // The environment and the key file are read once, because a page has many texts.
     static MASK: LazyLock<Mask> = LazyLock::new(|| Keys::load(None).unwrap_or_default().mask());
     MASK.masked(text)

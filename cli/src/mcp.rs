@@ -33,7 +33,7 @@ Examples:
   toolwright mcp call http://127.0.0.1:8000/mcp file_list
   toolwright mcp lock http://127.0.0.1:8000/mcp > server.lock
   toolwright mcp list http://127.0.0.1:8000/mcp --lock server.lock")]
-pub struct McpCommandArgs {
+pub(crate) struct McpCommandArgs {
     #[command(subcommand)]
     action: Action,
 }
@@ -133,7 +133,7 @@ struct Server {
 impl McpCommandArgs {
     /// Returns whether the command serves. A server ends its calls before it ends.
     #[must_use]
-    pub fn serves(&self) -> bool {
+    pub(crate) fn serves(&self) -> bool {
         matches!(self.action, Action::Serve(_))
     }
 
@@ -142,7 +142,7 @@ impl McpCommandArgs {
     /// # Errors
     ///
     /// If the toolsets cannot be served, or the server cannot be used.
-    pub async fn run(self) -> Result<ExitCode, Box<dyn StdError>> {
+    pub(crate) async fn run(self) -> Result<ExitCode, Box<dyn StdError>> {
         let (Action::List { server, .. } | Action::Call { server, .. } | Action::Lock { server }) =
             &self.action
         else {

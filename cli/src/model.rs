@@ -254,7 +254,7 @@ impl fmt::Debug for Chosen {
 
 /// Error if there is no model for a prompt. Its text says how to get one.
 #[derive(Debug)]
-pub struct NoModel {
+pub(crate) struct NoModel {
     pub(crate) recorded: String,
     pub(crate) reason: NoModelReason,
 }

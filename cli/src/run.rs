@@ -28,7 +28,7 @@ Examples:
   toolwright run --schema 'name, age int' \"Ada Lovelace was born in 1815 and died in 1852.\"
   toolwright run --mcp 'npx -y @modelcontextprotocol/server-filesystem .' --ask \"Tidy up.\"
   git diff | toolwright run --tools none --system \"Review the change.\" -")]
-pub struct RunArgs {
+pub(crate) struct RunArgs {
     /// The task; `-` reads it from standard input
     #[arg(required = true)]
     task: Vec<String>,
@@ -51,7 +51,7 @@ pub struct RunArgs {
 Examples:
   toolwright record color.json \"Store the key color with value blue, then retrieve it.\"
   toolwright replay color.json")]
-pub struct RecordArgs {
+pub(crate) struct RecordArgs {
     /// The file to write. Known forms of keys are masked, but read it before you publish it
     file: PathBuf,
 
@@ -71,7 +71,7 @@ Examples:
   toolwright replay color.json
   toolwright replay color.json --yes
   toolwright replay listing.json --tools files:.")]
-pub struct ReplayArgs {
+pub(crate) struct ReplayArgs {
     /// A file that `record` wrote
     file: PathBuf,
 
@@ -94,7 +94,7 @@ impl RunArgs {
     /// # Errors
     ///
     /// If an argument is not valid, or the task cannot be started.
-    pub async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
+    pub(crate) async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
         let task = task(self.task)?;
         carry_out(task, self.agent, &self.journal, self.new).await
     }
@@ -106,7 +106,7 @@ impl RecordArgs {
     /// # Errors
     ///
     /// If an argument is not valid, or the task cannot be started.
-    pub async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
+    pub(crate) async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
         let RunArgs { agent, journal, task: words, .. } = self.run;
         check_writable(&self.file, self.force)?;
         // The rest of a run that was cut off would be half a recording.
@@ -120,7 +120,7 @@ impl ReplayArgs {
     /// # Errors
     ///
     /// If the file is not a recording, or the run needs tools that the arguments do not name.
-    pub async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
+    pub(crate) async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
         let recorded = Recorded::load(&self.file)?;
         let task = recorded.task();
         if task.is_empty() {

@@ -50,7 +50,7 @@ Examples:
   toolwright runs decide 20261123-150102-4711-1 --call 5f1c09a2b7de --approve
   toolwright runs page latest --output run.html
   toolwright runs list --journal postgres://user@127.0.0.1/letters --agent greeter")]
-pub struct RunsArgs {
+pub(crate) struct RunsArgs {
     /// The folder of the journal, or the URL of a PostgreSQL database with the runs of your program.
     /// Give its password in PGPASSWORD. Default: toolwright/runs in $XDG_DATA_HOME or ~/.local/share
     #[arg(long, value_name = "FOLDER|URL", global = true)]
@@ -139,7 +139,7 @@ enum Action {
 impl RunsArgs {
     /// Returns whether errors are printed as JSON.
     #[must_use]
-    pub fn is_json(&self) -> bool {
+    pub(crate) fn is_json(&self) -> bool {
         matches!(&self.action, Action::Resume { agent, .. } if agent.json)
     }
 
@@ -148,7 +148,7 @@ impl RunsArgs {
     /// # Errors
     ///
     /// There is no folder or database, no such run, or a file cannot be read or written.
-    pub async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
+    pub(crate) async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
         let place = self.journal.map_or_else(default_folder, Ok)?;
         let home = Home::open(place, self.of_agent.as_deref()).await?;
         match self.action {

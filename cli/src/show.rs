@@ -48,7 +48,7 @@ pub struct Screen {
 impl Screen {
     /// Returns a screen. It has a spinner if `spins`, and stderr is a terminal.
     #[must_use]
-    pub fn new(spins: bool) -> Self {
+    pub(crate) fn new(spins: bool) -> Self {
         let spinner = (spins && io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::new_spinner();
             let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})");
@@ -59,7 +59,7 @@ impl Screen {
     }
 
     /// Removes the spinner, until the next event.
-    pub fn rest(&self) {
+    pub(crate) fn rest(&self) {
         if let Some(spinner) = &self.spinner {
             spinner.disable_steady_tick();
             spinner.finish_and_clear();
@@ -136,7 +136,7 @@ impl Screen {
     }
 
     /// Ends the model's last line at a terminal, before the command says something.
-    pub fn end_line(&self) {
+    pub(crate) fn end_line(&self) {
         if self.is_mid_line() && io::stdout().is_terminal() {
             keep_error(self.write("\n"));
         }
@@ -171,7 +171,7 @@ fn keep_error(written: io::Result<()>) {
 }
 
 /// Returns the first error of writing to stdout, such as that of a full disk.
-pub fn write_error() -> Option<io::Error> {
+pub(crate) fn write_error() -> Option<io::Error> {
     WRITE_ERROR.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
@@ -230,7 +230,7 @@ pub(crate) fn say_json(value: &Value) {
 }
 
 /// Prints a line of JSON on stdout, for another program. It does not panic if the output is closed.
-pub fn tell(value: &impl Serialize) {
+pub(crate) fn tell(value: &impl Serialize) {
     if let Ok(mut line) = serde_json::to_string(value) {
         if io::stdout().is_terminal() {
             // In JSON, an escape is the same character.
@@ -247,7 +247,7 @@ pub fn note(text: &str) {
 }
 
 /// Prints several lines on stderr, each of which begins with words of this program.
-pub fn advise(text: &str) {
+pub(crate) fn advise(text: &str) {
     let mut lines = Lines::on_stderr();
     let text = lines.own_lines(&without_keys(text)).end().take();
     let _ = write!(stderr(), "{}", in_red(&text));

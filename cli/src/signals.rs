@@ -84,7 +84,7 @@ pub(crate) async fn until_ctrl_c<T>(work: impl AsyncFnOnce(&Context) -> T) -> Op
 ///
 /// A program that handles the signal can close the servers that it started. Ctrl-C is not included,
 /// because it may end only a task.
-pub async fn terminated() {
+pub(crate) async fn terminated() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

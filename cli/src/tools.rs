@@ -27,7 +27,7 @@ Examples:
   toolwright tools list --tools memory,files:. --json
   toolwright tools call text_wc '{\"text\": \"one two\"}' --tools text
   toolwright tools call file_list --tools files:.")]
-pub struct ToolsArgs {
+pub(crate) struct ToolsArgs {
     #[command(subcommand)]
     action: Action,
 }
@@ -85,7 +85,7 @@ impl ToolsArgs {
     /// # Errors
     ///
     /// If a toolset or a server cannot be used, or the call fails.
-    pub async fn run(self) -> Result<ExitCode, Box<dyn StdError>> {
+    pub(crate) async fn run(self) -> Result<ExitCode, Box<dyn StdError>> {
         let (Action::List { from, .. } | Action::Call { from, .. }) = &self.action;
         let done = until_ctrl_c(async |cx| {
             let (tools, servers) = from.tools().await?;

@@ -17,11 +17,12 @@ mod scripted_run;
 use std::env;
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use scripted_run::{EchoModule, Script, approve, die_at, effect, ended, log, plan};
 use serde_json::Value;
 use toolwright_cli::say;
-use toolwright_journal::Journal;
+use toolwright_journal::{Journal, Options};
 use toolwright_module::{Context, Effect, Tool};
 use toolwright_orchestrator::Agent;
 
@@ -43,10 +44,13 @@ async fn drive_one(journal: Journal, id: &str, plan: Vec<Value>) -> Result<(), B
     let prefix = String::new();
     let tool = Tool::new(EchoModule { effect: effect(), prefix: prefix.clone() })?;
     let agent = Agent::new(Script { plan, prefix }, [tool])?;
-    let journal = journal.with_listener(|_, record| {
-        if let Some(name) = ended(record) {
-            die_at("after", &name);
-        }
+    let journal = journal.with_options(Options {
+        listener: Some(Arc::new(|_, record| {
+            if let Some(name) = ended(record) {
+                die_at("after", &name);
+            }
+        })),
+        ..Options::default()
     });
     let cx = Context::default().with_approver(|asked| approve(String::new(), asked));
     // Only this line differs from a run without a journal.
@@ -62,11 +66,14 @@ async fn drive_many(
     plan: &[Value],
     count: usize,
 ) -> Result<(), Box<dyn Error>> {
-    let journal = journal.with_listener(|id, record| {
-        if let Some(name) = ended(record) {
-            // A log that cannot be written shows in the test.
-            let _ = log(&format!("after:{id}/{name}"));
-        }
+    let journal = journal.with_options(Options {
+        listener: Some(Arc::new(|id, record| {
+            if let Some(name) = ended(record) {
+                // A log that cannot be written shows in the test.
+                let _ = log(&format!("after:{id}/{name}"));
+            }
+        })),
+        ..Options::default()
     });
     let mut runs = tokio::task::JoinSet::new();
     for number in 0..count {

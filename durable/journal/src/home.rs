@@ -22,56 +22,17 @@ use toolwright_orchestrator::perform::{
     self, Open, PartIdKind, Record, Replay, ReplayError, Started, Store,
 };
 use toolwright_orchestrator::{
-    Agent, Change, Finished, Resumed, Run, RunError, RunState, Task, ToolSet, Unfinished,
+    Agent, Finished, Resumed, Run, RunError, RunState, Task, ToolSet, Unfinished,
 };
 
 use crate::deploys;
 use crate::error::{JournalError, Result};
+use crate::options::{Listener, Options};
 use crate::summary::Questions;
 pub use crate::summary::first_words;
 
-/// The largest result of a call by default, in bytes of JSON, without its images, documents and
-/// sounds.
-const MAX_RESULT_BYTES: u64 = 1 << 20;
-
 /// The longest id of a run, in bytes.
 const MAX_ID_BYTES: usize = 4_096;
-
-/// Gets each record of a part when it is safe, with the id of the run.
-pub type Listener = Arc<dyn Fn(&str, &Record) + Send + Sync>;
-
-/// Gets each difference between the agent that began a run and the one that drives it, with the id
-/// of the run.
-pub type ChangeListener = Arc<dyn Fn(&str, &Change) + Send + Sync>;
-
-/// The options of the drives of a home.
-#[derive(Clone)]
-pub struct Options {
-    /// Maximum length of the result of a call, in bytes of JSON. Default: 1 MiB.
-    pub max_result_bytes: u64,
-    /// Gets the records of parts.
-    pub listener: Option<Listener>,
-    /// Gets the differences of the agent.
-    pub change_listener: Option<ChangeListener>,
-    /// Whether an error that ends a drive and leaves its run open is a record, so that a person can
-    /// see why the run stopped. Default: `false`.
-    pub keeps_errors: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        let (listener, change_listener) = (None, None);
-        let max_result_bytes = MAX_RESULT_BYTES;
-        Self { max_result_bytes, listener, change_listener, keeps_errors: false }
-    }
-}
-
-impl fmt::Debug for Options {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes = self.max_result_bytes;
-        f.debug_struct("Options").field("max_result_bytes", &bytes).finish_non_exhaustive()
-    }
-}
 
 /// One drive of a run: of a new one, or of one with records of earlier drives.
 pub struct Drive {
@@ -83,6 +44,9 @@ pub struct Drive {
     tools: ToolSet,
     /// The records after the first one.
     records: Vec<Record>,
+    /// Whether an error that ends a drive and leaves its run open is a record, so that a person can
+    /// see why the run stopped.
+    pub(crate) keeps_errors: bool,
 }
 
 /// The run before its first step.
@@ -128,7 +92,8 @@ impl Drive {
 
     fn of(id: &str, start: Start, tools: ToolSet, cx: &Context) -> Self {
         let metadata = cx.metadata().cloned().unwrap_or_default();
-        Self { id: id.to_owned(), cx: cx.clone(), metadata, start, tools, records: Vec::new() }
+        let (id, cx, records) = (id.to_owned(), cx.clone(), Vec::new());
+        Self { id, cx, metadata, start, tools, records, keeps_errors: false }
     }
 
     /// Adds the records of earlier drives.
@@ -241,7 +206,7 @@ impl Drive {
         store: S,
         options: &Options,
     ) -> toolwright_module::Result<(Run, Drives<S>)> {
-        let Self { id, cx, metadata, start, records, .. } = self;
+        let Self { id, cx, metadata, start, records, keeps_errors, .. } = self;
         let run = match start {
             Start::New(run) => run,
             Start::Stored(state) => {
@@ -263,7 +228,7 @@ impl Drive {
         let replay = Replay::new(records, Arc::clone(&store))
             .with_max_result_bytes(options.max_result_bytes);
         let cx = perform::with_performer(&cx.with_run(&id, metadata), replay.clone());
-        Ok((run, Drives { cx, replay, store, failed, keeps_errors: options.keeps_errors }))
+        Ok((run, Drives { cx, replay, store, failed, keeps_errors }))
     }
 }
 

@@ -12,12 +12,13 @@ use serde::de::DeserializeOwned;
 use toolwright_module::__files::{self, Link};
 use toolwright_module::Context;
 use toolwright_orchestrator::perform::Record;
-use toolwright_orchestrator::{Agent, Change, Finished, Task, ToolSet};
+use toolwright_orchestrator::{Agent, Finished, Task, ToolSet};
 
 use crate::error::{JournalError, Result};
 use crate::file::{self, Contents, Line, RunFile, lock_within};
-use crate::home::{Drive, Options};
+use crate::home::Drive;
 use crate::name;
+use crate::options::Options;
 use crate::parts;
 use crate::writer::{Writer, run_blocking};
 
@@ -88,92 +89,15 @@ impl Journal {
             }
         }
         let folder = folder.canonicalize().map_err(failed)?;
-        let journal = Self {
-            folder: folder.into(),
-            options: Options { keeps_errors: true, ..Options::default() },
-        };
+        let journal = Self { folder: folder.into(), options: Options::default() };
         journal.folder_lock()?;
         Ok(journal)
     }
 
-    /// Sets the maximum length of the result of a call, in bytes of JSON. Default: 1 MiB.
-    ///
-    /// A longer result is not recorded. The model gets an error that says so. Images, documents and
-    /// sounds do not count. They are stored beside the records, and their limit is that of the run,
-    /// [`Limits::max_part_bytes`](toolwright_orchestrator::Limits::max_part_bytes).
-    ///
-    /// ```
-    /// # use toolwright_journal::Journal;
-    /// # let folder = tempfile::tempdir()?;
-    /// let journal = Journal::open(folder.path())?.with_max_result_bytes(64 * 1024);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Sets the options. Default: [`Options::default`].
     #[must_use]
-    pub fn with_max_result_bytes(mut self, bytes: u64) -> Self {
-        self.options.max_result_bytes = bytes;
-        self
-    }
-
-    /// Sets a listener that gets each record of a part, with the id of the run, when it is on disk
-    /// and before the run goes on. It replaces an earlier one.
-    ///
-    /// The listener runs on the task of the drive, so it should be quick. Parts that were recorded
-    /// by an earlier drive are not repeated.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use std::sync::atomic::{AtomicUsize, Ordering};
-    /// # use toolwright_journal::Journal;
-    /// # use toolwright_module::testing::Scripted;
-    /// # use toolwright_module::{Context, Reply};
-    /// # use toolwright_orchestrator::Agent;
-    /// # let folder = tempfile::tempdir()?;
-    /// # let agent = Agent::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
-    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// let count = Arc::new(AtomicUsize::new(0));
-    /// let counts = Arc::clone(&count);
-    /// let journal = Journal::open(folder.path())?
-    ///     .with_listener(move |_id, _record| drop(counts.fetch_add(1, Ordering::Relaxed)));
-    /// journal.drive(&agent, "greeting", "Say hello.", &Context::default()).await?;
-    /// assert_eq!(count.load(Ordering::Relaxed), 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn with_listener(
-        mut self,
-        listener: impl Fn(&str, &Record) + Send + Sync + 'static,
-    ) -> Self {
-        self.options.listener = Some(Arc::new(listener));
-        self
-    }
-
-    /// Sets a listener that gets each difference between the agent that began a run and the agent
-    /// that drives it now, with the id of the run. It replaces an earlier one.
-    ///
-    /// It is called at the start of each such drive, before anything else happens in it. `tracing`
-    /// gets the differences too.
-    ///
-    /// ```
-    /// # use toolwright_journal::Journal;
-    /// # use toolwright_module::testing::Scripted;
-    /// # use toolwright_module::{Context, Reply};
-    /// # use toolwright_orchestrator::Agent;
-    /// # let folder = tempfile::tempdir()?;
-    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// let journal = Journal::open(folder.path())?
-    ///     .with_change_listener(|id, change| println!("{id}: {change}"));
-    /// # let agent = Agent::new(Scripted::replies([Reply::text("Hello.")]), [])?;
-    /// journal.drive(&agent, "greeting", "Say hello.", &Context::default()).await?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn with_change_listener(
-        mut self,
-        listener: impl Fn(&str, &Change) + Send + Sync + 'static,
-    ) -> Self {
-        self.options.change_listener = Some(Arc::new(listener));
+    pub fn with_options(mut self, options: Options) -> Self {
+        self.options = options;
         self
     }
 
@@ -216,7 +140,8 @@ impl Journal {
     {
         let drive = Drive::new(agent, id, task, cx);
         async move {
-            let (drive, closes) = self.begin(id, drive?).await?;
+            let (mut drive, closes) = self.begin(id, drive?).await?;
+            drive.keeps_errors = true;
             match drive.finished().map_err(JournalError::into_module)? {
                 Some(finished) => Ok(finished),
                 None => drive.run(agent, Arc::clone(&closes.0), &self.options).await,

@@ -63,10 +63,12 @@ pub mod home;
 mod journal;
 mod many;
 mod name;
+mod options;
 mod parts;
 mod summary;
 mod writer;
 
 pub use error::JournalError;
 pub use journal::Journal;
+pub use options::Options;
 pub use summary::{RunStatus, RunSummary};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_journal::{Journal, JournalError};
+use toolwright_journal::{Journal, JournalError, Options};
 use toolwright_module::event::Ending;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
@@ -50,8 +50,11 @@ async fn a_call_with_a_result_keeps_it_when_its_tool_is_gone() {
     let changes = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&changes);
     let journal = Journal::open(folder.path()).unwrap();
-    let journal = journal.with_change_listener(move |id, change| {
-        heard.lock().unwrap().push(format!("{id}: {change}"));
+    let journal = journal.with_options(Options {
+        change_listener: Some(Arc::new(move |id, change| {
+            heard.lock().unwrap().push(format!("{id}: {change}"));
+        })),
+        ..Options::default()
     });
     let tools = || [world.look(), world.tidy()];
     until(2, &journal, |said| ToolOrchestrator::new(model(said), tools()).unwrap()).await;

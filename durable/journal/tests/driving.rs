@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_journal::{Journal, JournalError, RunStatus};
+use toolwright_journal::{Journal, JournalError, Options, RunStatus};
 use toolwright_module::budget::Budget;
 use toolwright_module::error::Stage;
 use toolwright_module::predict::Validator;
@@ -144,7 +144,9 @@ async fn a_refused_task_has_failed() {
 #[tokio::test]
 async fn a_result_over_the_limit_is_not_written_and_the_model_reads_why() {
     let folder = folder();
-    let journal = Journal::open(folder.path()).unwrap().with_max_result_bytes(1_000);
+    let journal = Journal::open(folder.path())
+        .unwrap()
+        .with_options(Options { max_result_bytes: 1_000, ..Options::default() });
     let long = tool("look", Effect::Read, async |_| Ok("x".repeat(2_000)));
     let model = Scripted::replies([calls([("a", "look", "here")]), Reply::text("Done.")]);
     let agent = ToolOrchestrator::new(model, [long]).unwrap();

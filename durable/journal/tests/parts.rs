@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use toolwright_journal::{Journal, JournalError, RunStatus};
+use toolwright_journal::{Journal, JournalError, Options, RunStatus};
 use toolwright_module::message::{Audio, Document, Image, Part, ToolResult};
 use toolwright_module::testing::Scripted;
 use toolwright_module::{Context, Effect, Message, Reply, Signature, Tool, from_fn};
@@ -106,7 +106,9 @@ async fn a_screenshot_is_stored_beside_the_records_with_its_text() {
 async fn many_parts_are_kept_up_to_the_limit_of_the_run_and_the_text_always() {
     let folder = folder();
     let cx = Context::default();
-    let journal = Journal::open(folder.path()).unwrap().with_max_result_bytes(1_000);
+    let journal = Journal::open(folder.path())
+        .unwrap()
+        .with_options(Options { max_result_bytes: 1_000, ..Options::default() });
     // Each part is larger than the limit of the result.
     let finished = journal.drive(&sees(100, &[50_000; 30]), "many", TASK, &cx).await.unwrap();
     let seen = result(&finished);

@@ -29,7 +29,7 @@ use toolwright_module::{
     Cancellation, Context, Dialect, Effect, LanguageModel, Reply, Request, Result, Tool,
 };
 use toolwright_orchestrator::Agent;
-use toolwright_postgres::Runs;
+use toolwright_postgres::{Options, Runs};
 
 const TASK: &str = "Repeat the numbers";
 
@@ -105,17 +105,20 @@ async fn work(
     plan: &[Value],
     tasks: Vec<(String, String)>,
 ) -> Result<(), Box<dyn Error>> {
-    let runs = runs.with_listener(|id, record| {
-        let Some(mut name) = ended(record) else { return };
-        die_at("after", &name);
-        if count().is_some() {
-            // The ids of calls have the id of the run already.
-            if name.starts_with("llm-") {
-                name = format!("{id}/{name}");
+    let runs = runs.with_options(Options {
+        listener: Some(Arc::new(|id, record| {
+            let Some(mut name) = ended(record) else { return };
+            die_at("after", &name);
+            if count().is_some() {
+                // The ids of calls have the id of the run already.
+                if name.starts_with("llm-") {
+                    name = format!("{id}/{name}");
+                }
+                // A log that cannot be written shows in the test.
+                let _ = log(&format!("after:{name}"));
             }
-            // A log that cannot be written shows in the test.
-            let _ = log(&format!("after:{name}"));
-        }
+        })),
+        ..Options::default()
     });
     let tool = Tool::new(EchoModule { effect, prefix: String::new() })?;
     let agent = Agent::new(Script(plan.into()), [tool])?;

@@ -62,4 +62,4 @@ mod work;
 
 pub use error::RunsError;
 pub use runs::Runs;
-pub use toolwright_journal::{RunStatus, RunSummary};
+pub use toolwright_journal::{Options, RunStatus, RunSummary};

@@ -10,13 +10,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::sleep;
 use tokio_postgres::{NoTls, Row};
-use toolwright_journal::JournalError;
-use toolwright_journal::home::{self, Drive, Options};
+use toolwright_journal::home::{self, Drive};
+use toolwright_journal::{JournalError, Options};
 use toolwright_module::Context;
 use toolwright_module::budget::Spent;
 use toolwright_module::error::Stage;
 use toolwright_orchestrator::perform::{Record, Started};
-use toolwright_orchestrator::{Agent, AwaitsApproval, Change, Finished, Task, ToolSet, Unfinished};
+use toolwright_orchestrator::{Agent, AwaitsApproval, Finished, Task, ToolSet, Unfinished};
 
 use crate::error::{Result, RunsError};
 use crate::lease::{self, Held, Left, Taken, milliseconds};
@@ -150,37 +150,10 @@ impl Runs {
         self
     }
 
-    /// Sets the maximum length of the result of a call, in bytes of JSON. Default: 1 MiB.
-    ///
-    /// A longer result is not recorded. The model gets an error that says so.
+    /// Sets the options. Default: [`Options::default`].
     #[must_use]
-    pub fn with_max_result_bytes(mut self, bytes: u64) -> Self {
-        self.options.max_result_bytes = bytes;
-        self
-    }
-
-    /// Sets a listener that gets each difference between the agent that began a run and the one that
-    /// drives it, with the id of the run, as that of the journal. Every difference is also logged.
-    #[must_use]
-    pub fn with_change_listener(
-        mut self,
-        listener: impl Fn(&str, &Change) + Send + Sync + 'static,
-    ) -> Self {
-        self.options.change_listener = Some(Arc::new(listener));
-        self
-    }
-
-    /// Sets a listener that gets each record of a part, with the id of the run, when it is committed
-    /// and before the run goes on. It replaces an earlier one.
-    ///
-    /// The listener runs on the task of the drive, so it should be quick. Parts that were recorded
-    /// by an earlier drive are not repeated.
-    #[must_use]
-    pub fn with_listener(
-        mut self,
-        listener: impl Fn(&str, &Record) + Send + Sync + 'static,
-    ) -> Self {
-        self.options.listener = Some(Arc::new(listener));
+    pub fn with_options(mut self, options: Options) -> Self {
+        self.options = options;
         self
     }
 

@@ -12,7 +12,7 @@ use toolwright_module::testing::Scripted;
 use toolwright_module::{Cancellation, Context, Effect, Message, Reply, Signature, ToolCall};
 use toolwright_orchestrator::perform::Record;
 use toolwright_orchestrator::{ReAct, Task, ToolOrchestrator, Unfinished};
-use toolwright_postgres::{RunStatus, Runs, RunsError};
+use toolwright_postgres::{Options, RunStatus, Runs, RunsError};
 
 use crate::support::{Counts, TASK, World, calls, database, runs_error, tool, until};
 
@@ -210,7 +210,10 @@ async fn a_refused_task_has_failed_and_a_worker_leaves_it_alone() {
 #[tokio::test]
 async fn a_result_over_the_limit_is_not_written_and_the_model_reads_why() {
     let Some(database) = database().await else { return };
-    let runs = database.runs().await.with_max_result_bytes(1_000);
+    let runs = database
+        .runs()
+        .await
+        .with_options(Options { max_result_bytes: 1_000, ..Options::default() });
     let long = tool("look", Effect::Read, async |_| Ok("x".repeat(2_000)));
     let model = Scripted::replies([calls([("a", "look", "here")]), Reply::text("Done.")]);
     let agent = ToolOrchestrator::new(model, [long]).unwrap();
@@ -226,8 +229,11 @@ async fn a_recorded_call_of_a_tool_that_is_gone_keeps_its_result_and_an_open_one
     let (runs, world) = (database.runs().await, World::default());
     let changes = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&changes);
-    let runs = runs.with_change_listener(move |id, change| {
-        told.lock().unwrap().push(format!("{id}: {change}"));
+    let runs = runs.with_options(Options {
+        change_listener: Some(Arc::new(move |id, change| {
+            told.lock().unwrap().push(format!("{id}: {change}"));
+        })),
+        ..Options::default()
     });
     let new_agent = |world: &World| {
         let said = [Reply::text("Not asked."), Reply::text("Nothing to do.")];

@@ -20,6 +20,7 @@ mod scripted_run;
 use std::env;
 use std::error::Error;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use restate_sdk::prelude::*;
@@ -64,14 +65,17 @@ impl Agent {
             let prefix = prefix.clone();
             cx = cx.with_approver(move |asked| approve(prefix.clone(), asked));
         }
-        let restate = Restate::default().with_listener(move |id, record| {
-            let Some(name) = ended(record) else { return };
-            die_at("after", &name);
-            if logs_id {
-                // A log that cannot be written shows in the test.
-                let _ = log(&format!("after:{id}/{name}"));
-            }
-        });
+        let restate = Restate {
+            listener: Some(Arc::new(move |id, record| {
+                let Some(name) = ended(record) else { return };
+                die_at("after", &name);
+                if logs_id {
+                    // A log that cannot be written shows in the test.
+                    let _ = log(&format!("after:{id}/{name}"));
+                }
+            })),
+            ..Restate::default()
+        };
         // Only this line differs from a run without Restate.
         let finished = restate.drive(&ctx, &agent, "Repeat the numbers.", &cx).await;
         die_at("after", "run");

@@ -13,14 +13,10 @@ use toolwright_orchestrator::{Agent, Finished, RunError, Task};
 use crate::drive::Drive;
 use crate::engine::Workflow;
 
-/// The largest result of a call by default.
-const MAX_RESULT_BYTES: u64 = 1 << 20;
-
 /// Added to the timeouts, for the parts of an attempt around a question.
 const MARGIN: Duration = Duration::from_secs(60);
 
-/// Called after a part of a run is recorded.
-pub(crate) type Listener = Arc<dyn Fn(&str, &Record) + Send + Sync>;
+type Listener = Arc<dyn Fn(&str, &Record) + Send + Sync>;
 
 /// Drives runs in workflows of Restate. Each part of a run is a step of the workflow, which is
 /// recorded before the run goes on.
@@ -75,60 +71,44 @@ pub(crate) type Listener = Arc<dyn Fn(&str, &Record) + Send + Sync>;
 /// ```
 #[derive(Clone)]
 pub struct Restate {
-    pub(crate) max_result_bytes: u64,
-    pub(crate) listener: Option<Listener>,
-}
-
-impl Default for Restate {
-    fn default() -> Self {
-        Self { max_result_bytes: MAX_RESULT_BYTES, listener: None }
-    }
-}
-
-impl Restate {
-    /// Sets the maximum length of the result of a call, in bytes of JSON. Default: 1 MiB.
+    /// Maximum length of the result of a call, in bytes of JSON. Default: 1 MiB.
     ///
     /// A longer result is not recorded. The model gets an error that says so. Images, documents and
     /// audio do not count. Their limit is that of the run,
     /// [`Limits::max_part_bytes`](toolwright_orchestrator::Limits::max_part_bytes), and at most
     /// 16 MiB: Restate refuses messages of more than 32 MiB by default.
-    ///
-    /// ```
-    /// use toolwright_restate::Restate;
-    ///
-    /// let restate = Restate::default().with_max_result_bytes(64 * 1024);
-    /// ```
-    #[must_use]
-    pub fn with_max_result_bytes(mut self, bytes: u64) -> Self {
-        self.max_result_bytes = bytes;
-        self
-    }
-
-    /// Sets a listener that gets each outcome of a part, with the id of the run, when it is recorded
-    /// and before the run goes on. It replaces an earlier one.
+    pub max_result_bytes: u64,
+    /// Gets each outcome of a part, with the id of the run, when it is recorded and before the run
+    /// goes on.
     ///
     /// The listener runs on the task of the drive, so it should be quick. Parts that were recorded
     /// by an earlier attempt are not repeated.
     ///
     /// ```
+    /// use std::sync::Arc;
+    ///
     /// use toolwright_orchestrator::perform::Record;
     /// use toolwright_restate::Restate;
     ///
-    /// let restate = Restate::default().with_listener(|id, record| {
-    ///     if let Record::Ended { part, .. } = record {
-    ///         println!("{id}: {part}");
-    ///     }
-    /// });
+    /// let restate = Restate {
+    ///     listener: Some(Arc::new(|id, record| {
+    ///         if let Record::Ended { part, .. } = record {
+    ///             println!("{id}: {part}");
+    ///         }
+    ///     })),
+    ///     ..Restate::default()
+    /// };
     /// ```
-    #[must_use]
-    pub fn with_listener(
-        mut self,
-        listener: impl Fn(&str, &Record) + Send + Sync + 'static,
-    ) -> Self {
-        self.listener = Some(Arc::new(listener));
-        self
-    }
+    pub listener: Option<Listener>,
+}
 
+impl Default for Restate {
+    fn default() -> Self {
+        Self { max_result_bytes: 1 << 20, listener: None }
+    }
+}
+
+impl Restate {
     /// Drives the run of this workflow to its end. After a crash Restate calls the handler again, and
     /// the run continues where it was.
     ///

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use toolwright_cli::{note, say};
-use toolwright_journal::Journal;
+use toolwright_journal::{Journal, Options};
 use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::model::{BoxFuture, Capabilities};
 use toolwright_module::{
@@ -113,15 +113,18 @@ pub(crate) fn call(id: &str, tool: &str, arguments: &str) -> Reply {
 /// Opens the journal in the folder that the program was started with.
 pub(crate) fn journal() -> std::result::Result<Journal, Box<dyn Error>> {
     let folder = env::args().nth(1).ok_or("give a folder")?;
-    Ok(Journal::open(folder)?
-        .with_change_listener(|_, change| say(&format!("change: {change}")))
-        .with_listener(|_, record| {
-            if let Record::Ended { outcome, .. } = record
-                && let OutcomeKind::Called { result, .. } = &outcome.kind
-            {
-                ends_at(&format!("after {}", result.name));
-            }
-        }))
+    let after = |_: &str, record: &Record| {
+        if let Record::Ended { outcome, .. } = record
+            && let OutcomeKind::Called { result, .. } = &outcome.kind
+        {
+            ends_at(&format!("after {}", result.name));
+        }
+    };
+    Ok(Journal::open(folder)?.with_options(Options {
+        listener: Some(Arc::new(after)),
+        change_listener: Some(Arc::new(|_, change| say(&format!("change: {change}")))),
+        ..Options::default()
+    }))
 }
 
 /// A person who lets every call be made again.

@@ -157,7 +157,7 @@ async fn a_result_that_is_too_large_is_not_recorded_and_the_model_gets_the_reaso
             _ => Ok(calls([("a", "look", "1")])),
         });
     let agent = ToolOrchestrator::new(model, [tool]).unwrap();
-    let restate = Restate::default().with_max_result_bytes(50_000);
+    let restate = Restate { max_result_bytes: 50_000, ..Restate::default() };
     let cx = Context::default();
     let end = workflow.attempt(&restate, &agent, TASK, &cx, Fate::default()).await;
     let End::Finished(finished) = end else { panic!("{end:?}") };
@@ -190,7 +190,7 @@ async fn a_picture_does_not_count_for_the_limit_of_a_text_and_too_many_are_left_
     let said = [calls([("a", "look", "1")]), Reply::text("Done.")];
     let agent = ToolOrchestrator::new(World::default().model("house", said), [tool]).unwrap();
     let agent = agent.with_limits(Limits { max_part_bytes: 1 << 30, ..Limits::default() });
-    let restate = Restate::default().with_max_result_bytes(50_000);
+    let restate = Restate { max_result_bytes: 50_000, ..Restate::default() };
     let end = workflow.attempt(&restate, &agent, TASK, &Context::default(), Fate::default()).await;
     let End::Finished(finished) = end else { panic!("not finished") };
     let result = finished.history.iter().find_map(|message| match &**message {
@@ -237,10 +237,13 @@ async fn a_deadline_of_the_context_ends_the_run() {
 async fn the_listener_gets_each_record_once() {
     let (world, workflow, heard) = (World::default(), workflow(), Arc::new(Mutex::new(Vec::new())));
     let hears = Arc::clone(&heard);
-    let restate = Restate::default().with_listener(move |id, record| {
-        let Record::Ended { part, .. } = record else { panic!("{record:?}") };
-        hears.lock().unwrap().push(format!("{id} {part}"));
-    });
+    let restate = Restate {
+        listener: Some(Arc::new(move |id, record| {
+            let Record::Ended { part, .. } = record else { panic!("{record:?}") };
+            hears.lock().unwrap().push(format!("{id} {part}"));
+        })),
+        ..Restate::default()
+    };
     for _ in 0..2 {
         let (agent, cx) = (world.house(), world.cx());
         let end = workflow.attempt(&restate, &agent, TASK, &cx, Fate::default()).await;
