@@ -15,7 +15,7 @@ use futures_util::future::{Either, FutureExt, select, select_all};
 /// A handle that cancels every model call and every agent that has it in its context. A tool that
 /// wants to stop early checks its context. Clones cancel the same calls.
 pub use tokio_util::sync::CancellationToken as Cancellation;
-use toolwright_signature::Policy;
+use toolwright_signature::{Policy, stable_hash};
 
 use crate::approval::{Approval, Decision};
 use crate::error::{Error, Result, Stage};
@@ -26,7 +26,6 @@ use crate::ledger::{Exhausted, Holder, Ledger};
 use crate::message::ToolCall;
 use crate::model::LanguageModel;
 use crate::panic_text;
-use crate::stable_hash::stable_hash;
 
 /// The settings of a call and of everything below it.
 ///

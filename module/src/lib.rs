@@ -73,7 +73,6 @@ mod repaired;
 pub mod runner;
 mod settings;
 mod shown_answer;
-mod stable_hash;
 mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Serialize;
+pub use toolwright_signature::stable_hash;
 use toolwright_signature::{Contract, Repair, Side};
 use tracing::Span;
 
@@ -27,7 +28,6 @@ use crate::model::{LanguageModel, Reply, Request};
 use crate::model_call::Emit;
 use crate::places;
 pub use crate::shown_answer::ShownAnswer;
-pub use crate::stable_hash::stable_hash;
 use crate::telemetry;
 pub use crate::tool::{Contained, Handler, of_work};
 use crate::tool::{Tool, ToolOutput};

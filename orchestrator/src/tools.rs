@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use toolwright_module::{Effect, Policy, Tool};
-use toolwright_signature::Contract;
+use toolwright_signature::{Contract, stable_hash};
 
 use crate::approval_policy::ApprovalPolicy;
 use crate::error::{Result, RunError};
@@ -162,18 +162,11 @@ impl Tools {
 /// Returns the hash of tools, independent of their order. Like a fingerprint, it is the same on
 /// every machine and in every version.
 fn hash_of(known: &[KnownTool]) -> Arc<str> {
-    // FNV-1a, 128 bits, as in a contract's fingerprint.
-    const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
     let mut sorted: Vec<&KnownTool> = known.iter().collect();
     sorted.sort_by_key(|known| &known.name);
-    let mut hash = OFFSET;
-    for KnownTool { name, effect, fingerprint } in sorted {
-        let effect = [*effect as u8, 0xff];
-        let bytes = name.bytes().chain([0xff]).chain(effect).chain(fingerprint.bytes());
-        for byte in bytes {
-            hash = (hash ^ u128::from(byte)).wrapping_mul(PRIME);
-        }
-    }
-    format!("{hash:032x}").into()
+    let effects: Vec<String> =
+        sorted.iter().map(|known| (known.effect as u8).to_string()).collect();
+    let texts = sorted.iter().zip(&effects);
+    let texts = texts.flat_map(|(known, effect)| [&*known.name, effect, &*known.fingerprint]);
+    format!("{:032x}", stable_hash(texts)).into()
 }

@@ -30,6 +30,7 @@ use self::media::Media;
 use crate::error::{ContractError, Refusal, SchemaFault, Side, shortened_path};
 use crate::lowering::dialect::{Dialect, Lowered};
 use crate::reading::Readable;
+use crate::stable_hash::stable_hash;
 use crate::{name, schema};
 
 /// A signature as a value: a name, a description and schemas, validated and ready to send.
@@ -154,21 +155,10 @@ impl Contract {
     /// later. It detects accidental changes; it does not protect against an attacker.
     #[must_use]
     pub fn fingerprint(&self) -> String {
-        // FNV-1a, 128 bits: the standard library's hashers may change between releases.
-        const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-        const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
         let schemas = [Some(self.input()), self.output_to_read(), self.output_to_write()];
-        let texts = [self.name.clone(), self.description.clone()].into_iter().chain(
-            schemas.into_iter().map(|schema| schema.map(Value::to_string).unwrap_or_default()),
-        );
-        let mut hash = OFFSET;
-        for text in texts {
-            // The separator keeps ("ab", "c") apart from ("a", "bc").
-            for byte in text.bytes().chain([0xff]) {
-                hash = (hash ^ u128::from(byte)).wrapping_mul(PRIME);
-            }
-        }
-        format!("{hash:032x}")
+        let schemas = schemas.map(|schema| schema.map(Value::to_string).unwrap_or_default());
+        let texts = [&self.name, &self.description].into_iter().chain(&schemas);
+        format!("{:032x}", stable_hash(texts.map(String::as_str)))
     }
 }
 

@@ -96,6 +96,7 @@ mod partial;
 mod reading;
 mod schema;
 mod signature;
+mod stable_hash;
 mod type_tag;
 mod wire_shapes;
 
@@ -112,6 +113,7 @@ pub use reading::policy::{Policy, Reading, Repair};
 pub use reading::thoughts::Thoughts;
 pub use schema::media::{MediaField, MediaKind};
 pub use signature::Signature;
+pub use stable_hash::stable_hash;
 pub use type_tag::type_tag;
 
 /// What the macro [`assert_unchanged!`] expands to. It is not part of the public API.

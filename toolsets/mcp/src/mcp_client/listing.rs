@@ -12,7 +12,7 @@ use rmcp::{Peer, RoleClient};
 use serde::de::Error as _;
 use serde_json::{Value, json};
 use toolwright_module::{Contract, Dialect, Effect};
-use toolwright_signature::NameFault;
+use toolwright_signature::{NameFault, stable_hash};
 
 use crate::error::{McpError, Result};
 use crate::mcp_client::incoming::FAULT;
@@ -203,11 +203,8 @@ pub(crate) fn short_name(name: String) -> String {
     let Some(start) = name.get(..LONGEST_NAME - 9).filter(|_| name.len() > LONGEST_NAME) else {
         return name;
     };
-    // FNV-1a: names are no secrets, and a collision becomes a name with a number.
-    let hash = name
-        .bytes()
-        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    format!("{start}_{hash:08x}")
+    // Names are no secrets, and a collision becomes a name with a number.
+    format!("{start}_{:08x}", stable_hash([name.as_str()]) as u32)
 }
 
 /// Replaces the characters that providers do not accept with `_`.
