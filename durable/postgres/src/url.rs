@@ -3,25 +3,14 @@
 use std::error::Error as _;
 
 use tokio_postgres::Config;
+use toolwright_module::__text::database_url_fault;
 
 /// Reads the URL of a database, or returns what is wrong with it, without a part of the password.
 pub(crate) fn config(url: &str) -> Result<Config, String> {
-    let fault = |error: tokio_postgres::Error| {
+    url.parse().map_err(|error: tokio_postgres::Error| {
         let fault = error.source().map(ToString::to_string).unwrap_or_default();
-        // After a `?` in a password that is not percent-encoded, the parser takes the rest of the URL
-        // for options.
-        let is_safe = url.rsplit_once('?').is_some_and(|(_, options)| !options.contains('@'));
-        if !is_safe || fault.len() > 80 {
-            return "needs the form `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with special characters percent-encoded".to_owned();
-        }
-        match fault.contains("`sslmode`") {
-            true => format!(
-                "has an {fault}; instead of `sslmode=verify-full`, set `sslmode=require`, and connect with a TLS connector that verifies certificates"
-            ),
-            false => format!("has an {fault}; change or remove it"),
-        }
-    };
-    url.parse().map_err(fault)
+        database_url_fault(url, &fault)
+    })
 }
 
 #[cfg(test)]

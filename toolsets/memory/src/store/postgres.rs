@@ -11,6 +11,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Config, Row, Socket};
+use toolwright_module::__text::database_url_fault;
 use toolwright_module::error::Stage;
 use toolwright_module::model::BoxFuture;
 use toolwright_module::{Error, Result};
@@ -128,22 +129,10 @@ impl Postgres {
 
 /// Reads the URL of a database, or returns what is wrong with it, without a part of the password.
 fn config(url: &str) -> std::result::Result<Config, String> {
-    let fault = |error: tokio_postgres::Error| {
+    url.parse().map_err(|error: tokio_postgres::Error| {
         let fault = error.source().map(ToString::to_string).unwrap_or_default();
-        // After a `?` in a password that is not percent-encoded, the parser takes the rest of the URL
-        // for options.
-        let is_safe = url.rsplit_once('?').is_some_and(|(_, options)| !options.contains('@'));
-        if !is_safe || fault.len() > 80 {
-            return "needs the form `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with special characters percent-encoded".to_owned();
-        }
-        match fault.contains("`sslmode`") {
-            true => format!(
-                "has an {fault}; instead of `sslmode=verify-full`, set `sslmode=require`, and connect with a TLS connector that verifies certificates"
-            ),
-            false => format!("has an {fault}; change or remove it"),
-        }
-    };
-    url.parse().map_err(fault)
+        database_url_fault(url, &fault)
+    })
 }
 
 /// Sets the timeouts that the URL does not set: for an unreachable server, and for a lock that
