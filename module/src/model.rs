@@ -189,10 +189,15 @@ pub struct Capabilities {
     pub audio: bool,
     /// The settings that the model supports.
     pub settings: SettingSet,
-    /// Further dialects in which requests may be sent, as with a [`Fallback`] to another provider:
-    /// bit `n` is `Dialect::ALL[n]`. [`dialects`](Self::dialects) lists them.
-    pub other_dialects: u8,
+    /// Further dialects in which requests may be sent, as with a [`Fallback`] to another provider.
+    /// [`with_other_dialect`](Self::with_other_dialect) adds one.
+    pub other_dialects: OtherDialects,
 }
+
+/// Dialects beside the first one of [`Capabilities`]. [`Capabilities::dialects`] lists them.
+// Bit `n` is `Dialect::ALL[n]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OtherDialects(u8);
 
 impl Capabilities {
     /// Returns capabilities with this dialect and all features off. Output schemas are then part of
@@ -216,15 +221,16 @@ impl Capabilities {
             documents: false,
             audio: false,
             settings: SettingSet::NONE.with(Setting::MaxOutputTokens),
-            other_dialects: 0,
+            other_dialects: OtherDialects(0),
         }
     }
 
     /// Adds a dialect in which requests may also be sent.
-    pub(crate) fn with_other_dialect(mut self, other: Dialect) -> Self {
+    #[must_use]
+    pub fn with_other_dialect(mut self, other: Dialect) -> Self {
         let place = Dialect::ALL.iter().position(|dialect| *dialect == other);
         if let Some(place) = place.filter(|_| other != self.dialect) {
-            self.other_dialects |= 1 << place;
+            self.other_dialects.0 |= 1 << place;
         }
         self
     }
@@ -236,7 +242,7 @@ impl Capabilities {
     /// prompt has the form of the first one. Reading accepts the forms of all dialects.
     pub fn dialects(self) -> impl Iterator<Item = Dialect> {
         let others = Dialect::ALL.into_iter().enumerate();
-        let others = others.filter(move |(place, _)| self.other_dialects & (1 << place) != 0);
+        let others = others.filter(move |(place, _)| self.other_dialects.0 & (1 << place) != 0);
         std::iter::once(self.dialect).chain(others.map(|(_, dialect)| dialect))
     }
 
