@@ -3,6 +3,9 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::Value;
 
 /// Prefixes of well-known keys, and the form of the rest.
@@ -525,32 +528,16 @@ fn is_token(value: &str) -> bool {
     value.len() >= SHORTEST || is_credential(value) || (value.len() >= 8 && mixed)
 }
 
-/// Whether the text is `user:password` in Base64.
+/// Whether the text is `user:password` in Base64, or begins so.
 fn is_login(value: &str) -> bool {
-    let value = value.trim_end_matches('=').as_bytes();
-    let six = |byte: &u8| match byte {
-        b'A'..=b'Z' => Some(byte - b'A'),
-        b'a'..=b'z' => Some(byte - b'a' + 26),
-        b'0'..=b'9' => Some(byte - b'0' + 52),
-        b'+' | b'-' => Some(62),
-        b'/' | b'_' => Some(63),
-        _ => None,
-    };
-    let (mut bits, mut count, mut colon) = (0_u32, 0, false);
-    for byte in value {
-        let Some(six) = six(byte) else { return false };
-        bits = (bits << 6 | u32::from(six)) & 0xffff;
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            let byte = (bits >> count) as u8;
-            if byte.is_ascii_control() {
-                return false;
-            }
-            colon |= byte == b':';
-        }
-    }
-    colon
+    let value = value.trim_end_matches('=').replace('-', "+").replace('_', "/");
+    // Padding is gone, and the value may be cut anywhere.
+    let whole = if value.len() % 4 == 1 { &value[..value.len() - 1] } else { &value };
+    let config = GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::RequireNone);
+    let login = GeneralPurpose::new(&STANDARD, config).decode(whole);
+    login.is_ok_and(|login| login.contains(&b':') && !login.iter().any(u8::is_ascii_control))
 }
 
 const DASHES: &str = "-----";
