@@ -117,10 +117,14 @@ pub enum UrlFault {
     Outside,
 }
 
-impl fmt::Display for UrlFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotAUrl => "it is not a URL; use one like http://127.0.0.1:8080/v1",
+impl UrlFault {
+    /// Returns the reason and the fix.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::NotAUrl => {
+                "it is not a URL; write it with its scheme and host, such as https://example.com"
+            }
             Self::Scheme => "it does not begin with http:// or https://",
             Self::Credentials => {
                 "it contains a user name or a password; remove them and set the key as a header"
@@ -130,7 +134,13 @@ impl fmt::Display for UrlFault {
                 "it is plain http to another machine, so others on the network could read the key; use https, or call `with_plain_http` before the key is set if nobody else can read that network"
             }
             Self::Outside => "a request would go to a URL outside of it",
-        })
+        }
+    }
+}
+
+impl fmt::Display for UrlFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
     }
 }
 

@@ -36,8 +36,8 @@ fn an_invalid_base_url_is_rejected_without_showing_it() {
         all += &format!("{error}\n");
     }
     insta::assert_snapshot!(all, @"
-    the base URL cannot be used: it is not a URL; use one like http://127.0.0.1:8080/v1
-    the base URL cannot be used: it is not a URL; use one like http://127.0.0.1:8080/v1
+    the base URL cannot be used: it is not a URL; write it with its scheme and host, such as https://example.com
+    the base URL cannot be used: it is not a URL; write it with its scheme and host, such as https://example.com
     the base URL cannot be used: it does not begin with http:// or https://
     the base URL cannot be used: it does not begin with http:// or https://
     the base URL cannot be used: it contains a user name or a password; remove them and set the key as a header with `with_key`
@@ -262,7 +262,7 @@ fn the_key_and_the_base_url_are_read_from_the_environment() {
         (&[key, ("OPENAI_BASE_URL", "http://127.0.0.1:1/v1/")], "http://127.0.0.1:1/v1"),
         (
             &[key, ("OPENAI_BASE_URL", "127.0.0.1:1")],
-            "the base URL cannot be used: it is not a URL; use one like http://127.0.0.1:8080/v1",
+            "the base URL cannot be used: it is not a URL; write it with its scheme and host, such as https://example.com",
         ),
         (
             &[("OPENAI_API_KEY", "sk\n")],

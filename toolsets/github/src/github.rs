@@ -181,17 +181,11 @@ fn limits(timeout: Duration) -> HttpLimits {
 /// Converts an error in the settings.
 fn refused(error: toolwright_http::HttpError) -> GitHubError {
     let fault = match error.kind() {
-        ErrorKind::Url(UrlFault::NotAUrl) => {
-            "it is not a URL; use one like https://github.example.com/api/v3"
-        }
-        ErrorKind::Url(UrlFault::Scheme) => "it does not begin with http:// or https://",
         ErrorKind::Url(UrlFault::Credentials) => {
             "it contains a user name or a password; remove them and set the token with `with_token`"
         }
-        ErrorKind::Url(UrlFault::Query) => {
-            "it contains `?` or `#`; remove that character and the text after it"
-        }
         ErrorKind::Url(UrlFault::Plain) => "a token is not sent over http://; use https://",
+        ErrorKind::Url(fault) => fault.text(),
         ErrorKind::Header { .. } => return GitHubError::Token,
         _ => return GitHubError::Client { source: error },
     };

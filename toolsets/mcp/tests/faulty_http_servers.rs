@@ -417,8 +417,8 @@ async fn each_of_50_running_calls_ends_when_the_server_is_restarted() {
 #[test]
 fn invalid_addresses_and_headers_are_rejected() {
     let url = |text: &str| McpClient::http(text).map(drop).unwrap_err().to_string();
-    insta::assert_snapshot!(url("example.com/mcp"), @"the server's address cannot be used: it is not a URL; write the complete URL, such as http://127.0.0.1:8000/mcp");
-    insta::assert_snapshot!(url("ftp://example.com/mcp"), @"the server's address cannot be used: the scheme is not http or https");
+    insta::assert_snapshot!(url("example.com/mcp"), @"the server's address cannot be used: it is not a URL; write it with its scheme and host, such as https://example.com");
+    insta::assert_snapshot!(url("ftp://example.com/mcp"), @"the server's address cannot be used: it does not begin with http:// or https://");
     insta::assert_snapshot!(url("https://me:secret-7@example.com/mcp"), @"the server's address cannot be used: it contains a user name or password; set a token with `with_token` instead");
     let open = McpClient::http("http://example.com/mcp").unwrap();
     insta::assert_snapshot!(open.clone().with_token("a").unwrap_err(), @"the server's address cannot be used: a token or header is not sent over http:// to another machine; use https://");

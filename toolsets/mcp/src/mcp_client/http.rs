@@ -155,16 +155,13 @@ impl HttpAddress {
 /// Converts an error of the HTTP crate, with a message that names this crate's functions.
 fn invalid_address(error: toolwright_http::HttpError) -> McpError {
     let fault = match error.kind() {
-        ErrorKind::Url(UrlFault::NotAUrl) => {
-            "it is not a URL; write the complete URL, such as http://127.0.0.1:8000/mcp"
-        }
-        ErrorKind::Url(UrlFault::Scheme) => "the scheme is not http or https",
         ErrorKind::Url(UrlFault::Credentials) => {
             "it contains a user name or password; set a token with `with_token` instead"
         }
         ErrorKind::Url(UrlFault::Plain) => {
             "a token or header is not sent over http:// to another machine; use https://"
         }
+        ErrorKind::Url(fault) => fault.text(),
         ErrorKind::Header { name } => return McpError::Header { name: name.clone() },
         _ => "it is not valid; check it",
     };
