@@ -12,9 +12,11 @@ use toolwright_http::RequestBody;
 use toolwright_http::reqwest::Url;
 use toolwright_module::model::{Capabilities, Delta, Setting, SettingSet, Settings};
 use toolwright_module::{LanguageModel, Reply, Request};
+use toolwright_provider::unread::with_notes;
 use toolwright_provider::{Connection, ProviderError, from_env, read_whole};
 use toolwright_signature::Dialect;
 
+use crate::message::takes;
 use crate::options::{ApiVersion, CacheTime, Thinking};
 use crate::reply::Message;
 use crate::request::{KeptForms, Options, body};
@@ -381,7 +383,7 @@ fn read(body: &[u8], request: &Request) -> Result<Reply> {
 
 impl Parts {
     fn body(&self, request: &Request, stream: bool) -> Result<RequestBody> {
-        body(request, &self.options, self.supported(), stream)
+        body(&with_notes(request, takes), &self.options, self.supported(), stream)
     }
 
     /// Returns the settings that the model takes.

@@ -13,6 +13,7 @@ use toolwright_module::message::{
 };
 use toolwright_module::message::{object_of, parts_of};
 use toolwright_module::{Message, ToolCall};
+use toolwright_provider::unread::{IMAGES, is_of, type_in};
 use toolwright_provider::{JsonBody, in_content, portable_id, portable_name};
 
 use crate::PROVIDER;
@@ -332,22 +333,19 @@ impl<'a> Block<'a> {
         match part {
             Part::Text(text) => Ok(Self::Text { text }),
             Part::Image(Image { source, .. }) => Ok(Self::Image {
-                source: Place::of(source, |media_type| match media_type {
-                    "image/jpg" => Ok("image/jpeg"),
-                    "image/jpeg" | "image/png" | "image/gif" | "image/webp" => Ok(media_type),
-                    other => Err(serde_json::Error::custom(format_args!(
+                source: Place::of(source, &IMAGES, |other| {
+                    format!(
                         "Anthropic takes no image of the type `{other}`; convert it to PNG, JPEG, GIF or WebP"
-                    ))),
+                    )
                 })?,
             }),
             Part::Document(Document { source, .. }) => Ok(Self::Document {
                 source: match source.text() {
                     Some(data) => Place::Text { media_type: "text/plain", data },
-                    None => Place::of(source, |media_type| match media_type {
-                        "application/pdf" => Ok(media_type),
-                        other => Err(serde_json::Error::custom(format_args!(
+                    None => Place::of(source, &DOCUMENTS, |other| {
+                        format!(
                             "Anthropic takes no document of the type `{other}`; convert it to PDF or text"
-                        ))),
+                        )
                     })?,
                 },
                 citations: citations.then_some(Citations { enabled: true }),
@@ -361,13 +359,18 @@ impl<'a> Block<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Returns the form of a source. `accepted` checks the media type of its bytes.
+    /// Returns the form of a source whose bytes have one of the media types. `refused` is the error of
+    /// another type.
     fn of(
         source: &'a Source,
-        accepted: impl FnOnce(&'a str) -> serde_json::Result<&'a str>,
+        types: &[&'static str],
+        refused: impl FnOnce(&str) -> String,
     ) -> serde_json::Result<Self> {
         if let Some((media_type, data)) = source.to_base64() {
-            return Ok(Self::Base64 { media_type: accepted(media_type)?, data });
+            return match type_in(media_type, types) {
+                Some(media_type) => Ok(Self::Base64 { media_type, data }),
+                None => Err(serde_json::Error::custom(refused(media_type))),
+            };
         }
         match source {
             Source::Url(url) if !url.starts_with("data:") => Ok(Self::Url { url }),
@@ -379,6 +382,23 @@ impl<'a> Place<'a> {
                 "a `data:` URL is not valid base64; send the bytes with `Source::Bytes`",
             )),
         }
+    }
+}
+
+const DOCUMENTS: [&str; 1] = ["application/pdf"];
+
+/// Returns whether [`Block::of`] can write a part.
+pub(crate) fn takes(part: &Part) -> bool {
+    let (types, source) = match (part, part.source()) {
+        (Part::Text(_), _) => return true,
+        (Part::Image(_), Some(source)) => (&IMAGES[..], source),
+        (Part::Document(_), Some(source)) if source.text().is_some() => return true,
+        (Part::Document(_), Some(source)) => (&DOCUMENTS[..], source),
+        _ => return false,
+    };
+    match source {
+        Source::File { provider, .. } => provider == PROVIDER,
+        source => is_of(source, types),
     }
 }
 

@@ -400,3 +400,30 @@ async fn the_container_goes_back_with_the_results_of_its_calls() {
     assert_eq!(answer.body["messages"][1]["content"].as_array().unwrap().len(), 2);
     assert_eq!(later.body["container"], json!(null));
 }
+
+/// The result stays in the conversation, so an error would end the run at each further request.
+#[tokio::test]
+async fn what_the_api_does_not_read_of_a_result_is_a_note() {
+    let call = ToolCall::new("1", "look", r#"{"id":1}"#);
+    let mut result = ToolResult::new(&call, "See [image 1], [image 2] and [audio 1].");
+    result.parts = vec![
+        Image::bytes("image/svg+xml", *b"<svg/>").into(),
+        Image::bytes("IMAGE/PNG; charset=binary", *b"\x89PNG").into(),
+        Audio::bytes("audio/wav", *b"RIFF").into(),
+        Document::file("openai", "file-1").into(),
+    ];
+    let messages =
+        [Message::Assistant { parts: vec![ReplyPart::Call(call)] }, Message::Tool(result)];
+    let request = Request::new([Message::user("Look.")].into_iter().chain(messages.map(Arc::new)));
+    let body = sent(&request, "claude-test", |model| model).await;
+    let content = &body["messages"][2]["content"][0]["content"];
+    assert_eq!(
+        content[0]["text"],
+        "See [image 1], [image 2] and [audio 1].\n\
+         [image 1 is left out: this model does not read the type `image/svg+xml`]\n\
+         [audio 1 is left out: this model does not read the type `audio/wav`]\n\
+         [document 1 is left out: this model does not read it in this form]",
+    );
+    assert_eq!(content[1]["source"]["media_type"], "image/png");
+    assert_eq!(content.as_array().unwrap().len(), 2);
+}

@@ -11,11 +11,12 @@ use serde_json::Value;
 use toolwright_http::reqwest::Url;
 use toolwright_module::model::{Capabilities, Delta, Settings};
 use toolwright_module::{LanguageModel, Reply, Request};
+use toolwright_provider::unread::with_notes;
 use toolwright_provider::{Connection, ProviderError, from_env, read_events};
 use toolwright_signature::Dialect;
 
 use crate::reply::{Chunk, Chunks};
-use crate::request::{Options, Written, body};
+use crate::request::{Options, Written, body, takes};
 use crate::thinking::Family;
 use crate::{PROVIDER, Result};
 
@@ -437,7 +438,7 @@ impl Gemini {
     async fn ask(&self, request: &Request) -> Result<Reply> {
         let parts = &*self.0;
         let [url, _] = &parts.urls;
-        let body = body(request, &parts.options, false)?;
+        let body = body(&with_notes(request, takes), &parts.options, false)?;
         let read = |body: Bytes| ready(read(&body, request));
         parts.connection.whole(url, body, read).await
     }
@@ -445,7 +446,7 @@ impl Gemini {
     async fn open(&self, request: &Request) -> Result<BoxStream<'static, Result<Delta>>> {
         let parts = &*self.0;
         let [_, url] = &parts.urls;
-        let body = body(request, &parts.options, true)?;
+        let body = body(&with_notes(request, takes), &parts.options, true)?;
         let (chunks, read) = (|| Chunks::new(request), |body: &[u8]| read(body, request));
         parts.connection.stream(url, body, chunks, read).await
     }

@@ -14,6 +14,7 @@ use toolwright_module::message::{object_of, parts_of};
 use toolwright_module::model::{Setting, SettingSet, Settings, ToolChoice};
 use toolwright_module::{Message, Request, ToolCall};
 use toolwright_provider::order::OPENING;
+use toolwright_provider::unread::type_in;
 use toolwright_provider::{JsonBody, Kept, KeptTools, ProviderError, in_content, portable_id};
 use toolwright_signature::{Dialect, LoweredRequest};
 
@@ -457,6 +458,18 @@ fn media(part: &Part) -> serde_json::Result<Vec<u8>> {
     file.field("fileUri", &*uri)?;
     media.raw("fileData", &file.end()?);
     media.end()
+}
+
+/// Returns whether [`media`] can write a part, and the API reads it.
+pub(crate) fn takes(part: &Part) -> bool {
+    match part.source() {
+        Some(Source::File { provider, .. }) => provider == PROVIDER,
+        // It reads more types of images than the others, but no drawings.
+        Some(source) => {
+            !source.media_type().is_some_and(|of| type_in(of, &["image/svg+xml"]).is_some())
+        }
+        None => true,
+    }
 }
 
 /// Returns the media type that the ending of an address stands for. Vertex requires it.

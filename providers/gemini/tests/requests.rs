@@ -288,3 +288,23 @@ async fn gemini_3_shows_the_calls_of_server_tools() {
     assert_eq!(body["tools"], json!([{"googleSearch": {}}]));
     assert_eq!(body["toolConfig"], json!({"includeServerSideToolInvocations": true}));
 }
+
+/// The result stays in the conversation, so an error would end the run at each further request.
+#[tokio::test]
+async fn what_the_api_does_not_read_of_a_result_is_a_note() {
+    let call = ToolCall::new("1", "look", "{}");
+    let mut result = ToolResult::new(&call, "Here.");
+    result.parts = vec![
+        Image::bytes("image/svg+xml", *b"<svg/>").into(),
+        Image::file("openai", "file-1").into(),
+        Image::bytes("image/png", *b"\x89PNG").into(),
+    ];
+    let messages = [
+        user("Look."),
+        Message::Assistant { parts: vec![ReplyPart::Call(call)] },
+        Message::Tool(result),
+    ];
+    let contents = contents_of("gemini-3-pro", messages).await.to_string();
+    assert!(contents.contains("[image 1 is left out") && contents.contains("[image 2 is left out"));
+    assert!(!contents.contains("[image 3") && contents.contains("image/png"), "{contents}");
+}

@@ -11,13 +11,14 @@ use toolwright_module::model::{
     BoxFuture, Capabilities, Finish, Setting, SettingSet, Settings, Usage,
 };
 use toolwright_module::{LanguageModel, Reply, Request, Result, ToolCall};
+use toolwright_provider::unread::with_notes;
 use toolwright_provider::{
     Deltas, ProviderError, ReplyParts, TokenCounts, check_has_call, complete_reply, ending,
     lenient, mark_lost_halves,
 };
 use toolwright_signature::Dialect;
 
-use crate::request::{chat_request, options};
+use crate::request::{chat_request, options, takes};
 
 /// The name of this provider, in reasoning and in [`Settings::extra`].
 pub(crate) const PROVIDER: &str = "genai";
@@ -89,6 +90,7 @@ impl GenAi {
         let settings = request.settings_over(self.settings.as_ref()).unwrap_or_default();
         settings.check(SUPPORTED)?;
         let options = options(request, &settings, self.dialect, self.structured_output)?;
+        let request = &*with_notes(request, takes);
         let chat = chat_request(request, self.dialect)?;
         match self.client.exec_chat(&*self.model, chat, Some(&options)).await {
             Ok(mut response) => {

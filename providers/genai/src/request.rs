@@ -12,6 +12,7 @@ use toolwright_module::message::{file_name, object_of, parts_of};
 use toolwright_module::model::{Effort, Settings, ToolChoice};
 use toolwright_module::{Message, Request};
 use toolwright_provider::order::{Content, Role, Turn, turns};
+use toolwright_provider::unread::type_in;
 use toolwright_provider::{ProviderError, in_content};
 use toolwright_signature::{Dialect, LoweredRequest};
 
@@ -191,6 +192,17 @@ fn results(messages: &[Arc<Message>], of: &[Content]) -> ChatMessage {
         _ => None,
     });
     ChatMessage::tool(MessageContent::from_parts(responses.collect::<Vec<_>>()))
+}
+
+/// Returns whether [`part`] can write a part. No service reads drawings.
+pub(crate) fn takes(part: &Part) -> bool {
+    match (part, part.source()) {
+        (Part::Audio(_), _) | (_, Some(Source::File { .. })) => false,
+        (_, Some(source)) => {
+            !source.media_type().is_some_and(|of| type_in(of, &["image/svg+xml"]).is_some())
+        }
+        (_, None) => true,
+    }
 }
 
 fn part(part: &Part) -> Result<ContentPart> {

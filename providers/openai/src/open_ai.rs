@@ -16,11 +16,12 @@ use toolwright_http::{ErrorKind, RequestBody};
 use toolwright_http::{HttpError, UrlFault};
 use toolwright_module::model::{Capabilities, Delta, Settings};
 use toolwright_module::{LanguageModel, Reply, Request};
+use toolwright_provider::unread::with_notes;
 use toolwright_provider::{Connection, ProviderError, deltas_of, from_env, read_whole};
 use toolwright_signature::Dialect;
 
 use crate::api::Api;
-use crate::request::{Options, Written};
+use crate::request::{Options, Written, takes};
 use crate::responses::{History, RequestInfo};
 use crate::rules::{Quirk, Rules};
 use crate::services::Service;
@@ -552,6 +553,7 @@ impl Parts {
     /// known.
     fn prepare(&self, request: &Request, stream: bool, is_rest: bool) -> Result<Prepared> {
         let options = &self.options;
+        let request = &*with_notes(request, |part| takes(part, self.options.api));
         if self.options.api == Api::Chat {
             let body = chat::body(request, options, stream)?;
             return Ok(Prepared { body, history: None, is_rest: false });

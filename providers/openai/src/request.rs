@@ -10,9 +10,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use toolwright_module::message::object_of;
-use toolwright_module::message::{ReplyPart, Source};
+use toolwright_module::message::{Part, ReplyPart, Source};
 use toolwright_module::model::{Effort, Setting, SettingSet, Settings, ToolChoice};
 use toolwright_module::{Message, Request, ToolCall};
+use toolwright_provider::unread::{IMAGES, is_of};
 use toolwright_provider::{Kept, KeptTools, ProviderError, in_content, portable_name};
 use toolwright_signature::{Dialect, LoweredRequest};
 
@@ -216,6 +217,21 @@ pub(crate) fn file_id<E: serde::ser::Error>(source: &Source) -> Result<Option<&s
             "a file of `{provider}` cannot be sent to OpenAI; send its bytes or its address"
         ))),
         _ => Ok(None),
+    }
+}
+
+/// Returns whether a message can have a part, and the API reads it.
+pub(crate) fn takes(part: &Part, api: Api) -> bool {
+    let is_chat = api == Api::Chat;
+    match (part, part.source()) {
+        (Part::Text(_), _) => true,
+        (Part::Image(_), Some(Source::File { provider, .. })) => !is_chat && provider == "openai",
+        (Part::Image(_), Some(source)) => is_of(source, &IMAGES),
+        (Part::Document(_), Some(Source::File { provider, .. })) => provider == "openai",
+        (Part::Document(_), Some(Source::Url(url))) => !is_chat || url.starts_with("data:"),
+        (Part::Document(_), Some(_)) => true,
+        (Part::Audio(_), Some(source)) => is_chat && source.to_base64().is_some(),
+        _ => false,
     }
 }
 

@@ -226,3 +226,30 @@ async fn the_requests_settings_win_and_extra_fields_replace_others() {
         assert_eq!(body.to_string().matches("\"model\"").count(), 1);
     }
 }
+
+/// The result stays in the conversation, so an error would end the run at each further request.
+#[tokio::test]
+async fn what_the_api_does_not_read_of_a_result_is_a_note() {
+    let call = ToolCall::new("1", "look", "{}");
+    let mut result = ToolResult::new(&call, "Here.");
+    result.parts = vec![
+        Image::bytes("image/svg+xml", *b"<svg/>").into(),
+        Image::bytes("image/png", *b"\x89PNG").into(),
+        Audio::bytes("audio/wav", *b"RIFF").into(),
+        Image::file("openai", "file-1").into(),
+        Document::url("https://example.com/a.pdf").into(),
+    ];
+    let messages =
+        [Message::Assistant { parts: vec![ReplyPart::Call(call)] }, Message::Tool(result)];
+    let request = Request::new([Message::user("Look.")].into_iter().chain(messages.map(Arc::new)));
+    for (api, left_out) in [
+        (Api::Chat, ["image 1", "image 3", "document 1"].as_slice()),
+        (Api::Responses, &["image 1", "audio 1"]),
+    ] {
+        let body = sent(&request, api).await.to_string();
+        for what in ["image 1", "image 2", "image 3", "audio 1", "document 1"] {
+            let is_noted = body.contains(&format!("[{what} is left out"));
+            assert_eq!(is_noted, left_out.contains(&what), "{api:?} {what}: {body}");
+        }
+    }
+}

@@ -17,6 +17,7 @@
 //! | separate a model's thoughts from its content, and send them back | [`ReplyParts::content`], [`in_content`] |
 //! | make the usage of a server's counts | [`TokenCounts`] |
 //! | stream from a server that does not stream | [`deltas_of`] |
+//! | write a note for what a model cannot read of a result | [`unread::with_notes`] |
 //! | add ids and arguments that a server leaves out | [`complete_reply`], [`takes_fields`] |
 //! | deserialize what a server should not have sent | [`lenient`] |
 //!
@@ -60,6 +61,7 @@ pub mod lenient;
 pub mod order;
 mod reply_parts;
 mod streaming;
+pub mod unread;
 
 use std::borrow::Cow;
 
