@@ -418,36 +418,53 @@ async fn repaired_calls_are_sent_back() {
     let sent = [r#"{"a": 1}"#, r#"{"a":2}"#, r#"{"invalid_arguments":"{"}"#, "{}"];
     let group = toolwright_group::ToolGroup::new().handler::<Add>().unwrap();
     let cx = toolwright_module::Context::default();
-    let chat = |arguments: &[&str]| {
-        let calls = arguments.iter().enumerate().map(|(id, arguments)| {
-            let function = json!({"name": "add", "arguments": arguments});
-            json!({"type": "function", "id": format!("call_{id}"), "function": function})
-        });
-        json!({"role": "assistant", "content": null, "tool_calls": calls.collect::<Vec<_>>()})
-    };
-    let reply = chat_reply(&[chat(&written)]);
-    let outcomes = group.dispatch(&reply.calls(), &(), &cx).await;
-    let outcomes: Vec<_> = outcomes.into_iter().map(Result::unwrap).collect();
-    let mut expected = chat(&sent);
-    expected.as_object_mut().unwrap().remove("content");
-    let input = serde_json::to_value(reply.to_input_with(&outcomes)).unwrap();
-    assert_eq!(input, json!([expected]));
+    // Some servers give all calls the same id.
+    let ids: [fn(usize) -> String; 2] = [|place| format!("call_{place}"), |_| "c".to_owned()];
+    for id in ids {
+        let chat = |arguments: &[&str]| {
+            let calls = arguments.iter().enumerate().map(|(place, arguments)| {
+                let function = json!({"name": "add", "arguments": arguments});
+                json!({"type": "function", "id": id(place), "function": function})
+            });
+            json!({"role": "assistant", "content": null, "tool_calls": calls.collect::<Vec<_>>()})
+        };
+        let reply = chat_reply(&[chat(&written)]);
+        let outcomes = group.dispatch(&reply.calls(), &(), &cx).await;
+        let outcomes: Vec<_> = outcomes.into_iter().map(Result::unwrap).collect();
+        let mut expected = chat(&sent);
+        expected.as_object_mut().unwrap().remove("content");
+        let input = serde_json::to_value(reply.to_input_with(&outcomes)).unwrap();
+        assert_eq!(input, json!([expected]));
 
-    let items = |arguments: &[&str]| {
-        let items = arguments.iter().enumerate().map(|(id, arguments)| {
-            json!({"type": "function_call", "call_id": format!("call_{id}"), "name": "add", "arguments": arguments})
-        });
-        items.collect::<Vec<_>>()
+        let items = |arguments: &[&str]| {
+            let items = arguments.iter().enumerate().map(|(place, arguments)| {
+                json!({"type": "function_call", "call_id": id(place), "name": "add", "arguments": arguments})
+            });
+            items.collect::<Vec<_>>()
+        };
+        let reply: Response = serde_json::from_value(json!({
+            "id": "resp_1", "object": "response", "created_at": 0, "status": "completed",
+            "model": "m", "output": items(&written),
+        }))
+        .unwrap();
+        let input = serde_json::to_value(reply.to_input_with(&outcomes)).unwrap();
+        let input = input.as_array().unwrap().iter();
+        let arguments: Vec<_> = input.map(|item| item["arguments"].as_str().unwrap()).collect();
+        assert_eq!(arguments, sent);
+    }
+}
+
+/// The choices of a reply may have any order.
+#[test]
+fn the_choice_with_index_0_is_used() {
+    let choice = |index: u64, text: &str| json!({"index": index, "finish_reason": "stop", "message": {"role": "assistant", "content": text}});
+    let reply = |choices: Value| -> CreateChatCompletionResponse {
+        let reply = json!({"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": choices});
+        serde_json::from_value(reply).unwrap()
     };
-    let reply: Response = serde_json::from_value(json!({
-        "id": "resp_1", "object": "response", "created_at": 0, "status": "completed",
-        "model": "m", "output": items(&written),
-    }))
-    .unwrap();
-    let input = serde_json::to_value(reply.to_input_with(&outcomes)).unwrap();
-    let arguments: Vec<_> =
-        input.as_array().unwrap().iter().map(|item| item["arguments"].as_str().unwrap()).collect();
-    assert_eq!(arguments, sent);
+    let both = reply(json!([choice(1, "wrong"), choice(0, "right")]));
+    assert_eq!(both.text().as_deref(), Some("right"));
+    assert_eq!(reply(json!([choice(1, "only")])).text().as_deref(), Some("only"));
 }
 
 #[test]

@@ -1,6 +1,4 @@
 //! Replies of both APIs: their text, their calls, and their form in the next request.
-use std::collections::HashMap;
-
 use async_openai::types::chat::{
     ChatChoice, ChatCompletionMessageToolCalls, ChatCompletionRequestAssistantMessage,
     ChatCompletionRequestMessage, ChatCompletionResponseMessage, CreateChatCompletionResponse,
@@ -20,7 +18,7 @@ use crate::async_openai::IntoToolCall;
 
 /// A reply in `async-openai`'s types: its text, its calls, and its form in the next request.
 ///
-/// For a reply of Chat Completions with several choices, the first choice is used.
+/// For a reply of Chat Completions with several choices, the one with index 0 is used.
 ///
 /// ```
 /// use async_openai::types::responses::{InputItem, Response};
@@ -74,22 +72,25 @@ pub trait ReplyExt {
     fn to_input_with<Out>(&self, outcomes: &[Outcome<Out>]) -> Vec<Self::Input>;
 }
 
-/// The repaired arguments of calls, by the ids of the calls.
-struct AsRead<'a>(HashMap<&'a str, &'a str>);
+/// The ids of calls, with their repaired arguments, in the order of the calls. Some servers give
+/// several calls the same id.
+struct AsRead<'a>(Vec<(&'a str, Option<&'a str>)>);
 
 impl<'a> AsRead<'a> {
     fn of<Out>(outcomes: &'a [Outcome<Out>]) -> Self {
-        let read = outcomes.iter().filter_map(|outcome| {
-            let repaired = outcome.repaired()?;
-            // The only repairs are nulls that the dialect asks for, so the text is as requested.
-            let as_asked = repaired.repairs.iter().all(Repair::is_null_for_default);
-            (!as_asked).then_some((outcome.id.as_str(), repaired.json.as_str()))
+        let read = outcomes.iter().map(|outcome| {
+            // If the only repairs are nulls that the dialect asks for, the text is as requested.
+            let repaired = outcome
+                .repaired()
+                .filter(|repaired| !repaired.repairs.iter().all(Repair::is_null_for_default));
+            (outcome.id.as_str(), repaired.map(|repaired| repaired.json.as_str()))
         });
         Self(read.collect())
     }
 
-    fn put(&self, id: &str, arguments: &mut String) {
-        let read = self.0.get(id).map(|json| (*json).to_owned());
+    fn put(&mut self, id: &str, arguments: &mut String) {
+        let place = self.0.iter().position(|(known, _)| *known == id);
+        let read = place.and_then(|place| self.0.remove(place).1).map(str::to_owned);
         if let Some(read) = read.or_else(|| object_of(arguments).map(Into::into)) {
             *arguments = read;
         }
@@ -103,7 +104,7 @@ impl ReplyExt for CreateChatCompletionResponse {
         let calls = message(self).and_then(|message| message.tool_calls.as_ref());
         let mut calls: Vec<ToolCall> =
             calls.into_iter().flatten().map(IntoToolCall::into_tool_call).collect();
-        let finish = self.choices.first().and_then(|choice| choice.finish_reason.as_ref());
+        let finish = choice(self).and_then(|choice| choice.finish_reason.as_ref());
         let refusal = message(self).and_then(|message| message.refusal.as_deref());
         let is_refused = refusal.is_some_and(|refusal| !refusal.is_empty());
         for call in &mut calls {
@@ -130,7 +131,7 @@ impl ReplyExt for CreateChatCompletionResponse {
     }
 
     fn to_input_with<Out>(&self, outcomes: &[Outcome<Out>]) -> Vec<Self::Input> {
-        let (read, mut said) = (AsRead::of(outcomes), said(self));
+        let (mut read, mut said) = (AsRead::of(outcomes), said(self));
         let calls = said.iter_mut().filter_map(|message| message.tool_calls.as_mut()).flatten();
         for call in calls {
             if let ChatCompletionMessageToolCalls::Function(call) = call {
@@ -174,7 +175,12 @@ fn said(reply: &CreateChatCompletionResponse) -> Option<ChatCompletionRequestAss
 }
 
 fn message(reply: &CreateChatCompletionResponse) -> Option<&ChatCompletionResponseMessage> {
-    reply.choices.first().map(|ChatChoice { message, .. }| message)
+    choice(reply).map(|ChatChoice { message, .. }| message)
+}
+
+fn choice(reply: &CreateChatCompletionResponse) -> Option<&ChatChoice> {
+    let first = reply.choices.iter().find(|choice| choice.index == 0);
+    first.or_else(|| reply.choices.first())
 }
 
 impl ReplyExt for Response {
@@ -221,7 +227,7 @@ impl ReplyExt for Response {
     }
 
     fn to_input_with<Out>(&self, outcomes: &[Outcome<Out>]) -> Vec<Self::Input> {
-        let read = AsRead::of(outcomes);
+        let mut read = AsRead::of(outcomes);
         let items = self.output.iter().cloned().map(|item| {
             let mut item = sendable(item);
             if let OutputItem::FunctionCall(call) = &mut item {
