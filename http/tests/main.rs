@@ -4,7 +4,6 @@
 mod client;
 mod endpoint;
 mod headers;
-mod limits;
 mod redact;
 mod retry;
 mod sse;
