@@ -14,6 +14,9 @@ use toolwright_module::{Error, Result};
 use crate::folders;
 use crate::texts::read_file;
 
+/// What stands for a key in a masked text.
+pub(crate) const MASKED: &str = "[secret]";
+
 /// The keys that a program may use. A variable of the environment wins over the file.
 ///
 /// The type has no `Debug`, so that no key gets into a log.
@@ -119,7 +122,7 @@ pub(crate) fn shown_variable(name: &str) -> String {
     let is_of_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     match !name.is_empty() && name.chars().all(is_of_name) {
         true => without_keys(name),
-        false => "[secret]".to_owned(),
+        false => MASKED.to_owned(),
     }
 }
 

@@ -12,6 +12,7 @@ use toolwright_module::message::ReplyPart;
 use toolwright_orchestrator::perform::{OutcomeKind, Record};
 
 use super::home::Home;
+use crate::keys::MASKED;
 use crate::show::{note, quoted, shortened, shown, visible};
 
 /// The decision, and the call that it is for.
@@ -95,6 +96,15 @@ impl DecideArgs {
             .into());
         }
         let decision = self.decision.into_decision();
+        if let Decision::Edit { arguments } = &decision
+            && arguments.contains(MASKED)
+            && !asked.call.arguments.contains(MASKED)
+        {
+            return Err(format!(
+                "{MASKED} only stands for a key where the call is shown; write the value itself"
+            )
+            .into());
+        }
         if let Decision::Edit { arguments } = &decision
             && asked.path.is_empty()
             && let Some(contract) =

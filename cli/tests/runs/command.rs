@@ -283,6 +283,11 @@ async fn a_masked_call_is_decided_on_and_made_with_its_key() {
     let waits = r#"waits   memory_store {"key":"gitlab","value":"[secret]"}: allow it?"#;
     assert!(shown.lines().any(|line| line == waits), "{shown}");
     let hash = shown.split("--call ").nth(1).unwrap().split(' ').next().unwrap();
+    // A person changes the arguments that were shown.
+    let edit = r#"{"key":"gitlab-2","value":"[secret]"}"#;
+    let refused = runs(folder.path(), &["decide", "store", "--call", hash, "--edit", edit]);
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    assert!(refused.stderr.contains("write the value itself"), "{}", refused.stderr);
     let decided = runs(folder.path(), &["decide", "store", "--call", hash, "--approve"]);
     assert_eq!(decided.code, Some(0), "{}", decided.stderr);
     journal.drive(&agent, "store", task.as_str(), &Context::default()).await.unwrap();
