@@ -32,10 +32,8 @@ mod normal;
 mod older_drafts;
 pub(crate) mod types;
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use percent_encoding::percent_decode_str;
 use schemars::JsonSchema;
 use schemars::Schema;
 use schemars::generate::{Contract as Direction, SchemaSettings};
@@ -493,5 +491,12 @@ fn is_schema(value: &Value) -> bool {
 
 /// Decodes percent signs of a URI: `a%20b` → `a b`. `None` if the result is not UTF-8.
 fn percent_decoded(text: &str) -> Option<String> {
-    percent_decode_str(text).decode_utf8().ok().map(Cow::into_owned)
+    let mut parts = text.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (code, rest) = part.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(code, 16).ok()?);
+        bytes.extend(rest.bytes());
+    }
+    String::from_utf8(bytes).ok()
 }
