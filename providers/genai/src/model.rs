@@ -98,6 +98,11 @@ impl GenAi {
                 if let Some(error) = reported(&body) {
                     return Err(error);
                 }
+                if !is_first_meant(&body) {
+                    let fault = "genai reads the first choice, and another one has the index 0";
+                    let (raw, usage) = (body.to_string(), Usage::unknown());
+                    return Err(ProviderError::Unclear { fault, raw, usage });
+                }
                 let mut reply = reply(response, request, &body).map_err(|error| match error {
                     ProviderError::Empty { usage } => {
                         ProviderError::bare_error(&body, usage).unwrap_or(error)
@@ -129,6 +134,16 @@ fn reported(body: &Value) -> Option<ProviderError> {
     let errors = [body.get("error"), body.pointer("/choices/0/error")];
     let error = errors.into_iter().flatten().find(|error| lenient::is_set(error))?;
     Some(ProviderError::reported(error, Usage::unknown()))
+}
+
+/// Returns whether the first choice or candidate is the one that was asked for, which has the index 0. A
+/// server that gives no choice this index means the first one.
+fn is_first_meant(body: &Value) -> bool {
+    ["choices", "candidates"].iter().filter_map(|name| body[name].as_array()).all(|choices| {
+        let index =
+            |(place, choice): (usize, &Value)| choice["index"].as_u64().unwrap_or(place as u64);
+        choices.iter().enumerate().map(index).position(|index| index == 0).is_none_or(|at| at == 0)
+    })
 }
 
 /// Returns why Google blocked a prompt, or that Anthropic's model refused. The reply may have content

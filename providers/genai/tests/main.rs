@@ -115,6 +115,28 @@ async fn a_call_of_a_reply_that_was_cut_off_is_marked() {
     }
 }
 
+#[tokio::test]
+async fn a_reply_whose_first_choice_is_another_one_is_an_error() {
+    for (indexes, is_read) in [([1, 0], false), ([0, 1], true), ([1, 2], true)] {
+        let choice = |index: &u64| {
+            let message = json!({"role": "assistant", "content": format!("choice {index}")});
+            json!({"index": index, "message": message, "finish_reason": "stop"})
+        };
+        let choices: Vec<Value> = indexes.iter().map(choice).collect();
+        let (listener, model) = listen(AdapterKind::OpenAI).await;
+        let request = Request::new([Message::user("Hi!")]);
+        let reply = json!({"model": "bench", "choices": choices});
+        let (_, reply) = tokio::join!(answer(listener, 200, reply), model.generate(&request));
+        match is_read {
+            true => assert_eq!(reply.unwrap().to_text(), format!("choice {}", indexes[0])),
+            false => {
+                let error = reply.unwrap_err().to_string();
+                assert!(error.contains("another one has the index 0"), "{error}");
+            }
+        }
+    }
+}
+
 /// genai does not know these spellings, words and fields of gateways, vLLM and SGLang.
 #[tokio::test]
 async fn the_end_of_a_reply_is_read_as_other_providers_read_it() {
