@@ -5,7 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::alphabet;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -93,15 +95,26 @@ impl Source {
         }
     }
 
-    /// Returns bytes that are given in base64, or `None` if it is not valid.
+    /// Returns bytes that are given in base64, or `None` if it is not valid. White space is ignored, and
+    /// the alphabet for URLs and a missing padding are understood.
+    ///
+    /// ```
+    /// use toolwright_module::message::Source;
+    ///
+    /// let bytes = Source::from_base64("image/png", "+/8=");
+    /// assert!(bytes.is_some());
+    /// assert_eq!(Source::from_base64("image/png", "-_8"), bytes);
+    /// assert_eq!(Source::from_base64("image/png", "+/\r\n8=\r\n"), bytes);
+    /// assert_eq!(Source::from_base64("image/png", "+/8*"), None);
+    /// ```
     #[must_use]
     pub fn from_base64(media_type: &str, base64: &str) -> Option<Self> {
-        let data = STANDARD.decode(base64).ok()?.into();
+        let data = decoded(base64)?.into();
         Some(Self::Bytes { media_type: media_type.to_owned(), data })
     }
 
     /// Returns the bytes in base64, with their media type. `None` if the content is elsewhere. Also
-    /// understands a `data:` URL.
+    /// understands a `data:` URL, unless its base64 is not valid.
     #[must_use]
     pub fn to_base64(&self) -> Option<(&str, Cow<'_, str>)> {
         match self {
@@ -110,7 +123,7 @@ impl Source {
             }
             Self::Url(url) => {
                 let (media_type, data) = url.strip_prefix("data:")?.split_once(";base64,")?;
-                Some((media_type, Cow::Borrowed(data)))
+                Some((media_type, Cow::Owned(STANDARD.encode(decoded(data)?))))
             }
             Self::File { .. } => None,
         }
@@ -135,6 +148,28 @@ impl Source {
         }
         bytes_of(text).unwrap_or_else(|| Self::Url(text.to_owned()))
     }
+}
+
+/// The padding may be missing.
+const DECODER: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// Returns the bytes of base64. Programs that write mails break it into lines, and those that write
+/// URLs have two other letters and no padding.
+fn decoded(base64: &str) -> Option<Vec<u8>> {
+    let is_usual = |byte: u8| !byte.is_ascii_whitespace() && !matches!(byte, b'-' | b'_');
+    if base64.bytes().all(is_usual) {
+        return DECODER.decode(base64).ok();
+    }
+    let usual = |byte: u8| match byte {
+        b'-' => b'+',
+        b'_' => b'/',
+        byte => byte,
+    };
+    let bytes = base64.bytes().filter(|byte| !byte.is_ascii_whitespace()).map(usual);
+    DECODER.decode(bytes.collect::<Vec<u8>>()).ok()
 }
 
 fn data_url(media_type: &str, data: &[u8]) -> String {

@@ -264,7 +264,7 @@ impl Server {
                     {"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"},
                     {"type": "resource", "resource": {"uri": "a:b", "text": "A text."}},
                     {"type": "resource", "resource": {"uri": "a:c", "blob": "e30=", "mimeType": "application/json"}},
-                    {"type": "resource", "resource": {"uri": "a:d", "blob": "iVBORw0KGgo=", "mimeType": "image/png"}},
+                    {"type": "resource", "resource": {"uri": "a:d", "blob": "iVBORw0K\r\nGgo=", "mimeType": "image/png"}},
                     {"type": "resource_link", "name": "readme", "uri": "file:///readme"},
                 ]}),
             ),
