@@ -5,6 +5,7 @@
 //! A [`Handler`] answers calls, and [`tool`] makes a [`Tool`] of it.
 
 use std::borrow::Cow;
+use std::future::Future;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -36,6 +37,16 @@ use crate::tool::{Tool, ToolOutput};
 #[must_use]
 pub fn tool(contract: Arc<Contract>, effect: Effect, handler: Arc<dyn Handler>) -> Tool {
     Tool::erased(contract, effect, handler)
+}
+
+/// Like [`Tool::dynamic`], for a handler that checks its output itself, such as one whose value has
+/// numbers that a [`Value`](serde_json::Value) would round.
+pub fn proxy<F, Fut>(contract: Contract, effect: Effect, handler: F) -> Tool
+where
+    F: Fn(String, Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<ToolOutput>> + Send + 'static,
+{
+    Tool::proxy(contract, effect, handler)
 }
 
 /// Calls a tool with the contract and policy of a group, without the hooks of the context.

@@ -145,7 +145,11 @@ impl<M: Module> Handler for Typed<M> {
     }
 }
 
-struct Dynamic<F>(F);
+struct Dynamic<F> {
+    handler: F,
+    /// Whether the output is checked here, and not by the handler.
+    checks_output: bool,
+}
 
 impl<F, Fut> Handler for Dynamic<F>
 where
@@ -166,7 +170,13 @@ where
                 Err(error) => return Err(error),
             };
             let text = repaired.as_ref().map_or(arguments.text, |repaired| &repaired.json);
-            match (self.0)(text.to_owned(), cx.clone()).await {
+            let output = (self.handler)(text.to_owned(), cx.clone()).await.and_then(|output| {
+                if self.checks_output {
+                    output.check(arguments.contract)?;
+                }
+                Ok(output)
+            });
+            match output {
                 Ok(output) => Ok(ToolOutput { repaired, ..output }),
                 Err(error) => Err(of_work(error, repaired)),
             }
@@ -257,12 +267,26 @@ impl Tool {
     /// `handler` gets the arguments as the model wrote them and parses them itself. If they fit the
     /// contract only after a repair, it gets the repaired text. Arguments that do not fit are
     /// rejected only if a [policy](Self::with_policy) is set.
+    ///
+    /// If the contract has an output, the handler's output has to fit it: the
+    /// [value](ToolOutput::with_value), or else the text, which is JSON or a plain string.
     pub fn dynamic<F, Fut>(contract: Contract, effect: Effect, handler: F) -> Self
     where
         F: Fn(String, Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<ToolOutput>> + Send + 'static,
     {
-        Self::erased(Arc::new(contract), effect, Arc::new(Dynamic(handler)))
+        let handler = Dynamic { handler, checks_output: true };
+        Self::erased(Arc::new(contract), effect, Arc::new(handler))
+    }
+
+    /// Like [`dynamic`](Self::dynamic), for a handler that checks its output itself.
+    pub(crate) fn proxy<F, Fut>(contract: Contract, effect: Effect, handler: F) -> Self
+    where
+        F: Fn(String, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<ToolOutput>> + Send + 'static,
+    {
+        let handler = Dynamic { handler, checks_output: false };
+        Self::erased(Arc::new(contract), effect, Arc::new(handler))
     }
 
     /// Returns a tool whose handler reads its arguments with this contract.
@@ -554,6 +578,19 @@ fn broken(source: impl std::error::Error + Send + Sync + 'static) -> Error {
 }
 
 impl ToolOutput {
+    /// Checks the output of a handler that is not typed: its value, or else its text.
+    fn check(&self, contract: &Contract) -> Result<()> {
+        if contract.output_to_write().is_none() {
+            return Ok(());
+        }
+        if let Some(value) = self.value()? {
+            return check(contract, &value);
+        }
+        let checked = contract.check_output(&self.text);
+        // The text of a string is the string itself.
+        checked.or_else(|error| check(contract, &self.text).map_err(|_| broken(error)))
+    }
+
     /// Returns an output that has only text.
     pub fn text_only(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }

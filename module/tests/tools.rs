@@ -303,6 +303,52 @@ async fn a_dynamic_tool_reads_its_arguments_itself() {
     assert_eq!(call(&tool, "no").await.unwrap_err().for_model(), "say yes");
 }
 
+/// As that of a typed tool, although no type makes it.
+#[tokio::test]
+async fn the_output_of_a_dynamic_tool_fits_its_contract() {
+    let number =
+        json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    for (schema, value, text, fits) in [
+        (&number, Some(json!({"n": 1})), "One.", true),
+        (&number, Some(json!({"n": "one"})), r#"{"n": 1}"#, false),
+        (&number, None, r#"{"n": 1}"#, true),
+        (&number, None, r#"{"n": "one"}"#, false),
+        (&number, None, "One.", false),
+        (&number, None, "", false),
+        (&json!({"type": "string"}), None, "One.", true),
+        (&json!({"type": "string"}), None, "1", true),
+        (&json!({"enum": ["yes", "no"]}), None, "yes", true),
+        (&json!({"enum": ["yes", "no"]}), None, "maybe", false),
+    ] {
+        let input = json!({"type": "object", "properties": {}});
+        let contract = Contract::dynamic("remote", "Ask.", input, Some(schema.clone())).unwrap();
+        let given = value.clone();
+        let tool = Tool::dynamic(contract, Effect::Read, move |_, _| {
+            let output = ToolOutput::text_only(text);
+            let output = match given.clone() {
+                Some(value) => output.with_value(value),
+                None => output,
+            };
+            async { Ok(output) }
+        });
+        let case = format!("{schema}, {value:?}, {text}");
+        match call(&tool, "{}").await {
+            Ok(output) => assert!(fits && output.text == text, "{case}"),
+            Err(error) => assert!(!fits && error.stage() == Stage::Module, "{case}: {error:#}"),
+        }
+    }
+    // Also one whose type enforces the schema elsewhere.
+    let contract = Contract::of::<Count>().unwrap();
+    let of = |text: &'static str| {
+        Tool::dynamic(contract.clone(), Effect::Read, move |_, _| async move {
+            Ok(ToolOutput::text_only(text))
+        })
+    };
+    assert_eq!(call(&of("3"), "{}").await.unwrap().text, "3");
+    let error = call(&of("three"), "{}").await.unwrap_err();
+    assert!(format!("{error:#}").contains("output of `count` does not fit"), "{error:#}");
+}
+
 #[tokio::test]
 async fn a_tool_without_fields_accepts_every_form_of_empty_arguments() {
     let tool = Tool::new(from_fn(async |_: Count| Ok(3))).unwrap();

@@ -312,7 +312,7 @@ impl McpClient {
 
     fn tool(&self, listed: &Arc<Listed>) -> Tool {
         let tool = Arc::new(self.remote(listed));
-        Tool::dynamic(listed.contract.clone(), listed.effect, move |arguments, cx| {
+        runner::proxy(listed.contract.clone(), listed.effect, move |arguments, cx| {
             let tool = Arc::clone(&tool);
             async move {
                 let result = tool.call(&arguments, &cx).await?;
