@@ -66,6 +66,35 @@ fn decide(run: &mut Run, decision: Decision) {
     run.apply(decided).unwrap();
 }
 
+/// Without the contract in the question, as earlier versions recorded it, nobody could check the
+/// arguments when they were recorded.
+#[tokio::test]
+async fn recorded_arguments_of_a_person_that_do_not_fit_are_reported_to_the_model() {
+    let agent = || {
+        let (agent, log) = payer(Effect::Write);
+        (agent.with_approval(ApprovalPolicy::from_effect(Effect::Write)).unwrap(), log)
+    };
+    let (journal, wrong) = (Replay::in_memory([]), r#"{"place": 5, "why": "{"}"#);
+    agent().0.run("Pay.", &kept(&journal)).await.unwrap_err();
+    let mut records = journal.records();
+    let Some(Record::Waiting(waiting)) = records.last() else { panic!("{records:?}") };
+    let decision = Decision::Edit { arguments: wrong.to_owned() };
+    let fault = waiting.check_edit(&decision).unwrap_err().to_string();
+    assert!(fault.contains("$.place"), "{fault}");
+    records.push(waiting.decided(decision, None));
+    // The run goes on, and every later drive reads the same.
+    for _ in 0..2 {
+        let (agent, log) = agent();
+        let journal = Replay::in_memory(records);
+        let finished = agent.run("Pay.", &kept(&journal)).await.unwrap();
+        assert_eq!(finished.answer, "Done.");
+        let said = format!("{:?}", finished.history);
+        assert!(said.contains("that the person gave instead do not fit the tool"), "{said}");
+        assert!(log.entries().is_empty());
+        records = journal.records();
+    }
+}
+
 #[tokio::test]
 async fn a_decision_by_hand_is_in_the_journal_after_the_next_drive() {
     for (decision, paid) in [

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::error::Error;
 
 use clap::Args;
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 use toolwright_journal::RunStatus;
 use toolwright_module::approval::{Approval, Decision};
@@ -104,13 +103,6 @@ impl DecideArgs {
                 "{MASKED} only stands for a key where the call is shown; write the value itself"
             )
             .into());
-        }
-        if let Decision::Edit { arguments } = &decision
-            && asked.path.is_empty()
-            && let Some(contract) =
-                home.tools(id).await?.as_ref().and_then(|tools| tools.contract(&asked.call.name))
-        {
-            contract.read::<Value>(arguments)?;
         }
         home.decide(user().as_deref(), id, asked, decision).await?;
         note(&match home {

@@ -331,7 +331,8 @@ pub fn cancelled() -> Record {
 /// Returns the record of a person's decision on a call that waits. `person` is the name, if it is
 /// known. With `replaces`, the call was decided before, and nothing followed from that.
 ///
-/// What needs the agent is checked by the next drive, before anything is done about the decision.
+/// Arguments are checked with the contract of the tool. The policy of the agent may refuse them later;
+/// then the call is not made, and the model gets the reason.
 ///
 /// # Errors
 ///
@@ -349,7 +350,12 @@ pub fn decided(
     check_decision(id, asked, &decision)?;
     let questions: Questions = records.into_iter().collect();
     questions.check()?;
-    Ok(questions.find(id, asked, replaces)?.decided(decision, person))
+    let waiting = questions.find(id, asked, replaces)?;
+    waiting.check_edit(&decision).map_err(|fault| {
+        let reason = format!("needs arguments that fit its tool: {fault}");
+        JournalError::Decision { id: id.to_owned(), call: asked.call.id.clone(), reason }
+    })?;
+    Ok(waiting.decided(decision, person))
 }
 
 /// Checks that the questions of a run are about calls that the model asked for.

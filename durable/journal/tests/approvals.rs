@@ -133,7 +133,8 @@ fn forge(file: &Path, change: impl Fn(&mut Value)) {
 async fn a_question_that_is_not_about_the_call_that_would_be_made_is_damage() {
     let identity = |arguments: &str| {
         let call = ToolCall::new("a", "tidy", arguments);
-        let kind = PartKind::Decide { call, effect: Effect::Write, unknown: None };
+        let effect = Effect::Write;
+        let kind = PartKind::Decide { call, effect, unknown: None, contract: None };
         json!(Part::new(Vec::new(), kind).identity())
     };
     let other = r#"{"what":"9"}"#;

@@ -130,22 +130,20 @@ async fn a_waiting_call_is_listed_and_decided_from_elsewhere() {
 }
 
 #[tokio::test]
-async fn edited_arguments_that_do_not_fit_can_be_decided_again() {
+async fn edited_arguments_that_do_not_fit_are_refused() {
     let folder = folder();
     let journal = Journal::open(folder.path()).unwrap();
     let (world, cx) = (World::default(), Context::default());
     let agent = asks(&world, Effect::Write);
     journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
     let waiting = journal.run("run").unwrap().waiting.remove(0);
-    journal
-        .decide(
-            "run",
-            &waiting,
-            Decision::Edit { arguments: r#"{"place": 7, "why": 1}"#.to_owned() },
-        )
-        .unwrap();
-    let error = journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
-    assert_eq!(error.stage(), Stage::Approval, "{error:#}");
+    let wrong = || Decision::Edit { arguments: r#"{"place": 7, "why": 1}"#.to_owned() };
+    let before = journal.run("run").unwrap();
+    let error = journal.decide("run", &waiting, wrong()).unwrap_err();
+    assert!(error.to_string().contains("$.place"), "{error}");
+    assert_eq!(journal.run("run").unwrap(), before);
+    journal.decide("run", &waiting, Decision::deny("A mistake.")).unwrap();
+    journal.replace_decision("Kate", "run", &waiting, wrong()).unwrap_err();
     journal.replace_decision("Kate", "run", &waiting, Decision::Approve).unwrap();
     assert_eq!(journal.drive(&agent, "run", TASK, &cx).await.unwrap().answer, "Done.");
     assert_eq!(world.counts(), [3, 1, 1, 0]);
@@ -239,6 +237,9 @@ async fn a_call_of_an_agent_below_is_decided_from_elsewhere() {
     assert_eq!(error.stage(), Stage::Approval);
     let waiting = journal.run("run").unwrap().waiting.remove(0);
     assert_eq!((waiting.path.len(), waiting.call.id.as_str()), (1, "b"));
+    let wrong = Decision::Edit { arguments: r#"{"room": "the hall"}"#.to_owned() };
+    let error = journal.decide("run", &waiting, wrong).unwrap_err();
+    assert!(error.to_string().contains("needs arguments that fit its tool"), "{error}");
     journal.decide("run", &waiting, Decision::Approve).unwrap();
     let finished = journal.drive(&agent, "run", TASK, &cx).await.unwrap();
     assert_eq!((finished.answer.as_str(), world.counts()), ("All done.", [5, 1, 1, 0]));

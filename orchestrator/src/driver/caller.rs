@@ -84,8 +84,10 @@ impl Caller<'_> {
 
     /// Returns the part of a person's decision.
     pub(super) fn decision(&self, call: ToolCall, unknown: Option<u32>) -> Part {
-        let effect = self.agent.tool(&call.name).map_or(Effect::Write, Tool::effect);
-        Part { path: self.cx.path(), kind: PartKind::Decide { call, effect, unknown } }
+        let tool = self.agent.tool(&call.name);
+        let effect = tool.map_or(Effect::Write, Tool::effect);
+        let contract = tool.map(|tool| Arc::clone(tool.contract()));
+        Part { path: self.cx.path(), kind: PartKind::Decide { call, effect, unknown, contract } }
     }
 
     /// Returns the outcome of a part. The cost of an outcome that was found is entered in the

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use toolwright_module::approval::Decision;
 use toolwright_module::budget::Ledger;
 use toolwright_module::error::Stage;
 use toolwright_module::event::EventKind;
@@ -234,6 +235,17 @@ impl Driver<'_> {
                 decided_now.insert(call.id.clone());
             }
             match performed.kind {
+                // It was decided elsewhere, and not checked. The run would fail in every drive.
+                OutcomeKind::Decided(decision)
+                    if !made.load(Ordering::Relaxed)
+                        && !track.run.was_made(&call.id)
+                        && let Some(fault) = track.run.misfit(call, &decision) =>
+                {
+                    let reason = format!(
+                        "the arguments that the person gave instead do not fit the tool: {fault}"
+                    );
+                    decisions.push((call.id.clone(), Decision::deny(reason)));
+                }
                 OutcomeKind::Decided(decision) => decisions.push((call.id.clone(), decision)),
                 _ => return Err(perform::another_kind()),
             }

@@ -24,6 +24,8 @@ pub struct EarlierCall {
     pub is_run: bool,
     /// Whether a person decided on it before it was made.
     pub is_decided: bool,
+    /// Whether it was begun or has ended.
+    pub is_made: bool,
 }
 
 impl Earlier {
@@ -32,17 +34,21 @@ impl Earlier {
     pub fn add(&mut self, path: &[InCall], part: &PartId, is_reply: bool) {
         let Some(below) = part.path.strip_prefix(path) else { return };
         if let Some(call) = below.first() {
-            self.call(&call.id).is_run = true;
+            let call = self.call(&call.id);
+            (call.is_run, call.is_made) = (true, true);
             return;
         }
         match &part.kind {
             PartIdKind::Ask { nth, .. } if is_reply => {
                 self.replies = self.replies.max(nth.saturating_add(1));
             }
-            PartIdKind::Run { call } => self.call(call).is_run = true,
+            PartIdKind::Run { call } => {
+                let call = self.call(call);
+                (call.is_run, call.is_made) = (true, true);
+            }
             PartIdKind::Decide { call, unknown: None } => self.call(call).is_decided = true,
             PartIdKind::Call { call, .. } | PartIdKind::Decide { call, .. } => {
-                self.call(call);
+                self.call(call).is_made = true;
             }
             _ => {}
         }

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toolwright_module::approval::Approval;
 use toolwright_module::event::InCall;
-use toolwright_module::{Effect, ToolCall};
+use toolwright_module::{Contract, Effect, ToolCall};
 
 use super::hash;
 
@@ -58,6 +59,9 @@ pub enum PartKind {
         effect: Effect,
         /// The attempt whose outcome was lost, if the question is whether to make the call again.
         unknown: Option<u32>,
+        /// The contract that other arguments of the person have to fit, if the tool exists.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        contract: Option<Arc<Contract>>,
     },
     /// A value that a module computes; see [`value`](super::value).
     Value {
@@ -75,7 +79,7 @@ impl Part {
     /// use toolwright_orchestrator::perform::{Part, PartKind};
     ///
     /// let (call, effect) = (ToolCall::new("1", "pay", "{}"), Effect::Irreversible);
-    /// let part = Part::new(Vec::new(), PartKind::Decide { call, effect, unknown: None });
+    /// let part = Part::new(Vec::new(), PartKind::Decide { call, effect, unknown: None, contract: None });
     /// assert_eq!(part.id().to_string(), r#"["decide","1"]"#);
     /// ```
     #[must_use]
@@ -113,7 +117,7 @@ impl Part {
     /// Returns the question that a decision answers. `None` for another part.
     #[must_use]
     pub fn question(&self) -> Option<Approval> {
-        let PartKind::Decide { call, effect, unknown } = &self.kind else { return None };
+        let PartKind::Decide { call, effect, unknown, .. } = &self.kind else { return None };
         Some(Approval {
             path: self.path.clone(),
             call: call.clone(),

@@ -1,13 +1,15 @@
 //! What is recorded of a run.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolwright_module::Message;
 use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::event::Ending;
 use toolwright_module::message::{CallIds, ReplyPart};
+use toolwright_module::{Contract, Message};
+use toolwright_signature::ContractError;
 
 use super::{Outcome, OutcomeKind, Part, PartId, PartIdKind, PartKind, ReplayError};
 use crate::state::RunState;
@@ -124,11 +126,33 @@ pub struct Waiting {
     pub identity: u64,
     /// What the person decides on.
     pub approval: Approval,
+    /// The contract of the call's tool. `None` for a tool that does not exist, and in records of
+    /// earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contract: Option<Arc<Contract>>,
 }
 
 impl Waiting {
-    pub(super) fn new(part: PartId, identity: u64, approval: Approval) -> Self {
-        Self { part, identity, approval }
+    /// Returns the question of a part that is a decision.
+    pub(super) fn of(part: &Part) -> Option<Self> {
+        let approval = part.question()?;
+        let PartKind::Decide { contract, .. } = &part.kind else { return None };
+        let contract = contract.clone();
+        Some(Self { part: part.id(), identity: part.identity(), approval, contract })
+    }
+
+    /// Checks that a person's arguments fit the tool. The person can correct them; the model could not.
+    ///
+    /// # Errors
+    ///
+    /// [`ContractError::Reading`] lists every fault.
+    pub fn check_edit(&self, decision: &Decision) -> Result<(), ContractError> {
+        match (decision, &self.contract) {
+            (Decision::Edit { arguments }, Some(contract)) => {
+                contract.read::<Value>(arguments).map(drop)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Checks that the person is asked about the call that the decision is for. The part and the
@@ -143,7 +167,8 @@ impl Waiting {
             PartIdKind::Decide { unknown, .. } => unknown,
             _ => None,
         };
-        let kind = PartKind::Decide { call: call.clone(), effect: *effect, unknown: lost };
+        let (call, effect) = (call.clone(), *effect);
+        let kind = PartKind::Decide { call, effect, unknown: lost, contract: None };
         let part = Part::new(path.clone(), kind);
         // Earlier versions did not write the number.
         let is_other = *asked_before != 0 && lost != Some(*asked_before);

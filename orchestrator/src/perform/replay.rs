@@ -187,13 +187,13 @@ impl<S: Store> Replay<S> {
 
     async fn perform_part(&self, part: Part, id: PartId, work: Work<'_>) -> Performed {
         let identity = part.identity();
-        let question = part.question();
+        let question = Waiting::of(&part);
         let found = {
             let mut state = self.state();
             // A decision holds for the call that the person saw. The question is checked also if
             // there is a decision, which is then found without the work.
             if let (Some(asked), Some(known)) = (&question, state.waiting.get(&id)) {
-                known.check_asked(asked)?;
+                known.check_asked(&asked.approval)?;
             }
             if !state.under_way.insert(id.clone()) {
                 return Err(ReplayError::UnderWay { part: id }.into());
@@ -215,7 +215,7 @@ impl<S: Store> Replay<S> {
         }
         let outcome = if part.is_repeatable() {
             if let Some(asked) = question {
-                self.ask(Waiting::new(id.clone(), identity, asked)).await?;
+                self.ask(asked).await?;
             }
             if matches!(part.kind, PartKind::Ask { .. }) {
                 self.check_complete(&part.path)?;

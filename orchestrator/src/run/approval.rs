@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::Value;
 use toolwright_module::approval::Decision;
 use toolwright_module::{Effect, ToolCall};
+use toolwright_signature::ContractError;
 
 use crate::approval_policy::ApprovalPolicy;
 use crate::error::{Result, RunError};
@@ -125,9 +126,11 @@ impl Run {
 
     /// Checks a decision before it is recorded. One that cannot be applied must not be kept.
     pub(crate) fn check_decision(&self, call: &ToolCall, decision: &Decision) -> Result<()> {
-        let decisions = [(call.id.clone(), decision.clone())];
-        self.check_unknown(&decisions)?;
-        self.check_edits(std::iter::once(call), &decisions)
+        self.check_unknown(&[(call.id.clone(), decision.clone())])?;
+        match self.misfit(call, decision) {
+            Some(fault) => Err(RunError::WrongArguments { id: call.id.clone(), fault }),
+            None => Ok(()),
+        }
     }
 
     /// Checks that an irreversible call with an unknown outcome is not repeated by a plain approval,
@@ -155,27 +158,35 @@ impl Run {
     }
 
     /// Checks a person's arguments against the tool's schema now. The person can correct them; the
-    /// model could not.
+    /// model could not. A call that an earlier drive made with them is not judged again.
     pub(super) fn check_edits<'a>(
         &self,
         calls: impl Iterator<Item = &'a ToolCall>,
         decisions: &[(String, Decision)],
     ) -> Result<()> {
-        let edits = decisions.iter().filter_map(|(id, decision)| match decision {
-            Decision::Edit { arguments } => Some((id.as_str(), arguments)),
-            _ => None,
-        });
-        let edits: HashMap<&str, &String> = edits.collect();
+        let decisions: HashMap<&str, &Decision> =
+            decisions.iter().map(|(id, decision)| (id.as_str(), decision)).collect();
         for call in calls {
-            let contract = self.tools.place(&call.name).and_then(|at| self.tools.contracts.get(at));
-            if let (Some(arguments), Some(contract)) = (edits.get(call.id.as_str()), contract) {
-                contract
-                    .read_with::<Value>(arguments, self.policy_of(&call.name))
-                    .map(drop)
-                    .map_err(|fault| RunError::WrongArguments { id: call.id.clone(), fault })?;
+            let decision = decisions.get(call.id.as_str()).filter(|_| !self.was_made(&call.id));
+            if let Some(fault) = decision.and_then(|decision| self.misfit(call, decision)) {
+                return Err(RunError::WrongArguments { id: call.id.clone(), fault });
             }
         }
         Ok(())
+    }
+
+    /// Returns whether an earlier drive began a call.
+    pub(crate) fn was_made(&self, id: &str) -> bool {
+        let call = self.earlier.as_ref().and_then(|earlier| earlier.calls.get(id));
+        call.is_some_and(|call| call.is_made)
+    }
+
+    /// Returns the fault of a person's arguments that do not fit the tool.
+    pub(crate) fn misfit(&self, call: &ToolCall, decision: &Decision) -> Option<ContractError> {
+        let Decision::Edit { arguments } = decision else { return None };
+        let at = self.tools.place(&call.name)?;
+        let policy = self.policy_of(&call.name);
+        self.tools.contracts.get(at)?.read_with::<Value>(arguments, policy).err()
     }
 }
 
