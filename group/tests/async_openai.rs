@@ -685,6 +685,24 @@ async fn arguments_of_read_call_under_another_name_are_read_or_the_call_is_not_m
         (json!({"function": {"name": "greet", "arguments": ""}}), Some("everybody")),
         (json!({"function": {"name": "greet"}}), None),
         (json!({"function": {"name": "greet", "kwargs": {"name": "A"}}}), None),
+        // Two names, or two sets of arguments.
+        (json!({"name": "leave", "function": {"name": "greet", "arguments": "{}"}}), None),
+        (
+            json!({"function": {"name": "greet", "arguments": {"name": "A"}, "input": {"name": "B"}}}),
+            None,
+        ),
+        (
+            json!({"function": {"name": "greet", "args": {"name": "A"}}, "input": {"name": "B"}}),
+            None,
+        ),
+        (
+            json!({"function": {"name": "greet", "args": {"name": "A"}}, "input": r#"{"name":"A"}"#}),
+            Some("A"),
+        ),
+        (
+            json!({"name": "greet", "arguments": null, "input": {"name": "A"}, "args": {}}),
+            Some("A"),
+        ),
         (item(json!("completed")), Some("everybody")),
         (item(Value::Null), Some("everybody")),
         (item(json!({"type": "incomplete"})), None),

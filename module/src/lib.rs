@@ -52,6 +52,7 @@ pub mod error;
 pub mod event;
 mod example;
 mod file_name;
+mod given_arguments;
 pub mod hook;
 mod in_call;
 mod ledger;

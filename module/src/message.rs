@@ -350,7 +350,8 @@ pub struct ToolCall {
     pub opaque: Option<Box<Opaque>>,
     /// Whether the call may be incomplete, even if its arguments are valid JSON. Agents and groups
     /// do not make such a call. [`Reply::with_finish`](crate::Reply::with_finish) sets it for a
-    /// reply that is cut off, and providers set it for a single call.
+    /// reply that is cut off, and providers set it for a single call, also for one with two different
+    /// names or arguments.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
 }

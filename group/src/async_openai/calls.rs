@@ -6,6 +6,7 @@ use async_openai::types::chat::{
 use async_openai::types::responses::{CustomToolCall, FunctionToolCall, OutputStatus};
 use serde_json::Value;
 use toolwright_module::ToolCall;
+use toolwright_module::runner::{ARGUMENTS, given_arguments};
 
 /// The conversion of a call in one of `async-openai`'s types to the type that a
 /// [`ToolGroup`](crate::ToolGroup) runs.
@@ -112,23 +113,28 @@ pub fn read_call(item: &Value) -> Option<ToolCall> {
     };
     let called = if is_function { function } else { custom }.unwrap_or(item);
     let name = called.get("name")?.as_str()?;
+    let is_one = |beside: Option<&Value>| {
+        let beside = [item, beside.unwrap_or(item)].map(|of| text(of, "name"));
+        beside.iter().all(|other| other.is_empty() || other == name)
+    };
     let id = Some(text(item, "call_id")).filter(|id| !id.is_empty());
     let id = id.unwrap_or_else(|| text(item, "id"));
     if !is_function {
         let mut call = ToolCall::custom(id, name, text(called, "input"));
-        call.incomplete = !is_whole(item);
+        let inputs = [text(called, "input"), text(item, "input")];
+        let (_, is_clear) = given_arguments(inputs);
+        call.incomplete = !is_clear || !is_one(function) || !is_whole(item);
         return Some(call);
     }
-    let names = ["arguments", "args", "parameters", "input"].into_iter();
-    let given = names.flat_map(|name| [called, item].map(|of| of.get(name)));
-    let given: Vec<String> = given.flatten().filter(|it| !it.is_null()).map(text_of).collect();
-    let says_more = |text: &&String| !matches!(text.trim(), "" | "{}");
-    let arguments = given.iter().find(says_more).or(given.first());
-    let mut call = ToolCall::new(id, name, arguments.cloned().unwrap_or_default());
+    let given = ARGUMENTS.iter().flat_map(|name| [called, item].map(|of| of.get(name)));
+    let given = given.flatten().filter(|it| !it.is_null()).map(text_of);
+    let (arguments, is_clear) = given_arguments(given);
+    let is_none = arguments.is_none();
+    let mut call = ToolCall::new(id, name, arguments.unwrap_or_default());
     // Responses sends `{}` for a call without arguments.
     let is_item = item.get("type").is_some_and(|kind| kind == "function_call");
-    let is_lost = arguments.is_none() || is_item && call.arguments.trim().is_empty();
-    call.incomplete = is_lost || !is_whole(item);
+    let is_lost = is_none || is_item && call.arguments.trim().is_empty();
+    call.incomplete = is_lost || !is_clear || !is_one(custom) || !is_whole(item);
     Some(call)
 }
 

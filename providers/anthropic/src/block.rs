@@ -10,7 +10,8 @@ use toolwright_module::ToolCall;
 use toolwright_module::message::object_of;
 use toolwright_module::message::{Opaque, Reasoning, ReplyPart, Text};
 use toolwright_module::model::{Delta, Usage};
-use toolwright_provider::lenient::{ARGUMENTS, Arguments, Str, Words, has_unread, is_set, once};
+use toolwright_module::runner::ARGUMENTS;
+use toolwright_provider::lenient::{Arguments, Str, Words, has_unread, is_set, once};
 use toolwright_provider::{Deltas, ProviderError, ReplyParts, ending, is_empty_object};
 
 use crate::{PROVIDER, Result};
@@ -31,6 +32,8 @@ pub(crate) struct Block {
     name: String,
     /// The input of a call at the block's start. Its digits stay as the model wrote them.
     input: String,
+    /// Whether that input was there twice, with different values.
+    is_unclear: bool,
     /// The pieces of the input, which take the place of the one at the start.
     pieces: String,
     /// Whether the server ended the block.
@@ -193,7 +196,9 @@ impl Block {
                 ARGUMENTS.into_iter().for_each(|name| drop(take(name)));
                 (block.id, block.name) = (word(take("id")), word(take("name")));
                 let Input { input, arguments, args, parameters } = serde_json::from_str(json)?;
-                block.input = Arguments::first([input, arguments, args, parameters]).0;
+                let given = [input, arguments, args, parameters];
+                let (input, is_clear) = Arguments::one_of(given);
+                (block.input, block.is_unclear) = (input.0, !is_clear);
             }
             Kind::Redacted | Kind::Other => {}
         }
@@ -422,10 +427,11 @@ impl Block {
             Kind::Call => {
                 let (id, name) = (std::mem::take(&mut self.id), std::mem::take(&mut self.name));
                 let mut fields = std::mem::take(&mut self.fields);
+                let is_unclear = self.is_unclear;
                 let (arguments, is_incomplete) = self.into_input();
                 let mut call = ToolCall::new(id, name, arguments);
                 let is_bare = call.arguments.trim().is_empty();
-                call.incomplete = is_incomplete || is_bare && has_unread(&fields);
+                call.incomplete = is_incomplete || is_unclear || is_bare && has_unread(&fields);
                 fields.retain(|name, value| is_opaque(name, value));
                 if !fields.is_empty() {
                     let opaque = Opaque::new(PROVIDER, Value::Object(fields));

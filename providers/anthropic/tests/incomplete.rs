@@ -594,3 +594,31 @@ async fn a_reply_that_the_server_did_not_finish_is_an_error() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_call_with_two_sets_of_arguments_is_not_whole() {
+    for (other, is_whole) in [
+        (json!({"prefix": "b"}), false),
+        (json!({"prefix": "a"}), true),
+        (json!(r#"{"prefix":"a"}"#), true),
+        (json!({}), true),
+        (Value::Null, true),
+    ] {
+        let mut whole = body(&json!("tool_use"), &json!({"prefix": "a"}));
+        whole["content"][0]["arguments"] = other.clone();
+        let block = whole["content"][0].clone();
+        let mut stream = events(&json!("tool_use"), &[]);
+        let begun = body(&Value::Null, &json!({}))["content"][0].to_string();
+        assert!(stream.contains(&begun));
+        stream = stream.replace(&begun, &block.to_string());
+        let server =
+            Server::answering([Answer::json(whole.to_string()), Answer::events(&stream, 64)]).await;
+        let model = server.model("claude-test");
+        let replies =
+            [model.generate(&hi()).await.unwrap(), streamed(&model, hi()).await.1.unwrap()];
+        for reply in replies {
+            let call = reply.tool_calls().next().unwrap();
+            assert_eq!(call.incomplete, !is_whole, "{other}: {call:?}");
+        }
+    }
+}

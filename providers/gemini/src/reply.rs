@@ -156,7 +156,7 @@ struct Call {
     partial_args: Vec<Piece>,
     #[serde(deserialize_with = "lenient::or_default")]
     will_continue: bool,
-    /// Whether it must not be made: it is inside a thought, or its arguments are not found.
+    /// Whether it must not be made: it is inside a thought, or it has no clear arguments.
     #[serde(skip)]
     is_doubtful: bool,
 }
@@ -165,9 +165,12 @@ impl Call {
     fn of(json: &str) -> serde_json::Result<Self> {
         let mut call: Self = serde_json::from_str(json)?;
         let Self { args, arguments, parameters, input, .. } = &mut call;
-        call.args = Arguments::first([args, arguments, parameters, input].map(std::mem::take));
+        let given = [args, arguments, parameters, input].map(std::mem::take);
+        let is_clear;
+        (call.args, is_clear) = Arguments::one_of(given);
         let is_bare = call.args.0.is_empty() && call.partial_args.is_empty();
-        call.is_doubtful = is_bare && lenient::has_unread(&serde_json::from_str(json)?);
+        call.is_doubtful =
+            !is_clear || is_bare && lenient::has_unread(&serde_json::from_str(json)?);
         Ok(call)
     }
 }

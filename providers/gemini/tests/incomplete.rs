@@ -348,3 +348,19 @@ async fn a_reply_that_ended_for_a_call_or_did_not_end_is_an_error() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_call_with_two_sets_of_arguments_is_not_whole() {
+    for (other, is_whole) in [
+        (json!({"prefix": "b"}), false),
+        (json!({"prefix": "a"}), true),
+        (json!({}), true),
+        (Value::Null, true),
+    ] {
+        let call = json!({"name": "purge", "args": {"prefix": "a"}, "arguments": other});
+        for reply in read(&[chunk(&call, Some("STOP"))]).await {
+            let call = reply.tool_calls().next().unwrap();
+            assert_eq!(call.incomplete, !is_whole, "{other}: {call:?}");
+        }
+    }
+}

@@ -1,13 +1,6 @@
 //! Comparisons of the arguments of calls.
 
 use serde::de::IgnoredAny;
-use serde_json::Value;
-
-/// Returns whether two texts are equal except for white space, or are equal JSON.
-pub(crate) fn is_same(a: &str, b: &str) -> bool {
-    let value = |text| serde_json::from_str::<Value>(text).ok();
-    a.trim() == b.trim() || value(a).is_some_and(|a| Some(a) == value(b))
-}
 
 /// Returns whether the text is a complete JSON object or list.
 pub(crate) fn is_complete(arguments: &str) -> bool {

@@ -849,3 +849,125 @@ async fn a_call_that_stands_twice_is_one_call() {
         assert_eq!(reply.tool_calls().count(), 1);
     }
 }
+
+/// The calls with two names or two sets of arguments, and whether each may be made.
+fn given_twice() -> Vec<(Value, bool)> {
+    let (a, b) = (json!({"prefix": "a"}), json!({"prefix": "b"}));
+    vec![
+        (json!({"name": "ping", "function": {"name": "purge", "arguments": "{}"}}), false),
+        (json!({"function": {"name": "purge", "arguments": a, "input": b}}), false),
+        (json!({"function": {"name": "purge", "arguments": a.to_string(), "args": b}}), false),
+        (json!({"function": {"name": "purge", "arguments": a}, "arguments": b}), false),
+        (json!({"name": "purge", "parameters": a, "input": b}), false),
+        (json!({"name": "purge", "function": {"name": "purge", "arguments": "{}"}}), true),
+        (json!({"function": {"name": "purge", "arguments": a, "input": a.to_string()}}), true),
+        (json!({"function": {"name": "purge", "arguments": a}, "arguments": {}, "args": ""}), true),
+        (json!({"name": "purge", "parameters": null, "arguments": " ", "input": a}), true),
+        (json!({"name": "", "function": {"name": "purge", "arguments": a}}), true),
+    ]
+}
+
+#[tokio::test]
+async fn a_call_with_two_names_or_two_sets_of_arguments_is_not_whole() {
+    for (mut call, is_whole) in given_twice() {
+        let text = call.to_string();
+        call["id"] = json!("1");
+        call["call_id"] = json!("1");
+        let mut chat = call.clone();
+        chat["index"] = json!(0);
+        let whole = json!({"choices": [{"message": {"tool_calls": [chat]}, "finish_reason": "tool_calls"}]});
+        let stream = [
+            json!({"choices": [{"index": 0, "delta": {"tool_calls": [chat]}}]}),
+            json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}),
+        ];
+        let of_chat = read(Api::Chat, &whole, &stream).await;
+        call["type"] = json!("function_call");
+        let response = json!({"status": "completed", "output": [call]});
+        let stream = [
+            json!({"type": "response.output_item.added", "output_index": 0, "item": call}),
+            json!({"type": "response.output_item.done", "output_index": 0, "item": call}),
+            json!({"type": "response.completed", "response": response}),
+        ];
+        let mut of_responses = read(Api::Responses, &response, &stream).await.to_vec();
+        // Without the output at the end, the reply is what was streamed.
+        let end = json!({"type": "response.completed", "response": {"status": "completed", "output": []}});
+        let streamed = [stream[1].clone(), end];
+        of_responses.extend(read(Api::Responses, &response, &streamed).await);
+        for reply in of_chat.iter().chain(&of_responses) {
+            assert_eq!(incomplete(reply), !is_whole, "{text}: {reply:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_piece_of_a_call_with_two_sets_of_arguments_is_not_whole() {
+    let piece = |function: Value| json!({"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "function": function}]}}]});
+    let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]});
+    let event = |kind: &str, fields: Value| {
+        let mut event =
+            json!({"type": format!("response.{kind}"), "output_index": 0, "item_id": "i"});
+        event.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        event
+    };
+    let begun = json!({"item": {"type": "function_call", "id": "i", "call_id": "1", "name": "purge", "arguments": ""}});
+    for (input, is_whole) in [(r#""a"}"#, true), (r#""b"}"#, false), ("", true)] {
+        let stream = [
+            piece(json!({"name": "purge", "arguments": r#"{"prefix": "#})),
+            piece(json!({"arguments": r#""a"}"#, "input": input})),
+            end.clone(),
+        ];
+        let [_, reply] =
+            read(Api::Chat, &json!({"choices": [{"message": {"content": "Hi."}}]}), &stream).await;
+        assert_eq!(incomplete(&reply), !is_whole, "{input}: {reply:?}");
+
+        let other =
+            if input.is_empty() { String::new() } else { format!(r#"{{"prefix": {input}"#) };
+        let done = json!({"arguments": r#"{"prefix": "a"}"#, "input": other});
+        let stream = [
+            event("output_item.added", begun.clone()),
+            event("function_call_arguments.done", done),
+            json!({"type": "response.completed", "response": {"status": "completed"}}),
+        ];
+        let [_, reply] = read(
+            Api::Responses,
+            &json!({"status": "completed", "output": [begun["item"]]}),
+            &stream,
+        )
+        .await;
+        assert_eq!(incomplete(&reply), !is_whole, "{input}: {reply:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_of_the_first_form_with_two_sets_of_arguments_is_not_whole() {
+    for (input, is_whole) in [(json!({"prefix": "a"}), true), (json!({"prefix": "b"}), false)] {
+        let call = json!({"name": "purge", "arguments": r#"{"prefix":"a"}"#, "input": input});
+        let whole = json!({"choices": [{"message": {"function_call": call}, "finish_reason": "function_call"}]});
+        let stream = [
+            json!({"choices": [{"index": 0, "delta": {"function_call": call}, "finish_reason": "function_call"}]}),
+        ];
+        for reply in read(Api::Chat, &whole, &stream).await {
+            assert_eq!(incomplete(&reply), !is_whole, "{input}: {reply:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_custom_call_with_two_names_or_inputs_is_not_whole() {
+    for (custom, is_whole) in [
+        (json!({"name": "purge", "custom": {"name": "purge", "input": "a"}, "input": "a"}), true),
+        (json!({"name": "ping", "custom": {"name": "purge", "input": "a"}}), false),
+        (json!({"custom": {"name": "purge", "input": "a"}, "input": "b"}), false),
+        (json!({"custom": {"name": "purge", "input": "a"}, "function": {"name": "ping"}}), false),
+    ] {
+        let mut call = custom.clone();
+        (call["id"], call["type"]) = (json!("1"), json!("custom"));
+        let whole = json!({"choices": [{"message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]});
+        let stream = [
+            json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}),
+        ];
+        for reply in read(Api::Chat, &whole, &stream).await {
+            assert_eq!(incomplete(&reply), !is_whole, "{custom}: {reply:?}");
+        }
+    }
+}

@@ -37,9 +37,8 @@ use serde::de::{
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use toolwright_module::runner::{ARGUMENTS, given_arguments, is_empty_object};
 use toolwright_signature::check_fields_once;
-
-use crate::is_empty_object;
 
 /// Deserializes content of a model from its JSON text, in which no object may give a field twice: most
 /// types would take the last value of such a field. The arguments of a call may have one, because the
@@ -82,6 +81,15 @@ impl Text {
     #[must_use]
     pub fn filled(self) -> Option<String> {
         Some(self.0).filter(|text| !text.is_empty())
+    }
+
+    /// Returns the first text that is not empty, and whether all others are empty or equal to it.
+    #[must_use]
+    pub fn one_of(given: impl IntoIterator<Item = Self>) -> (Self, bool) {
+        let mut filled = given.into_iter().filter(|text| !text.is_empty());
+        let first = filled.next().unwrap_or_default();
+        let is_clear = filled.all(|other| other == first);
+        (first, is_clear)
     }
 }
 
@@ -212,9 +220,6 @@ impl<'de> Deserialize<'de> for Arguments {
     }
 }
 
-/// The names under which servers send the arguments of a call, the APIs' own among them.
-pub const ARGUMENTS: [&str; 4] = ["arguments", "args", "parameters", "input"];
-
 /// Returns whether a call has content under a name that is neither known nor one of [`ARGUMENTS`]. If
 /// the call has no arguments, they may be there, so it must not be made without them.
 ///
@@ -246,21 +251,12 @@ pub fn has_unread(call: &Map<String, Value>) -> bool {
 }
 
 impl Arguments {
-    /// Returns the first arguments that are not empty. `{}` is used only if all others are
-    /// empty.
+    /// Returns the arguments among those that a server sent under several names, and whether all say
+    /// the same; see [`given_arguments`].
     #[must_use]
-    pub fn first(of: impl IntoIterator<Item = Self>) -> Self {
-        let mut found = Self::default();
-        for other in of {
-            let says_more = !other.0.trim().is_empty() && !is_empty_object(&other.0);
-            if says_more || found.0.trim().is_empty() && !other.0.is_empty() {
-                found = other;
-            }
-            if says_more {
-                break;
-            }
-        }
-        found
+    pub fn one_of(given: impl IntoIterator<Item = Self>) -> (Self, bool) {
+        let (found, is_clear) = given_arguments(given.into_iter().map(|given| given.0));
+        (Self(found.unwrap_or_default()), is_clear)
     }
 }
 

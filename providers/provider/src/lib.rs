@@ -66,6 +66,7 @@ pub mod unread;
 use std::borrow::Cow;
 
 use toolwright_module::runner::stable_hash;
+pub use toolwright_module::runner::{is_empty_object, is_same_json};
 
 pub use self::connection::{Connection, from_env, mark_lost_halves, read_events, read_whole};
 pub use self::content::in_content;
@@ -116,11 +117,4 @@ pub fn portable_name(name: &str, most: usize) -> Cow<'_, str> {
     let name = name.chars().take(most).map(|c| if fits(c) { c } else { '_' });
     let name: String = name.collect();
     Cow::Owned(if name.is_empty() { "_".to_owned() } else { name })
-}
-
-/// Returns whether the text is `{}`, which some servers send before the arguments.
-#[must_use]
-pub fn is_empty_object(text: &str) -> bool {
-    let inside = text.trim().strip_prefix('{').and_then(|text| text.strip_suffix('}'));
-    inside.is_some_and(|inside| inside.trim().is_empty())
 }

@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::content::Content;
 use crate::ending::{is_same, is_unfinished};
 use crate::error::{ProviderError, Result};
-use crate::is_empty_object;
 use crate::lenient::is_set;
+use crate::{is_empty_object, is_same_json};
 use toolwright_module::Contract;
 use toolwright_module::message::{CallIds, CallKind, Reasoning, ReplyPart, ToolCall};
 use toolwright_module::model::{Delta, Finish, Reply, Usage};
@@ -389,10 +389,8 @@ fn remove_repeated(parts: &mut Vec<ReplyPart>) {
 }
 
 fn is_same_call(one: &ToolCall, other: &ToolCall) -> bool {
-    let value = |call: &ToolCall| serde_json::from_str::<Value>(&call.arguments).ok();
-    let is_same_text = one.arguments.trim() == other.arguments.trim();
     one.name == other.name
         && one.kind == other.kind
         && one.incomplete == other.incomplete
-        && (is_same_text || value(one).is_some_and(|one| Some(one) == value(other)))
+        && is_same_json(&one.arguments, &other.arguments)
 }

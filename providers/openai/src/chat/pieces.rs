@@ -12,12 +12,13 @@ use toolwright_module::{Reply, Request, ToolCall};
 use toolwright_provider::lenient::{Str, is_set};
 use toolwright_provider::{
     Deltas, ReplyParts, TokenCounts, check_has_call, complete_reply, ending, is_empty_object,
+    is_same_json,
 };
 
 use super::reasoning::{Details, Field, text_of};
 use super::reply::{BareError, Call, Choice, Completion, Content, Function, Message};
 use crate::Result;
-use crate::arguments::{is_complete, is_json, is_same};
+use crate::arguments::{is_complete, is_json};
 use toolwright_provider::Decoder;
 use toolwright_provider::ProviderError;
 
@@ -263,12 +264,12 @@ impl Pieces {
         self.events += 1;
         for call in calls.into_iter().chain(message.tool_calls) {
             let texts = [&call.id, &call.name, &call.arguments];
-            if call.has_unread || texts.iter().any(|text| !text.is_empty()) {
+            if call.has_unread || call.is_unclear || texts.iter().any(|text| !text.is_empty()) {
                 self.call(call, deltas)?;
             }
         }
         let has_unread = message.function_call.has_unread;
-        let (name, arguments) = message.function_call.name_and_arguments();
+        let (name, arguments, is_clear) = message.function_call.name_and_arguments();
         let is_unread = has_unread && arguments.0.trim().is_empty();
         // Some servers send an empty one in every reply.
         if !name.is_empty() || !arguments.0.trim().is_empty() {
@@ -278,7 +279,7 @@ impl Pieces {
             };
             self.parts.extend_call(part, String::new(), name.0, arguments.0, deltas);
             if let Some(call) = self.parts.call_mut(part) {
-                call.incomplete |= is_unread;
+                call.incomplete |= is_unread || !is_clear;
             }
         }
         Ok(())
@@ -303,10 +304,16 @@ impl Pieces {
             });
             place = Place::More(self.calls.len() - 1);
         }
-        let Place::More(at) = place else {
+        let (Place::More(at) | Place::Known(at)) = place else {
             return Ok(());
         };
         let part = self.calls[at].part;
+        if let Some(call) = self.parts.call_mut(part) {
+            call.incomplete |= piece.is_unclear;
+        }
+        if let Place::Known(_) = place {
+            return Ok(());
+        }
         self.calls[at].has_unread |= piece.has_unread;
         if let Some(call) = self.parts.call_mut(part) {
             if is_set(&piece.extra) {
@@ -394,14 +401,14 @@ impl Pieces {
             slot.is_broken = true;
             return Ok(Place::More(at));
         }
-        if is_same(&known.arguments, arguments) {
-            return Ok(Place::Known);
+        if is_same_json(&known.arguments, arguments) {
+            return Ok(Place::Known(at));
         }
         match (is_empty_object(&known.arguments), is_empty_object(arguments)) {
             (true, _) if uncounted && !piece.name.is_empty() => {}
             (true, _) => return Ok(Place::More(at)),
             // Some servers end a call with an empty object.
-            (false, true) if piece.name.is_empty() => return Ok(Place::Known),
+            (false, true) if piece.name.is_empty() => return Ok(Place::Known(at)),
             _ if uncounted && !piece.name.is_empty() => return Ok(Place::New),
             _ => {}
         }
@@ -455,7 +462,7 @@ impl Pieces {
         let place = parts.iter().enumerate().filter(is_call).nth(earlier).map(|(at, _)| at);
         if let (Some(place), Some(legacy)) = (place, legacy) {
             let is_same = |call: &ToolCall| {
-                call.name == legacy.name && is_same(&call.arguments, &legacy.arguments)
+                call.name == legacy.name && is_same_json(&call.arguments, &legacy.arguments)
             };
             let mut others = parts.iter().enumerate().filter(|(at, _)| *at != place);
             if others.any(|(_, part)| matches!(part, ReplyPart::Call(call) if is_same(call))) {
@@ -507,8 +514,8 @@ enum Place {
     New,
     /// The piece continues the call with this index.
     More(usize),
-    /// The piece repeats a call.
-    Known,
+    /// The piece repeats the call with this index.
+    Known(usize),
 }
 
 impl Message<'_> {

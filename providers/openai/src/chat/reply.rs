@@ -135,6 +135,8 @@ pub(super) struct Call {
     pub(super) is_custom: bool,
     /// Whether there is content under an unknown name, and are no arguments.
     pub(super) has_unread: bool,
+    /// Whether it has two names, or two sets of arguments.
+    pub(super) is_unclear: bool,
     /// Google's data of a call, such as a signature.
     pub(super) extra: Value,
 }
@@ -175,17 +177,15 @@ impl From<CallForm<'_>> for Call {
             input,
             ..
         } = form;
-        let first = |a: Text, b: Text| if a.is_empty() { b.0 } else { a.0 };
         let is_custom = &*kind == "custom" || !custom.name.is_empty();
-        let (name, arguments) = if is_custom {
-            (first(custom.name, name), first(custom.input, Text(input.0)))
-        } else {
-            let (called, text) = function.name_and_arguments();
-            let text = Arguments::first([text, arguments, args, parameters, input]);
-            (first(called, name), text.0)
-        };
-        let (index, extra) = (index.0, form.extra_content);
-        Self { index, id: id.0, name, arguments, is_custom, has_unread: false, extra }
+        let (called, text, is_clear) = function.name_and_arguments();
+        let (name, is_one) = Text::one_of([custom.name, called, name]);
+        let given = [Arguments(custom.input.0), text, arguments, args, parameters, input];
+        let (arguments, is_same) = Arguments::one_of(given);
+        let (index, extra, is_unclear) =
+            (index.0, form.extra_content, !(is_clear && is_one && is_same));
+        let (id, name, arguments) = (id.0, name.0, arguments.0);
+        Self { index, id, name, arguments, is_custom, has_unread: false, is_unclear, extra }
     }
 }
 
@@ -371,10 +371,11 @@ fn only_call<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Function, D::
 }
 
 impl Function {
-    /// Returns the name and the arguments, which have several names.
-    pub(crate) fn name_and_arguments(self) -> (Text, Arguments) {
+    /// Returns the name, the arguments, which have several names, and whether these say the same.
+    pub(crate) fn name_and_arguments(self) -> (Text, Arguments, bool) {
         let Self { name, arguments, args, parameters, input, .. } = self;
-        (name, Arguments::first([arguments, args, parameters, input]))
+        let (arguments, is_clear) = Arguments::one_of([arguments, args, parameters, input]);
+        (name, arguments, is_clear)
     }
 }
 

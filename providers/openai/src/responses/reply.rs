@@ -177,6 +177,9 @@ struct Item<'e> {
     result: Value,
     /// The MCP server that the model's server called.
     server_label: Value,
+    /// Whether a call has two names, or two sets of arguments.
+    #[serde(skip)]
+    is_unclear: bool,
 }
 
 impl<'e> Item<'e> {
@@ -187,11 +190,14 @@ impl<'e> Item<'e> {
             return Err(ProviderError::Decoding { source, raw: raw.get().to_owned() });
         }
         let mut item: Self = read(raw)?;
-        let (name, arguments) = std::mem::take(&mut item.function).name_and_arguments();
-        if item.name.is_empty() {
-            item.name = name;
-        }
-        item.arguments = Arguments::first([std::mem::take(&mut item.arguments), arguments]);
+        let (name, arguments, is_clear) = std::mem::take(&mut item.function).name_and_arguments();
+        let (name, is_one) = Text::one_of([std::mem::take(&mut item.name), name]);
+        let Self { arguments: own, args, parameters, input, .. } = &mut item;
+        let given = [own, args, parameters].map(std::mem::take);
+        let given = given.into_iter().chain([arguments, input.clone()]);
+        let (arguments, is_same) = Arguments::one_of(given);
+        (item.name, item.arguments) = (name, arguments);
+        item.is_unclear = !(is_clear && is_one && is_same);
         let is_named = !item.name.is_empty() && !item.call_id.is_empty();
         item.kind = Str(Cow::Borrowed(match &*item.kind {
             "tool_call" | "tool_use" | "function" => "function_call",
@@ -509,6 +515,7 @@ impl Items<'_> {
                 let known = streamed.call(&item, place);
                 let mut call = self.call(item);
                 if let Some(known) = known {
+                    call.incomplete |= known.incomplete;
                     if call.name.is_empty() {
                         call.name = known.name;
                     }
@@ -549,15 +556,14 @@ impl Items<'_> {
 }
 
 fn called(item: Item<'_>) -> ToolCall {
-    let Item { kind, id, call_id, name, arguments, args, parameters, input, .. } = item;
+    let Item { kind, id, call_id, name, arguments, input, is_unclear, .. } = item;
     let id = call_id.filled().unwrap_or_else(|| id.0.into_owned());
-    match &*kind {
+    let mut call = match &*kind {
         "custom_tool_call" => ToolCall::custom(id, name.0, input.0),
-        _ => {
-            let arguments = Arguments::first([arguments, args, parameters, input]);
-            ToolCall::new(id, name.0, arguments.0)
-        }
-    }
+        _ => ToolCall::new(id, name.0, arguments.0),
+    };
+    call.incomplete = is_unclear;
+    call
 }
 
 /// Returns the id of a reply that is not finished.
@@ -689,8 +695,11 @@ impl Pieces {
         if is_end {
             self.end(part);
         }
-        if let Some(known) = self.parts.call_mut(part).filter(|_| call.kind == CallKind::Custom) {
-            known.kind = CallKind::Custom;
+        if let Some(known) = self.parts.call_mut(part) {
+            known.incomplete |= call.incomplete;
+            if call.kind == CallKind::Custom {
+                known.kind = CallKind::Custom;
+            }
         }
         // The name of a known call was in an earlier delta.
         let discarded = &mut Deltas::discarded();
@@ -871,8 +880,12 @@ impl Decoder for Pieces {
                     nothing,
                     &mut Deltas::discarded(),
                 );
-                let whole = Arguments::first([event.arguments, event.parameters, event.input]);
+                let given = [event.arguments, event.parameters, event.input];
+                let (whole, is_clear) = Arguments::one_of(given);
                 self.parts.settle_call(part, whole.0, deltas);
+                if let Some(call) = self.parts.call_mut(part) {
+                    call.incomplete |= !is_clear;
+                }
             }
             "response.output_item.done" => {
                 if let Some(item) = event.item {
