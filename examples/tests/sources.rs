@@ -43,6 +43,7 @@ fn nothing_but_the_signature_crate_makes_schemas() {
     let by_hand = [
         "Contract::dynamic",
         "Tool::dynamic",
+        "runner::proxy",
         "\"properties\": ",
         "\"type\": \"object\"",
         "\"input_schema\": {",
