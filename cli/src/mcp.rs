@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use tokio::net::TcpListener;
-use toolwright_mcp::{McpClient, McpClientBuilder, McpServer};
+use toolwright_mcp::{McpClient, McpClientBuilder, McpServer, ServerLimits};
 use toolwright_module::{Cancellation, Context, Error, Result};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -249,7 +249,8 @@ impl Serve {
             .with_hosts(self.host)
             .with_origins(self.origin);
         if let Some(seconds) = self.session_time {
-            server = server.with_session_time(Duration::from_secs(seconds));
+            let session_time = Duration::from_secs(seconds);
+            server = server.with_limits(ServerLimits { session_time, ..ServerLimits::default() });
         }
         if let Some(instructions) = tools.instructions() {
             server = server.with_instructions(instructions);

@@ -208,12 +208,6 @@ impl Definition {
         }
     }
 
-    /// Returns the name of the Rust type.
-    #[must_use]
-    pub fn type_name(&self) -> &str {
-        &self.type_name
-    }
-
     /// Returns whether the tool is a function or a custom tool.
     #[must_use]
     pub fn kind(&self) -> CallKind {

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_group::{Custom, FailReason, Handle, ToolGroup};
 use toolwright_module::error::Stage;
-use toolwright_module::hook::{CallNext, Hook, Redact, Refuse, Retry};
+use toolwright_module::hook::{CallNext, Hook, Retry, redact, refuse};
 use toolwright_module::{
     Context, Effect, Error, Policy, Result, Signature, ToolCall, ToolOutput, from_fn,
 };
@@ -71,7 +71,7 @@ fn calls() -> [ToolCall; 3] {
 
 #[tokio::test]
 async fn every_kind_of_call_passes_the_hooks_and_keeps_its_value() {
-    let cx = Context::default().with_hook(Redact::new(|text| match text.contains("secret") {
+    let cx = Context::default().with_hook(redact(|text| match text.contains("secret") {
         true => Cow::Owned(text.replace("secret", "[word]")),
         false => Cow::Borrowed(text),
     }));
@@ -87,7 +87,7 @@ async fn every_kind_of_call_passes_the_hooks_and_keeps_its_value() {
 
 #[tokio::test]
 async fn a_refused_call_does_not_reach_its_handler() {
-    let cx = Context::default().with_hook(Refuse::new(|name, effect, text| {
+    let cx = Context::default().with_hook(refuse(|name, effect, text| {
         text.contains("secret").then(|| format!("no {name}, {effect:?}"))
     }));
     let made = AtomicU32::new(0);
@@ -102,7 +102,11 @@ async fn a_refused_call_does_not_reach_its_handler() {
 
 #[tokio::test]
 async fn failures_have_the_same_reasons_inside_hooks() {
-    let cx = Context::default().with_hook(Retry::new(1).with_wait(Duration::from_millis(1)));
+    let cx = Context::default().with_hook(Retry {
+        retries: 1,
+        wait: Duration::from_millis(1),
+        ..Retry::default()
+    });
     let group = group().with_policy(Policy::Strict);
     let run = async |arguments: &str| {
         let call = ToolCall::new("1", "letters", arguments);

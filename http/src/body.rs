@@ -64,7 +64,8 @@ impl EventBody {
     ///
     /// # Errors
     ///
-    /// The errors of [`HttpResponse::chunk`].
+    /// [`ErrorKind::Truncated`] if the connection breaks; [`ErrorKind::Silent`],
+    /// [`ErrorKind::TooSlow`] or [`ErrorKind::TooLarge`] if a limit is reached.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>> {
         match self.begun.take() {
             Some(begun) => Ok(Some(begun)),
@@ -107,15 +108,7 @@ impl HttpResponse {
         self.0.inner.url().join(text(self.headers(), LOCATION.as_str())?).ok()
     }
 
-    /// Returns the next bytes of the body, or `None` at its end.
-    ///
-    /// No bytes are lost if the future is dropped.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Truncated`] if the connection breaks; [`ErrorKind::Silent`],
-    /// [`ErrorKind::TooSlow`] or [`ErrorKind::TooLarge`] if a limit is reached.
-    pub async fn chunk(&mut self) -> Result<Option<Bytes>> {
+    async fn chunk(&mut self) -> Result<Option<Bytes>> {
         let chunk = in_time(self.0.inner.chunk(), &self.0.limits, self.0.deadline).await?;
         let chunk = chunk.map_err(|error| match error.is_timeout() {
             // Only a client of the caller's own has this timeout.
@@ -131,7 +124,7 @@ impl HttpResponse {
     ///
     /// # Errors
     ///
-    /// The errors of [`chunk`](Self::chunk). If `content-length` is larger than allowed, the
+    /// The errors of [`EventBody::chunk`]. If `content-length` is larger than allowed, the
     /// error comes before any byte is read.
     pub async fn bytes(mut self) -> Result<Bytes> {
         self.check_length()?;

@@ -14,8 +14,7 @@ const FIRST_UNIX_TIME: u64 = 1_000_000_000;
 ///
 /// It is the first of the headers `x-request-id`, `request-id`, `x-github-request-id` and
 /// `x-amzn-requestid`, cut to 200 bytes.
-#[must_use]
-pub fn request_id(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn request_id(headers: &HeaderMap) -> Option<&str> {
     let names = ["x-request-id", "request-id", "x-github-request-id", "x-amzn-requestid"];
     let id = names.iter().find_map(|name| text(headers, name))?;
     // `to_str` accepts only ASCII, so any byte is a character.
@@ -152,4 +151,23 @@ fn duration(value: &str) -> Option<Duration> {
 /// Returns a header's value as text, without white space around it.
 pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     Some(headers.get(name)?.to_str().ok()?.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::header::HeaderName;
+
+    use super::*;
+
+    fn header(name: &'static str, value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(HeaderName::from_static(name), value.parse().unwrap())])
+    }
+
+    #[test]
+    fn the_id_of_a_request_is_read_and_cut() {
+        assert_eq!(request_id(&header("request-id", "req_1")), Some("req_1"));
+        assert_eq!(request_id(&header("x-request-id", "")), None);
+        let long = "x".repeat(999);
+        assert_eq!(request_id(&header("x-request-id", &long)).unwrap().len(), 200);
+    }
 }

@@ -87,7 +87,7 @@ pub use body::{EventBody, HttpResponse, Streamed};
 pub use client::{Client, HttpRequest};
 pub use endpoint::Endpoint;
 pub use error::{ErrorKind, HttpError, Refusal, UrlFault, with_causes};
-pub use headers::{RateLimit, rate_limits, request_id, retry_after};
+pub use headers::{RateLimit, rate_limits, retry_after};
 pub use limits::{Deadline, HttpLimits};
 pub use redact::Redactor;
 pub use request_body::RequestBody;

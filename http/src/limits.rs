@@ -47,7 +47,7 @@ impl Default for HttpLimits {
 /// use toolwright_http::Deadline;
 ///
 /// let deadline = Deadline::after(Duration::from_secs(60));
-/// assert!(!deadline.has_passed());
+/// assert_ne!(deadline, Deadline::never());
 /// // A limit too large for the clock means no limit.
 /// assert_eq!(Deadline::after(Duration::MAX), Deadline::never());
 /// ```
@@ -77,8 +77,7 @@ impl Deadline {
     }
 
     /// Returns the earlier of two deadlines.
-    #[must_use]
-    pub fn or_earlier(self, other: Self) -> Self {
+    pub(crate) fn or_earlier(self, other: Self) -> Self {
         match (self.0, other.0) {
             (Some((a, _)), Some((b, _))) if b < a => other,
             (None, Some(_)) => other,
@@ -97,8 +96,22 @@ impl Deadline {
     }
 
     /// Returns whether the moment has passed.
-    #[must_use]
-    pub fn has_passed(self) -> bool {
+    pub(crate) fn has_passed(self) -> bool {
         self.instant().is_some_and(|at| Instant::now() >= at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earlier_of_two_deadlines_is_kept() {
+        let [soon, late] = [1, 2].map(|hours| Deadline::after(Duration::from_secs(3600 * hours)));
+        let never = Deadline::never();
+        assert_eq!([soon.or_earlier(late), late.or_earlier(soon)], [soon, soon]);
+        assert_eq!([soon.or_earlier(never), never.or_earlier(soon)], [soon, soon]);
+        assert_eq!(never.or_earlier(never), never);
+        assert!(Deadline::at(std::time::Instant::now()).has_passed());
     }
 }

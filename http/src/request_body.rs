@@ -18,8 +18,7 @@ use http_body::{Frame, SizeHint};
 /// use toolwright_http::RequestBody;
 ///
 /// let tools = Bytes::from_static(b"[]");
-/// let body = RequestBody::from_iter([Bytes::from("{\"tools\":"), tools, Bytes::from("}")]);
-/// assert_eq!(body.to_vec(), br#"{"tools":[]}"#);
+/// let _body = RequestBody::from_iter([Bytes::from("{\"tools\":"), tools, Bytes::from("}")]);
 /// ```
 #[derive(Debug, Clone)]
 pub struct RequestBody(Pieces);
@@ -28,17 +27,6 @@ pub struct RequestBody(Pieces);
 enum Pieces {
     One(Bytes),
     Many(Arc<[Bytes]>),
-}
-
-impl RequestBody {
-    /// Returns all bytes.
-    #[must_use]
-    pub fn to_vec(&self) -> Vec<u8> {
-        match &self.0 {
-            Pieces::One(bytes) => bytes.to_vec(),
-            Pieces::Many(pieces) => pieces.concat(),
-        }
-    }
 }
 
 impl From<Bytes> for RequestBody {

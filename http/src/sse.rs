@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 use std::mem;
-use std::time::Duration;
 
 use bytes::Bytes;
 use memchr::{memchr, memchr2};
@@ -20,8 +19,8 @@ const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// feed, in a character, in a byte order mark. The parser copies the data of an event once,
 /// into a buffer that the next event reuses. Its time is linear in the number of bytes.
 ///
-/// An event with blank data is a keep-alive and is skipped. A caller that reconnects waits for
-/// [`retry`](Self::retry) and sends the last [`Event::id`].
+/// An event with blank data is a keep-alive and is skipped. A caller that reconnects sends the
+/// last [`Event::id`].
 ///
 /// ```
 /// use toolwright_http::EventReader;
@@ -52,7 +51,6 @@ pub struct EventReader {
     has_data: bool,
     name: Vec<u8>,
     id: Vec<u8>,
-    retry: Option<Duration>,
     /// Whether `data` and `name` belong to an event that was returned.
     is_returned: bool,
 }
@@ -93,7 +91,6 @@ impl EventReader {
             has_data: false,
             name: Vec::new(),
             id: Vec::new(),
-            retry: None,
             is_returned: false,
         }
     }
@@ -134,26 +131,6 @@ impl EventReader {
     pub fn end(&mut self) -> Result<Option<Event<'_>>> {
         self.push(Bytes::from_static(b"\n\n"));
         self.next()
-    }
-
-    /// Returns the pause before a reconnection that the server asked for.
-    ///
-    /// It is the last field `retry` of the bytes that were read, in milliseconds; `None` if
-    /// there was no such field. A value with other characters than digits is ignored.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use toolwright_http::EventReader;
-    ///
-    /// let mut events = EventReader::default();
-    /// events.push("retry: 1500\nid: 7\ndata: hi\n\n".into());
-    /// assert_eq!(events.next()?.map(|event| event.id), Some("7"));
-    /// assert_eq!(events.retry(), Some(Duration::from_millis(1500)));
-    /// # Ok::<(), toolwright_http::HttpError>(())
-    /// ```
-    #[must_use]
-    pub fn retry(&self) -> Option<Duration> {
-        self.retry
     }
 
     /// Reads up to the end of an event, and returns whether there is one.
@@ -233,7 +210,6 @@ impl EventReader {
             }
             b"event" => value.clone_into(&mut self.name),
             b"id" if memchr(0, value).is_none() => value.clone_into(&mut self.id),
-            b"retry" => self.retry = pause(value).or(self.retry),
             _ => {}
         }
         Ok(false)
@@ -244,13 +220,6 @@ impl EventReader {
         let text = |bytes| std::str::from_utf8(bytes).map_err(|_| not_utf8(bytes));
         Ok(Event { name: text(&self.name)?, data: text(&self.data)?, id: text(&self.id)? })
     }
-}
-
-/// Parses a number of milliseconds that has only digits.
-fn pause(value: &[u8]) -> Option<Duration> {
-    let digits = std::str::from_utf8(value).ok()?;
-    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| digits.parse().ok().map(Duration::from_millis)).flatten()
 }
 
 fn too_large(what: &'static str, max: usize) -> HttpError {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 use toolwright_http::reqwest::header::{HeaderMap, HeaderName};
-use toolwright_http::{rate_limits, request_id, retry_after};
+use toolwright_http::{rate_limits, retry_after};
 
 fn headers(all: &[(&str, &str)]) -> HeaderMap {
     let header = |(name, value): &(&str, &str)| {
@@ -71,12 +71,4 @@ fn a_reset_is_a_duration_a_unix_time_or_a_timestamp() {
     let timestamp = reset("2026-01-01T01:00:00.5+01:00");
     let since = timestamp.unwrap().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     assert_eq!(since, Duration::from_millis(1_767_225_600_500));
-}
-
-#[test]
-fn the_id_of_a_request_is_read_and_cut() {
-    assert_eq!(request_id(&headers(&[("request-id", "req_1")])), Some("req_1"));
-    assert_eq!(request_id(&headers(&[("x-request-id", "")])), None);
-    let long = "x".repeat(999);
-    assert_eq!(request_id(&headers(&[("x-request-id", &long)])).unwrap().len(), 200);
 }

@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use std::time::Duration;
 use toolwright_http::{ErrorKind, Event, EventReader};
 
 type Owned = (String, String, String);
@@ -22,27 +21,6 @@ fn read<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<Owned> {
     }
     read.extend(events.end().unwrap().map(owned));
     read
-}
-
-#[test]
-fn the_field_retry_is_read_and_other_values_are_ignored() {
-    let mut events = EventReader::default();
-    assert_eq!(events.retry(), None);
-    for (field, wanted) in [
-        ("retry: 1500", 1500),
-        ("retry: +1", 1500),
-        ("retry: 1.5", 1500),
-        ("retry:", 1500),
-        ("retry", 1500),
-        ("retry: soon", 1500),
-        ("retry: 99999999999999999999", 1500),
-        ("retry:0", 0),
-        (": retry: 7", 0),
-    ] {
-        events.push(format!("{field}\n\n").into());
-        assert!(events.next().unwrap().is_none());
-        assert_eq!(events.retry(), Some(Duration::from_millis(wanted)), "{field}");
-    }
 }
 
 #[test]

@@ -128,7 +128,7 @@ pub fn read_all(file: &File, most: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 ///
 /// The errors of [`read`], and [`ErrorKind::InvalidData`].
-pub fn read_text(path: &Path, link: Link, most: u64) -> io::Result<String> {
+pub(crate) fn read_text(path: &Path, link: Link, most: u64) -> io::Result<String> {
     let not_text = |_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text");
     String::from_utf8(read(path, link, most)?).map_err(not_text)
 }

@@ -284,7 +284,7 @@ impl Context {
     /// use toolwright_module::hook::Retry;
     ///
     /// // A call that fails with a retryable error is made up to two more times.
-    /// let cx = Context::default().with_hook(Retry::new(2));
+    /// let cx = Context::default().with_hook(Retry::default());
     /// ```
     #[must_use]
     pub fn with_hook(self, hook: impl Hook) -> Self {

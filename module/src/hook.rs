@@ -7,8 +7,8 @@
 //! | hook | does |
 //! |---|---|
 //! | [`Retry`] | repeats calls that failed with a retryable error |
-//! | [`Redact`] | replaces texts before a model reads them |
-//! | [`Refuse`] | refuses tool calls by a rule |
+//! | [`redact()`] | replaces texts before a model reads them |
+//! | [`refuse()`] | refuses tool calls by a rule |
 //!
 //! ```
 //! use toolwright_module::hook::{AskNext, CallNext, Hook};
@@ -57,8 +57,8 @@ mod refuse;
 mod retry;
 
 use chain::{Asking, Calling};
-pub use redact::Redact;
-pub use refuse::Refuse;
+pub use redact::redact;
+pub use refuse::refuse;
 pub use retry::Retry;
 
 /// Code around the model calls and tool calls of a [`Context`].

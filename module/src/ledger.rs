@@ -116,7 +116,6 @@ impl Ledger {
     /// let prices = [("gpt-5-mini", Price::per_million(0.25, 2.0).with_cached(0.025))];
     /// let budget = Budget { money: Some(Money::new(0.5)), ..Budget::default() };
     /// let ledger = Ledger::new(budget).with_prices(prices);
-    /// assert!(ledger.price("gpt-5-mini").is_some());
     /// ```
     #[must_use]
     pub fn with_prices<N: Into<String>>(
@@ -261,8 +260,7 @@ impl Ledger {
     }
 
     /// Returns the price of a model, from this ledger or the nearest one above that has it.
-    #[must_use]
-    pub fn price(&self, model: &str) -> Option<Price> {
+    pub(crate) fn price(&self, model: &str) -> Option<Price> {
         self.chain().find_map(|ledger| ledger.account.prices.get(model).copied())
     }
 

@@ -233,7 +233,7 @@ impl SettingSet {
     }
 
     /// Returns the settings in the set.
-    pub fn iter(self) -> impl Iterator<Item = Setting> {
+    pub(crate) fn iter(self) -> impl Iterator<Item = Setting> {
         Setting::ALL.iter().copied().filter(move |setting| self.has(*setting))
     }
 }

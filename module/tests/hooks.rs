@@ -13,7 +13,7 @@ use serde_json::json;
 use toolwright_module::budget::Ledger;
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::event::{EventKind, HookAct};
-use toolwright_module::hook::{AnyHook, AskNext, CallNext, Hook, Redact, Refuse, Retry};
+use toolwright_module::hook::{AnyHook, AskNext, CallNext, Hook, Retry, redact, refuse};
 use toolwright_module::message::{Part, ToolResult};
 use toolwright_module::model::{BoxFuture, BoxStream, Capabilities, Delta, Usage};
 use toolwright_module::predict::PredictEvent;
@@ -94,7 +94,7 @@ fn failing(failures: u32) -> Scripted<impl Fn(&Request) -> Result<Reply> + Send 
 }
 
 fn quick(retries: u32) -> Retry {
-    Retry::new(retries).with_wait(Duration::from_millis(1))
+    Retry { retries, wait: Duration::from_millis(1), ..Retry::default() }
 }
 
 #[tokio::test]
@@ -113,7 +113,7 @@ async fn each_retry_is_counted_and_emits_an_event() {
 
 #[tokio::test]
 async fn a_retry_waits_neither_beyond_the_deadline_nor_after_a_cancellation() {
-    let slow = Retry::new(3).with_wait(Duration::from_secs(60));
+    let slow = Retry { retries: 3, wait: Duration::from_secs(60), ..Retry::default() };
     let cx = Context::default().with_hook(slow.clone());
     let soon = cx.clone().with_deadline(Instant::now() + Duration::from_secs(1));
     let error = soon.ask(&failing(1), hi(), false).await.unwrap_err();
@@ -134,7 +134,9 @@ async fn a_retry_waits_neither_beyond_the_deadline_nor_after_a_cancellation() {
 async fn a_retry_waits_as_long_as_the_server_asks_but_not_longer_than_its_maximum() {
     for (asked, calls, waited) in [(20, 2, 20), (31, 1, 0)] {
         let ledger = Ledger::default();
-        let cx = Context::default().with_ledger(ledger.clone()).with_hook(Retry::new(1));
+        let cx = Context::default()
+            .with_ledger(ledger.clone())
+            .with_hook(Retry { retries: 1, ..Retry::default() });
         let model = Scripted::new(move |_| {
             Err(Error::other("later").with_retry_after(Duration::from_secs(asked)))
         });
@@ -162,7 +164,7 @@ async fn a_refused_call_does_not_reach_its_tool_and_the_model_reads_the_reason()
         (effect == Effect::Write && arguments.contains("kate"))
             .then(|| format!("`{name}` is closed for Kate"))
     };
-    let cx = cx.with_hook(Refuse::new(rule));
+    let cx = cx.with_hook(refuse(rule));
     let (tool, calls) = lookup(Effect::Write);
     let error = tool.call(r#"{"name": "kate"}"#, &cx).await.unwrap_err();
     assert_eq!(error.audience(), Audience::ModelFinal);
@@ -183,7 +185,7 @@ fn without_kate(text: &str) -> Cow<'_, str> {
 #[tokio::test]
 async fn redaction_replaces_what_a_model_reads_and_keeps_the_value() {
     let (cx, events) = recorded();
-    let cx = cx.with_hook(Redact::new(without_kate));
+    let cx = cx.with_hook(redact(without_kate));
     let (tool, _) = lookup(Effect::Read);
     let output = tool.call("{'name': 'kate'}", &cx).await.unwrap();
     assert_eq!(output.text, r#"{"mail":"[name]@example.com"}"#);

@@ -574,12 +574,6 @@ impl<O: Send + Sync + 'static> Agent<O> {
         self.core.sequential_tools().collect()
     }
 
-    /// Returns the agent's model.
-    #[must_use]
-    pub fn model(&self) -> &Arc<dyn LanguageModel> {
-        &self.core.model
-    }
-
     /// Returns the agent's tools.
     #[must_use]
     pub fn tools(&self) -> &[Tool] {

@@ -49,18 +49,7 @@ impl ApprovalPolicy {
     }
 
     /// Returns a policy by which a call waits if it waits by this policy or by `other`.
-    ///
-    /// ```
-    /// use toolwright_module::Effect;
-    /// use toolwright_orchestrator::ApprovalPolicy;
-    ///
-    /// let stored = ApprovalPolicy::default().with_tool("publish");
-    /// let both = stored.stricter(&ApprovalPolicy::from_effect(Effect::Irreversible));
-    /// assert!(both.awaits("publish", Effect::Write));
-    /// assert!(both.awaits("delete_all", Effect::Irreversible));
-    /// ```
-    #[must_use]
-    pub fn stricter(mut self, other: &Self) -> Self {
+    pub(crate) fn stricter(mut self, other: &Self) -> Self {
         self.from_effect = match (self.from_effect, other.from_effect) {
             (Some(own), Some(other)) => Some(own.min(other)),
             (own, other) => own.or(other),
@@ -71,5 +60,19 @@ impl ApprovalPolicy {
 
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_waits_if_one_of_two_joined_policies_says_so() {
+        let stored = ApprovalPolicy::default().with_tool("publish");
+        let both = stored.stricter(&ApprovalPolicy::from_effect(Effect::Irreversible));
+        assert!(both.awaits("publish", Effect::Write));
+        assert!(both.awaits("delete_all", Effect::Irreversible));
+        assert!(!both.awaits("rename", Effect::Write));
     }
 }

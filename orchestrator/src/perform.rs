@@ -165,8 +165,7 @@ pub fn with_performer(cx: &Context, performer: impl Perform + 'static) -> Contex
 }
 
 /// Returns the performer of a context.
-#[must_use]
-pub fn performer(cx: &Context) -> Option<&Arc<dyn Perform>> {
+pub(crate) fn performer(cx: &Context) -> Option<&Arc<dyn Perform>> {
     cx.get::<Performer>()?.0.as_ref()
 }
 

@@ -88,7 +88,7 @@ impl<S: Signature> ReAct<S> {
         let mut text = format!(
             "{about}\n\nThe task is JSON of this schema:\n{schema}\n\nUse the tools as you need them. Call `finish` with the answer once you know it."
         );
-        let dialect = agent.model().capabilities().dialect;
+        let dialect = agent.core.model.capabilities().dialect;
         let mut title = "\n\nExamples of tasks, each with its answer for `finish`:";
         for Example { input, output, .. } in examples {
             let task = contract.write_input(&input)?;

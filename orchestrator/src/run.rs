@@ -486,7 +486,7 @@ impl Run {
     }
 
     /// Adds the cost of a step that failed and so has no result.
-    pub fn charge(&mut self, spent: Spent) {
+    pub(crate) fn charge(&mut self, spent: Spent) {
         self.state.spent += spent;
     }
 

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::budget::Ledger;
 use toolwright_module::event::EventKind;
-use toolwright_module::hook::{AskNext, CallNext, Hook, Refuse, Retry};
+use toolwright_module::hook::{AskNext, CallNext, Hook, Retry, refuse};
 use toolwright_module::message::Message;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
@@ -80,7 +80,7 @@ async fn the_model_reads_the_reason_of_a_refusal_and_the_run_goes_on() {
     let events = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&events);
     let cx = Context::default()
-        .with_hook(Refuse::new(|name, effect, _| {
+        .with_hook(refuse(|name, effect, _| {
             (effect > Effect::Read).then(|| format!("`{name}` is closed on Sundays"))
         }))
         .with_events(move |event| {
@@ -114,7 +114,7 @@ async fn a_retry_keeps_a_run_alive_and_its_ledger_counts_it() {
     });
     let agent = ToolOrchestrator::new(model, []).unwrap();
     let ledger = Ledger::default();
-    let retry = Retry::new(2).with_wait(Duration::from_secs(10));
+    let retry = Retry { retries: 2, wait: Duration::from_secs(10), ..Retry::default() };
     let cx = Context::default().with_ledger(ledger.clone()).with_hook(retry);
     let started = tokio::time::Instant::now();
     let finished = agent.run("Do it.", &cx).await.unwrap();

@@ -173,7 +173,7 @@ impl Drive {
     /// # Errors
     ///
     /// [`JournalError::OtherOutput`]
-    pub fn finished<O: DeserializeOwned>(&self) -> Result<Option<Finished<O>>> {
+    pub(crate) fn finished<O: DeserializeOwned>(&self) -> Result<Option<Finished<O>>> {
         finished(&self.id, &self.records)
     }
 

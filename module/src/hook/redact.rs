@@ -1,5 +1,4 @@
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 
 use super::{AskNext, CallNext, Hook};
@@ -8,7 +7,7 @@ use crate::message::{Message, Part, ReplyPart};
 use crate::model::{Reply, Request};
 use crate::tool::ToolOutput;
 
-/// A hook that replaces texts before a model reads them.
+/// Returns a hook that replaces texts before a model reads them.
 ///
 /// The closure gets each text and returns it changed, or borrowed if there is nothing to replace.
 /// It gets the texts of tool outputs and of tool errors for the model, and all texts of the messages
@@ -21,9 +20,9 @@ use crate::tool::ToolOutput;
 /// use std::borrow::Cow;
 ///
 /// use toolwright_module::Context;
-/// use toolwright_module::hook::Redact;
+/// use toolwright_module::hook::redact;
 ///
-/// let cx = Context::default().with_hook(Redact::new(|text| {
+/// let cx = Context::default().with_hook(redact(|text| {
 ///     if text.contains("sk-live-1") {
 ///         Cow::Owned(text.replace("sk-live-1", "[key]"))
 ///     } else {
@@ -31,17 +30,19 @@ use crate::tool::ToolOutput;
 ///     }
 /// }));
 /// ```
-pub struct Redact<F>(F);
+pub fn redact<F>(replace: F) -> impl Hook
+where
+    F: Fn(&str) -> Cow<'_, str> + Send + Sync + 'static,
+{
+    Redact(replace)
+}
+
+struct Redact<F>(F);
 
 impl<F> Redact<F>
 where
     F: Fn(&str) -> Cow<'_, str> + Send + Sync + 'static,
 {
-    /// Returns a hook with this replacement.
-    pub fn new(replace: F) -> Self {
-        Self(replace)
-    }
-
     /// Returns the text if it changes.
     fn text(&self, text: &str) -> Option<String> {
         match (self.0)(text) {
@@ -135,11 +136,5 @@ where
                 }
             },
         }
-    }
-}
-
-impl<F> fmt::Debug for Redact<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redact").finish_non_exhaustive()
     }
 }

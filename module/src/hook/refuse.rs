@@ -1,34 +1,29 @@
-use std::fmt;
-
 use super::{CallNext, Hook};
 use crate::effect::Effect;
 use crate::error::{Error, Result};
 use crate::tool::ToolOutput;
 
-/// A hook that refuses tool calls by a rule.
+/// Returns a hook that refuses tool calls by a rule.
 ///
 /// The rule gets the tool's name, its effect and the arguments as the model wrote them. It returns
 /// the reason of a refusal, which the model reads. A refused call does not reach its tool.
 ///
 /// ```
-/// use toolwright_module::hook::Refuse;
+/// use toolwright_module::hook::refuse;
 /// use toolwright_module::{Context, Effect};
 ///
-/// let cx = Context::default().with_hook(Refuse::new(|name, effect, _arguments| {
+/// let cx = Context::default().with_hook(refuse(|name, effect, _arguments| {
 ///     (effect == Effect::Irreversible).then(|| format!("`{name}` is not available today."))
 /// }));
 /// ```
-pub struct Refuse<F>(F);
-
-impl<F> Refuse<F>
+pub fn refuse<F>(rule: F) -> impl Hook
 where
     F: Fn(&str, Effect, &str) -> Option<String> + Send + Sync + 'static,
 {
-    /// Returns a hook with this rule.
-    pub fn new(rule: F) -> Self {
-        Self(rule)
-    }
+    Refuse(rule)
 }
+
+struct Refuse<F>(F);
 
 impl<F> Hook for Refuse<F>
 where
@@ -43,11 +38,5 @@ where
             Some(reason) => Err(Error::refuse(reason)),
             None => next.run(arguments).await,
         }
-    }
-}
-
-impl<F> fmt::Debug for Refuse<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Refuse").finish_non_exhaustive()
     }
 }

@@ -36,7 +36,8 @@ use crate::tool::ToolOutput;
 ///     0 => Err(Error::other("overloaded").retryable(true)),
 ///     _ => Ok(Reply::text("Hello.")),
 /// });
-/// let cx = Context::default().with_hook(Retry::new(2).with_wait(Duration::from_millis(1)));
+/// let retry = Retry { retries: 2, wait: Duration::from_millis(1), ..Retry::default() };
+/// let cx = Context::default().with_hook(retry);
 /// let reply = cx.ask(&model, Request::new([Message::user("Hi!")]), false).await?;
 /// assert_eq!(reply.to_text(), "Hello.");
 /// # Ok::<(), toolwright_module::Error>(()) })?;
@@ -44,36 +45,26 @@ use crate::tool::ToolOutput;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Retry {
-    retries: u32,
-    wait: Duration,
-    max_wait: Duration,
-    random: RandomState,
-}
-
-impl Retry {
-    /// Returns a hook that repeats a call up to `retries` times.
-    #[must_use]
-    pub fn new(retries: u32) -> Self {
-        let (wait, max_wait) = (Duration::from_millis(500), Duration::from_secs(30));
-        Self { retries, wait, max_wait, random: RandomState::new() }
-    }
-
-    /// Sets the longest wait before the first retry. Each retry doubles it. Default: 500 ms.
+    /// Maximum number of times that a call is repeated. Default: 2.
+    pub retries: u32,
+    /// Longest wait before the first retry. Each retry doubles it. Default: 500 ms.
     ///
     /// The actual wait is a random part of it, at least half. Calls that failed together are then
     /// not repeated together.
-    #[must_use]
-    pub fn with_wait(self, wait: Duration) -> Self {
-        Self { wait, ..self }
-    }
+    pub wait: Duration,
+    /// Longest wait before any retry. Default: 30 s. A call whose server asks for a longer wait is
+    /// not repeated.
+    pub max_wait: Duration,
+}
 
-    /// Sets the longest wait before any retry. Default: 30 s. A call whose server asks for a longer
-    /// wait is not repeated.
-    #[must_use]
-    pub fn with_max_wait(self, max_wait: Duration) -> Self {
-        Self { max_wait, ..self }
+impl Default for Retry {
+    fn default() -> Self {
+        let (wait, max_wait) = (Duration::from_millis(500), Duration::from_secs(30));
+        Self { retries: 2, wait, max_wait }
     }
+}
 
+impl Retry {
     async fn repeat<T, F>(&self, cx: &Context, run: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = Result<T>>,
@@ -104,7 +95,7 @@ impl Retry {
         let factor = 2_u32.saturating_pow(retries);
         let wait = self.wait.saturating_mul(factor).min(self.max_wait);
         // Different in each process and at each time.
-        let random = self.random.hash_one(Instant::now()) as u32;
+        let random = RandomState::new().hash_one(Instant::now()) as u32;
         wait / 2 + (wait / 2).mul_f64(f64::from(random) / f64::from(u32::MAX))
     }
 }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::pipe::{Receiver, Sender, pipe};
-use toolwright_mcp::McpServer;
+use toolwright_mcp::{McpServer, ServerLimits};
 use toolwright_module::{Effect, Signature, Tool, from_fn};
 
 /// Number of calls in a round, and number of rounds.
@@ -135,7 +135,8 @@ async fn main() {
 
     let tool = from_fn(async |asked: Search| Ok(search(asked))).with_effect(Effect::Read);
     let server = McpServer::new("bench", "1", [Tool::new(tool).unwrap()]).unwrap();
-    let server = server.with_max_rate(1, Duration::ZERO);
+    let server = server
+        .with_limits(ServerLimits { max_rate: (1, Duration::ZERO), ..ServerLimits::default() });
     let ((asks, read), (write, answers)) = (pipe().unwrap(), pipe().unwrap());
     let served = tokio::spawn(server.serve(read, write));
     let mut client = Client::new(answers, asks).await;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use toolwright_mcp::McpServer;
+use toolwright_mcp::{McpServer, ServerLimits};
 use toolwright_module::event::EventKind;
 use toolwright_module::message::Image;
 use toolwright_module::{
@@ -107,8 +107,9 @@ fn scenarios() -> Vec<Tool> {
 async fn main() -> std::result::Result<(), Box<dyn StdError>> {
     let shutdown = Cancellation::default();
     let tools = support::tools(&Arc::default()).into_iter().chain(scenarios());
+    let limits = ServerLimits { tool_time: Duration::from_secs(20), ..ServerLimits::default() };
     let server = McpServer::new("clients", "1.0.0", tools)?
-        .with_tool_time(Duration::from_secs(20))
+        .with_limits(limits)
         .with_shutdown(shutdown.clone());
     match std::env::args().nth(1) {
         None => server.serve_stdio().await?,

@@ -115,7 +115,7 @@
 //!
 //! # Limits
 //!
-//! Every call has a timeout: `McpServer::with_tool_time`. The server also limits the number of
+//! Every call has a timeout: `ServerLimits::tool_time`. The server also limits the number of
 //! concurrent calls, the rate of calls, and the size of requests and results. Each limit has a
 //! default that normal use does not reach.
 //!
@@ -152,7 +152,7 @@ pub use error::McpError;
 #[cfg(feature = "client")]
 pub use mcp_client::{McpClient, McpClientBuilder, McpModule};
 #[cfg(feature = "server")]
-pub use mcp_server::McpServer;
+pub use mcp_server::{McpServer, ServerLimits};
 
 /// Waits for a deadline. Without one, it never ends.
 #[cfg(any(feature = "client", feature = "server"))]

@@ -30,7 +30,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use toolwright_module::{Cancellation, Context, Tool};
 
-use self::calls::{CallLimits, Calls};
+use self::calls::Calls;
+pub use self::calls::ServerLimits;
 use self::handler::Handler;
 use self::served_tool::ServedTool;
 use self::stream_transport::StreamTransport;
@@ -48,14 +49,15 @@ pub(crate) const GRACE: Duration = Duration::from_secs(5);
 ///
 /// ```
 /// use std::time::Duration;
-/// use toolwright_mcp::McpServer;
+/// use toolwright_mcp::{McpServer, ServerLimits};
 /// use toolwright_module::{Cancellation, Tool};
 ///
 /// # fn tools() -> Vec<Tool> { Vec::new() }
 /// let shutdown = Cancellation::default();
+/// let limits = ServerLimits { tool_time: Duration::from_secs(30), ..ServerLimits::default() };
 /// let server = McpServer::new("notes", "1.0.0", tools())?
 ///     .with_instructions("Look a note up before you write one.")
-///     .with_tool_time(Duration::from_secs(30))
+///     .with_limits(limits)
 ///     .with_shutdown(shutdown.clone());
 /// # Ok::<(), toolwright_mcp::McpError>(())
 /// ```
@@ -64,13 +66,10 @@ pub struct McpServer {
     info: ServerConfig,
     tools: Vec<ServedTool>,
     cx: Context,
-    limits: CallLimits,
+    limits: ServerLimits,
     shutdown: Cancellation,
-    max_message_bytes: usize,
     #[cfg(feature = "http-server")]
     access: HttpAccess,
-    #[cfg(feature = "http-server")]
-    session_time: Duration,
 }
 
 /// The clients that may use the server over HTTP.
@@ -102,13 +101,10 @@ impl McpServer {
             info,
             tools,
             cx: Context::default(),
-            limits: CallLimits::default(),
+            limits: ServerLimits::default(),
             shutdown: Cancellation::default(),
-            max_message_bytes: 4 * 1024 * 1024,
             #[cfg(feature = "http-server")]
             access: HttpAccess::default(),
-            #[cfg(feature = "http-server")]
-            session_time: Duration::from_secs(300),
         })
     }
 
@@ -132,56 +128,10 @@ impl McpServer {
         self
     }
 
-    /// Sets the timeout of a call, including the time in the queue. Default: 5 minutes.
-    ///
-    /// After the timeout the client gets an error, the call's context is cancelled, and its
-    /// future is dropped. [`Duration::MAX`] means no timeout. Work that blocks its thread cannot
-    /// be stopped: run it with `spawn_blocking`.
+    /// Sets the limits. Default: [`ServerLimits::default`].
     #[must_use]
-    pub fn with_tool_time(mut self, time: Duration) -> Self {
-        self.limits.tool_time = time;
-        self
-    }
-
-    /// Sets the maximum number of concurrent calls of all clients together. Default: 64. The
-    /// minimum is 1.
-    ///
-    /// Up to 1024 further calls wait in a queue. If the queue is full, a call fails with a text
-    /// that asks to retry later.
-    #[must_use]
-    pub fn with_max_parallel(mut self, calls: usize) -> Self {
-        self.limits.max_parallel = calls;
-        self
-    }
-
-    /// Sets the maximum number of calls per period, of all clients together. Default: 1000 in
-    /// 10 seconds.
-    ///
-    /// A call above the limit fails with a text that says how long to wait. A period of zero
-    /// means no limit.
-    #[must_use]
-    pub fn with_max_rate(mut self, calls: u32, per: Duration) -> Self {
-        self.limits.max_rate = (calls, per);
-        self
-    }
-
-    /// Sets the maximum size of a result in bytes, texts and images together. Default: 4 MiB.
-    ///
-    /// Images and files that have no room beside the texts are left out, and a text says so. If the
-    /// texts are larger, the client gets an error that asks to request less.
-    #[must_use]
-    pub fn with_max_result_bytes(mut self, bytes: usize) -> Self {
-        self.limits.max_result_bytes = bytes;
-        self
-    }
-
-    /// Sets the maximum size of a request in bytes. Default: 4 MiB.
-    ///
-    /// The response to a larger request is the status 413 over HTTP, and the error -32600 over
-    /// standard input. Such a request is not held in memory as a whole.
-    #[must_use]
-    pub fn with_max_message_bytes(mut self, bytes: usize) -> Self {
-        self.max_message_bytes = bytes;
+    pub fn with_limits(mut self, limits: ServerLimits) -> Self {
+        self.limits = limits;
         self
     }
 
@@ -211,19 +161,6 @@ impl McpServer {
     pub fn with_token(mut self, token: impl Into<SecretString>) -> Result<Self> {
         self.access.token = Some(token::checked(token.into())?);
         Ok(self)
-    }
-
-    /// Sets the time after which an idle HTTP session ends. Default: 5 minutes.
-    ///
-    /// A session with an open stream or a running call is not idle. After the end of its session, a
-    /// client gets the status 404 and starts another session. [`Duration::MAX`] means no limit; the
-    /// number of sessions is limited to 1024, and a further one ends the one that was idle for
-    /// longest.
-    #[cfg(feature = "http-server")]
-    #[must_use]
-    pub fn with_session_time(mut self, time: Duration) -> Self {
-        self.session_time = time;
-        self
     }
 
     /// Adds allowed values of the `Host` header of HTTP requests, such as `tools.example.com`. If
@@ -281,7 +218,7 @@ impl McpServer {
         W: AsyncWrite + Send + Unpin + 'static,
     {
         let shutdown = self.shutdown.clone();
-        let transport = StreamTransport::new(read, write, self.max_message_bytes);
+        let transport = StreamTransport::new(read, write, self.limits.max_message_bytes);
         let handler = self.handler();
         let stop = CancellationToken::new();
         let _stop = stop.clone().drop_guard();

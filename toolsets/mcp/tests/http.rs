@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
-use toolwright_mcp::{McpError, McpServer};
+use toolwright_mcp::{McpError, McpServer, ServerLimits};
 use toolwright_module::{Cancellation, Context};
 
 const ACCEPT: &str = "application/json, text/event-stream";
@@ -214,7 +214,11 @@ async fn requests_without_the_token_are_rejected() {
 
 #[tokio::test]
 async fn invalid_http_requests_are_rejected() {
-    let http = Http::new(server(&seen()).with_max_message_bytes(1000)).await;
+    let http = Http::new(
+        server(&seen())
+            .with_limits(ServerLimits { max_message_bytes: 1000, ..ServerLimits::default() }),
+    )
+    .await;
     let long = http.modern(
         1,
         "tools/call",
@@ -350,7 +354,10 @@ async fn a_deleted_session_is_unknown() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_of_200_concurrent_requests_gets_one_response() {
-    let http = Http::new(server(&seen()).with_max_parallel(8)).await;
+    let http = Http::new(
+        server(&seen()).with_limits(ServerLimits { max_parallel: 8, ..ServerLimits::default() }),
+    )
+    .await;
     let session = http.session().await;
     let requests = (0..200).map(|a| {
         let params = json!({"name": "add", "arguments": {"a": a, "b": 0}});
@@ -437,7 +444,10 @@ async fn a_shutdown_lets_running_calls_finish_over_http() {
 #[tokio::test]
 async fn a_session_with_an_open_stream_is_not_idle_and_others_end() {
     let time = Duration::from_millis(400);
-    let http = Http::new(server(&seen()).with_session_time(time)).await;
+    let http = Http::new(
+        server(&seen()).with_limits(ServerLimits { session_time: time, ..ServerLimits::default() }),
+    )
+    .await;
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     let (idle, open) = (http.session().await, http.session().await);
     let status = async |session: &str| status(http.legacy(Some(session), &ping)).await;

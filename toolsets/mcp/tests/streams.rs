@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::{Lines, Seen, server, texts, tools};
 use serde_json::{Value, json};
-use toolwright_mcp::McpServer;
+use toolwright_mcp::{McpServer, ServerLimits};
 use toolwright_module::{Cancellation, Context};
 
 fn seen() -> Arc<Seen> {
@@ -153,7 +153,11 @@ async fn unknown_tools_and_malformed_requests_get_protocol_errors() {
 
 #[tokio::test]
 async fn invalid_lines_do_not_end_the_connection() {
-    let mut lines = Lines::begun(server(&seen()).with_max_message_bytes(1000)).await;
+    let mut lines = Lines::begun(
+        server(&seen())
+            .with_limits(ServerLimits { max_message_bytes: 1000, ..ServerLimits::default() }),
+    )
+    .await;
     for line in ["", "{", "null", "\u{1}", "{\"jsonrpc\": \"2.0\"", "tools/list", "\u{feff}{"] {
         lines.line(line).await;
     }
@@ -384,7 +388,10 @@ async fn an_oversized_request_gets_an_error_response() {
 async fn the_id_of_an_oversized_message_is_found() {
     let long = "x".repeat(100);
     let tricky = r#"{\"id\": 7} \\"#;
-    let mut lines = Lines::new(server(&seen()).with_max_message_bytes(60));
+    let mut lines = Lines::new(
+        server(&seen())
+            .with_limits(ServerLimits { max_message_bytes: 60, ..ServerLimits::default() }),
+    );
     let mut expected = Vec::new();
     for (message, id) in [
         (format!(r#"{{"jsonrpc":"2.0","id":5,"method":"m","params":["{long}"]}}"#), Some(json!(5))),
@@ -417,7 +424,11 @@ fn ping(id: u64) -> String {
 
 #[tokio::test]
 async fn a_request_may_have_as_many_bytes_as_the_limit_says() {
-    let mut lines = Lines::begun(server(&seen()).with_max_message_bytes(300)).await;
+    let mut lines = Lines::begun(
+        server(&seen())
+            .with_limits(ServerLimits { max_message_bytes: 300, ..ServerLimits::default() }),
+    )
+    .await;
     lines.line(&format!("{:300}", ping(101))).await;
     assert_eq!(lines.receive().await.unwrap()["result"], json!({}));
     lines.line(&format!("{:301}", ping(102))).await;
@@ -440,7 +451,11 @@ async fn a_message_that_does_not_end_takes_no_other_with_it() {
         // More lines than the limit allows.
         &long,
     ] {
-        let mut lines = Lines::begun(server(&seen()).with_max_message_bytes(300)).await;
+        let mut lines = Lines::begun(
+            server(&seen())
+                .with_limits(ServerLimits { max_message_bytes: 300, ..ServerLimits::default() }),
+        )
+        .await;
         lines.line(text).await;
         lines.line(&ping(101)).await;
         assert_eq!(lines.receive().await.unwrap()["id"], 101, "{text}");
@@ -511,8 +526,15 @@ async fn messages_before_the_first_request_are_ignored() {
 #[tokio::test]
 async fn each_of_200_concurrent_calls_gets_one_response() {
     for mut lines in [
-        Lines::begun(server(&seen()).with_max_parallel(8)).await,
-        Lines::modern(server(&seen()).with_max_parallel(8)),
+        Lines::begun(
+            server(&seen())
+                .with_limits(ServerLimits { max_parallel: 8, ..ServerLimits::default() }),
+        )
+        .await,
+        Lines::modern(
+            server(&seen())
+                .with_limits(ServerLimits { max_parallel: 8, ..ServerLimits::default() }),
+        ),
     ] {
         let mut asked = BTreeSet::new();
         for a in 0..200 {
@@ -592,7 +614,10 @@ async fn progress_is_sent_on_request_increases_and_ends_with_the_response() {
 #[tokio::test]
 async fn a_call_after_its_timeout_gets_an_error_and_is_cancelled() {
     let seen = seen();
-    let server = server(&seen).with_tool_time(Duration::from_millis(20));
+    let server = server(&seen).with_limits(ServerLimits {
+        tool_time: Duration::from_millis(20),
+        ..ServerLimits::default()
+    });
     let mut lines = Lines::begun(server).await;
     let result = lines.call("wait", json!({})).await;
     assert_eq!(result["isError"], true);
@@ -603,7 +628,10 @@ async fn a_call_after_its_timeout_gets_an_error_and_is_cancelled() {
 #[tokio::test]
 async fn calls_wait_in_a_queue_and_a_cancelled_one_frees_its_permit() {
     let seen = seen();
-    let mut lines = Lines::begun(server(&seen).with_max_parallel(1)).await;
+    let mut lines = Lines::begun(
+        server(&seen).with_limits(ServerLimits { max_parallel: 1, ..ServerLimits::default() }),
+    )
+    .await;
     let waits = lines.send("tools/call", json!({"name": "wait", "arguments": {}})).await;
     seen.started.notified().await;
     let hello = lines.send("tools/call", json!({"name": "hello", "arguments": {}})).await;
@@ -619,7 +647,10 @@ async fn calls_wait_in_a_queue_and_a_cancelled_one_frees_its_permit() {
 
 #[tokio::test]
 async fn calls_above_the_rate_limit_are_rejected() {
-    let server = server(&seen()).with_max_rate(2, Duration::from_secs(3600));
+    let server = server(&seen()).with_limits(ServerLimits {
+        max_rate: (2, Duration::from_secs(3600)),
+        ..ServerLimits::default()
+    });
     let mut lines = Lines::begun(server).await;
     for _ in 0..2 {
         assert_eq!(texts(&lines.call("hello", json!({})).await), ["Hello!"]);
@@ -631,7 +662,11 @@ async fn calls_above_the_rate_limit_are_rejected() {
 
 #[tokio::test]
 async fn an_oversized_result_is_replaced_with_an_error() {
-    let mut lines = Lines::begun(server(&seen()).with_max_result_bytes(5)).await;
+    let mut lines = Lines::begun(
+        server(&seen())
+            .with_limits(ServerLimits { max_result_bytes: 5, ..ServerLimits::default() }),
+    )
+    .await;
     let result = lines.call("hello", json!({})).await;
     assert_eq!(texts(&result), ["The result has 6 bytes and the maximum is 5. Request less."]);
     assert_eq!(lines.call("add", json!({"a": 1, "b": 1})).await["isError"], false);

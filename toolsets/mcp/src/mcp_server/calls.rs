@@ -19,29 +19,60 @@ const MAX_QUEUED: usize = 1024;
 /// Time for a cancelled call to clean up before it is dropped.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The limits that a server's calls share.
+/// The limits of an [`McpServer`](crate::McpServer), for all its clients together.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct CallLimits {
-    pub(crate) tool_time: Duration,
-    pub(crate) max_parallel: usize,
-    pub(crate) max_rate: (u32, Duration),
-    pub(crate) max_result_bytes: usize,
+pub struct ServerLimits {
+    /// Timeout of a call, including the time in the queue. Default: 5 minutes.
+    ///
+    /// After the timeout the client gets an error, the call's context is cancelled, and its
+    /// future is dropped. [`Duration::MAX`] means no timeout. Work that blocks its thread cannot
+    /// be stopped: run it with `spawn_blocking`.
+    pub tool_time: Duration,
+    /// Maximum number of concurrent calls. Default: 64. The minimum is 1.
+    ///
+    /// Up to 1024 further calls wait in a queue. If the queue is full, a call fails with a text
+    /// that asks to retry later.
+    pub max_parallel: usize,
+    /// Maximum number of calls per period. Default: 1000 in 10 seconds.
+    ///
+    /// A call above the limit fails with a text that says how long to wait. A period of zero
+    /// means no limit.
+    pub max_rate: (u32, Duration),
+    /// Maximum size of a result in bytes, texts and images together. Default: 4 MiB.
+    ///
+    /// Images and files that have no room beside the texts are left out, and a text says so. If the
+    /// texts are larger, the client gets an error that asks to request less.
+    pub max_result_bytes: usize,
+    /// Maximum size of a request in bytes. Default: 4 MiB.
+    ///
+    /// The response to a larger request is the status 413 over HTTP, and the error -32600 over
+    /// standard input. Such a request is not held in memory as a whole.
+    pub max_message_bytes: usize,
+    /// Time after which an idle HTTP session ends. Default: 5 minutes.
+    ///
+    /// A session with an open stream or a running call is not idle. After the end of its session, a
+    /// client gets the status 404 and starts another session. [`Duration::MAX`] means no limit; the
+    /// number of sessions is limited to 1024, and a further one ends the one that was idle for
+    /// longest.
+    pub session_time: Duration,
 }
 
-impl Default for CallLimits {
+impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             tool_time: Duration::from_secs(300),
             max_parallel: 64,
             max_rate: (1000, Duration::from_secs(10)),
             max_result_bytes: 4 * 1024 * 1024,
+            max_message_bytes: 4 * 1024 * 1024,
+            session_time: Duration::from_secs(300),
         }
     }
 }
 
 /// The calls of a server.
 pub(crate) struct Calls {
-    pub(crate) limits: CallLimits,
+    pub(crate) limits: ServerLimits,
     running: Semaphore,
     waiting: Semaphore,
     rate: Mutex<RateLimit>,
@@ -49,7 +80,7 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    pub(crate) fn new(limits: CallLimits) -> Self {
+    pub(crate) fn new(limits: ServerLimits) -> Self {
         let parallel = limits.max_parallel.clamp(1, Semaphore::MAX_PERMITS);
         Self {
             limits,

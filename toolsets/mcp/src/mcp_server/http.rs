@@ -100,8 +100,8 @@ pub(crate) async fn serve(listener: TcpListener, server: McpServer) -> Result<()
         hosts.push(local.to_owned());
         origins.extend(["http", "https"].map(|scheme| format!("{scheme}://{local}:*")));
     }
-    let (shutdown, session_time) = (server.shutdown.clone(), server.session_time);
-    let max_message_bytes = server.max_message_bytes;
+    let (shutdown, session_time) = (server.shutdown.clone(), server.limits.session_time);
+    let max_message_bytes = server.limits.max_message_bytes;
     let handler = server.handler();
     let stop = CancellationToken::new();
     let _stop = stop.clone().drop_guard();
