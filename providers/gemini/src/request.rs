@@ -466,7 +466,7 @@ pub(crate) fn takes(part: &Part) -> bool {
         Some(Source::File { provider, .. }) => provider == PROVIDER,
         // It reads more types of images than the others, but no drawings.
         Some(source) => {
-            !source.media_type().is_some_and(|of| type_in(of, &["image/svg+xml"]).is_some())
+            source.media_type().is_none_or(|of| type_in(of, &["image/svg+xml"]).is_none())
         }
         None => true,
     }

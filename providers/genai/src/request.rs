@@ -199,7 +199,7 @@ pub(crate) fn takes(part: &Part) -> bool {
     match (part, part.source()) {
         (Part::Audio(_), _) | (_, Some(Source::File { .. })) => false,
         (_, Some(source)) => {
-            !source.media_type().is_some_and(|of| type_in(of, &["image/svg+xml"]).is_some())
+            source.media_type().is_none_or(|of| type_in(of, &["image/svg+xml"]).is_none())
         }
         (_, None) => true,
     }
