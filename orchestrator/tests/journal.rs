@@ -21,7 +21,7 @@ use toolwright_orchestrator::perform::{
     Replay, Store, Work, with_performer,
 };
 use toolwright_orchestrator::{
-    ApprovalPolicy, AwaitsApproval, Ending, Finished, Limits, Run, StepResult, ToolOrchestrator,
+    Agent, ApprovalPolicy, AwaitsApproval, Ending, Finished, Limits, Run, StepResult,
 };
 
 use crate::support::{self, Log, calls, tool};
@@ -39,7 +39,7 @@ fn scripted<const N: usize>(said: [Reply; N]) -> (impl LanguageModel, Arc<Atomic
 }
 
 /// Returns an agent that makes one call of `pay`, and the log of its payments.
-fn payer(effect: Effect) -> (ToolOrchestrator, Log) {
+fn payer(effect: Effect) -> (Agent, Log) {
     let log = Log::default();
     let paid = log.clone();
     let pay = tool("pay", effect, move |look| {
@@ -47,7 +47,7 @@ fn payer(effect: Effect) -> (ToolOrchestrator, Log) {
         async { Ok("Paid.".to_owned()) }
     });
     let (model, _) = scripted([calls([("p", "pay", "5 euros")]), Reply::text("Done.")]);
-    (ToolOrchestrator::new(model, [pay]).unwrap(), log)
+    (Agent::new(model, [pay]).unwrap(), log)
 }
 
 fn kept(journal: &Replay<InMemory>) -> Context {
@@ -55,7 +55,7 @@ fn kept(journal: &Replay<InMemory>) -> Context {
 }
 
 /// Runs the task from the records, as another program does.
-async fn again(agent: &ToolOrchestrator, records: Vec<Record>) -> Finished {
+async fn again(agent: &Agent, records: Vec<Record>) -> Finished {
     let cx = kept(&Replay::in_memory(records));
     agent.run("Pay.", &cx).await.unwrap()
 }
@@ -181,7 +181,7 @@ async fn a_run_that_was_exhausted_goes_on_with_larger_limits_and_its_journal() {
         let look = [calls([("a", "look", "attic")]), Reply::text("Done.")];
         let look = look.map(|reply| reply.with_usage(Usage::new(1, 60)));
         let (model, asked) = scripted(look);
-        let agent = ToolOrchestrator::new(model, [support::look()]).unwrap();
+        let agent = Agent::new(model, [support::look()]).unwrap();
         (agent.with_settings(Settings::default().with_max_output_tokens(60)).unwrap(), asked)
     };
     // The ledger refuses the second question: a hook asks for more than the run knows.
@@ -246,7 +246,7 @@ async fn a_write_that_failed_is_made_again_without_a_question() {
         }
     });
     let (model, _) = scripted([calls([("p", "pay", "5 euros")]), Reply::text("Done.")]);
-    let agent = ToolOrchestrator::new(model, [pay]).unwrap();
+    let agent = Agent::new(model, [pay]).unwrap();
     let journal = Replay::in_memory([]);
     let mut run = agent.start("Pay.").unwrap();
     let error = agent.drive(&mut run, &kept(&journal)).await.unwrap_err();
@@ -307,6 +307,40 @@ async fn a_call_that_was_cancelled_before_it_began_is_not_asked_about() {
     assert_eq!(log.entries().len(), 1);
 }
 
+/// A store whose append of the begin of a call takes two seconds.
+#[derive(Clone, Default)]
+struct SlowBegin(Arc<Mutex<Vec<Record>>>);
+
+impl Store for SlowBegin {
+    fn append<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, std::result::Result<(), Open>> {
+        Box::pin(async move {
+            if matches!(record, Record::Begun { .. }) {
+                tokio::time::sleep(Duration::from_secs(2)).await;
+            }
+            self.0.lock().unwrap().push(record.clone());
+            Ok(())
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_call_that_the_time_limit_forbade_counts() {
+    let pay = || tool("pay", Effect::Write, |_| async { Ok("Paid.".to_owned()) });
+    let limits = Limits { max_time: Some(Duration::from_secs(1)), ..Limits::default() };
+    let said = || [calls([("p", "pay", "a")]), calls([("q", "pay", "b")]), Reply::text("Done.")];
+    let (model, asked) = scripted(said());
+    let agent = Agent::new(model, [pay()]).unwrap().with_limits(limits.clone());
+    let (store, began) = (SlowBegin::default(), Instant::now());
+    let cx = with_performer(&Context::default(), Replay::new([], store.clone()));
+    let finished = agent.run("Pay.", &cx).await.unwrap();
+    assert_eq!((finished.ending, finished.limit), (Ending::LimitReached, Some(LimitKind::Time)));
+    assert_eq!((began.elapsed(), asked.load(Ordering::SeqCst)), (Duration::from_secs(2), 1));
+    // The records have the time, so the run from them ends in the same way.
+    let records = store.0.lock().unwrap().clone();
+    assert_eq!(again(&agent, records).await, finished);
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+}
+
 #[tokio::test]
 async fn a_call_that_was_cancelled_after_it_began_is_asked_about() {
     let began = Arc::new(Notify::new());
@@ -316,7 +350,7 @@ async fn a_call_that_was_cancelled_after_it_began_is_asked_about() {
         std::future::pending()
     });
     let (model, _) = scripted([calls([("p", "pay", "5 euros")]), Reply::text("Done.")]);
-    let agent = ToolOrchestrator::new(model, [pay]).unwrap();
+    let agent = Agent::new(model, [pay]).unwrap();
     let journal = Replay::in_memory([]);
     let cx = kept(&journal).with_cancellation(cancellation.clone());
     let cancels = async {
@@ -342,12 +376,12 @@ async fn a_cost_below_an_agent_is_counted_once_when_the_run_is_driven_on() {
         });
         let said = [calls([("x", "look", "hall")]), Reply::text("It is empty.")];
         let (model, _) = scripted(said.map(|reply| reply.with_usage(Usage::new(10, 2))));
-        let helper = ToolOrchestrator::new(model, [look]).unwrap();
+        let helper = Agent::new(model, [look]).unwrap();
         let helper = Tool::new(helper).unwrap().named("helper").unwrap();
         let task = ToolCall::new("h", "helper", r#"{"task": "Look."}"#);
         let said = [Reply::calls([task]), Reply::text("Done.")];
         let (model, _) = scripted(said.map(|reply| reply.with_usage(Usage::new(5, 1))));
-        ToolOrchestrator::new(model, [helper]).unwrap()
+        Agent::new(model, [helper]).unwrap()
     };
     let (journal, above) = (Replay::in_memory([]), Ledger::default());
     let cx = kept(&journal).with_ledger(above.clone());

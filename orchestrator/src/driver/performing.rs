@@ -165,14 +165,14 @@ impl Driver<'_> {
         self.track.leave_out_below();
         if !results.is_empty() {
             let kind = StepResultKind::Tools(results);
-            self.track.apply_after(&self.caller, kind, elapsed)?;
+            self.track.apply_after(&self.caller, kind, std::mem::take(&mut elapsed))?;
         }
         if unknown && failed.is_none() {
             self.track.run.ask_about_next();
         }
         if let (Some(limit), None, false) = (forbidden, &failed, unknown) {
             let kind = StepResultKind::Exhausted(limit);
-            self.track.apply_after(&self.caller, kind, Duration::ZERO)?;
+            self.track.apply_after(&self.caller, kind, elapsed)?;
         }
         failed.map_or(Ok(()), Err)
     }
