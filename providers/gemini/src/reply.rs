@@ -520,7 +520,7 @@ impl Decoder for Chunks {
     fn finish(mut self) -> Result<Reply> {
         if self.finish.is_none() && !self.is_blocked {
             if self.has_begun && self.parts.parts().is_empty() {
-                return Err(ProviderError::Empty { usage: self.counts.usage() });
+                return Err(ProviderError::Empty { usage: self.counts.usage(), retry_after: None });
             }
             return Err(ProviderError::Truncated { raw: self.so_far(), source: None });
         }

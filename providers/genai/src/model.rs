@@ -104,7 +104,7 @@ impl GenAi {
                     return Err(ProviderError::Unclear { fault, raw, usage });
                 }
                 let mut reply = reply(response, request, &body).map_err(|error| match error {
-                    ProviderError::Empty { usage } => {
+                    ProviderError::Empty { usage, .. } => {
                         ProviderError::bare_error(&body, usage).unwrap_or(error)
                     }
                     error => error,
@@ -249,7 +249,7 @@ fn reply(response: ChatResponse, request: &Request, body: &Value) -> Result<Repl
     let has_text = parts.iter().any(|part| matches!(part, ReplyPart::Text(_)));
     parts.extend(refusal.filter(|_| !has_text).map(ReplyPart::text));
     if parts.is_empty() && finish == Finish::Stop {
-        return Err(ProviderError::Empty { usage });
+        return Err(ProviderError::Empty { usage, retry_after: None });
     }
     if finish == Finish::Stop
         && response.stop_reason.as_ref().is_some_and(|reason| ending::is_for_calls(reason.raw()))

@@ -643,7 +643,21 @@ async fn the_reason_of_a_reply_without_an_answer_is_in_the_error() {
 
 #[tokio::test]
 async fn the_pause_in_the_headers_of_a_success_with_an_error_is_kept() {
-    let error = r#"{"error":{"code":429,"message":"Slow down."}}"#;
+    keeps_the_pause(r#"{"error":{"code":429,"message":"Slow down."}}"#).await;
+}
+
+#[tokio::test]
+async fn the_pause_in_the_headers_of_a_reply_that_was_not_finished_is_kept() {
+    keeps_the_pause(r#"{"choices":[{"message":{"content":""},"finish_reason":"error"}]}"#).await;
+    // A reply without content is not asked for again, but a hook may do it.
+    let empty = r#"{"choices":[]}"#;
+    let headers = "content-type: application/json\r\nretry-after: 7\r\n";
+    let server = Server::answering([Answer::new(200, headers, empty)]).await;
+    let error = server.model(Api::Chat).generate(&hi()).await.unwrap_err();
+    assert_eq!((error.is_retryable(), error.retry_after()), (true, Some(Duration::from_secs(7))));
+}
+
+async fn keeps_the_pause(error: &str) {
     let event = format!("data: {error}\n\n");
     let with_pause = |pause: &str| {
         [

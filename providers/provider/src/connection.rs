@@ -175,7 +175,7 @@ impl Connection {
     /// Sends a body as JSON, and returns the reply that `read` makes of the response's body.
     ///
     /// The request is also retried after an error that the server reported with a success
-    /// ([`ProviderError::Reported`]), if that may pass. The usage that the server counted for failed
+    /// ([`ProviderError::Reported`], [`ProviderError::Unfinished`]), if that may pass. The usage that the server counted for failed
     /// replies is part of the reply's.
     ///
     /// # Errors

@@ -140,6 +140,8 @@ pub enum ProviderError {
         raw: String,
         /// The usage, for which the server may charge.
         usage: Usage,
+        /// The pause that the server asks for in the headers. A decoder sets `None`.
+        retry_after: Option<Duration>,
     },
 
     /// The reply has a call that is contradictory or incomplete.
@@ -156,6 +158,8 @@ pub enum ProviderError {
     Empty {
         /// The usage, for which the server may charge.
         usage: Usage,
+        /// The pause that the server asks for in the headers. A decoder sets `None`.
+        retry_after: Option<Duration>,
     },
 }
 
@@ -259,17 +263,28 @@ impl ProviderError {
             _ if !self.is_retryable() => Retry::Never,
             Self::Unfinished { raw, .. } if !raw.is_empty() => Retry::AnswerBegan,
             // `Connection` asks only if nothing of the answer was shown.
-            Self::Status { retry_after, .. } | Self::Reported { retry_after, .. } => {
-                retry_after.map_or(Retry::Backoff, Retry::After)
-            }
-            _ => Retry::Backoff,
+            _ => self.retry_after().map_or(Retry::Backoff, Retry::After),
+        }
+    }
+
+    /// Returns the pause that the server asks for.
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Status { retry_after, .. }
+            | Self::Reported { retry_after, .. }
+            | Self::Unfinished { retry_after, .. }
+            | Self::Empty { retry_after, .. } => *retry_after,
+            _ => None,
         }
     }
 
     /// Adds the pause in the headers of a response that began with a success.
     pub(crate) fn with_pause(mut self, pause: Option<Duration>) -> Self {
-        if let Self::Reported { retry_after, .. } = &mut self {
-            *retry_after = pause.or(*retry_after);
+        match &mut self {
+            Self::Reported { retry_after, .. }
+            | Self::Unfinished { retry_after, .. }
+            | Self::Empty { retry_after, .. } => *retry_after = pause.or(*retry_after),
+            _ => {}
         }
         self
     }
@@ -278,7 +293,7 @@ impl ProviderError {
     pub(crate) fn usage(&self) -> Option<Usage> {
         match self {
             Self::Reported { usage, .. }
-            | Self::Empty { usage }
+            | Self::Empty { usage, .. }
             | Self::Unclear { usage, .. }
             | Self::Unfinished { usage, .. } => Some(*usage).filter(|usage| !usage.incomplete),
             _ => None,
@@ -290,7 +305,7 @@ impl ProviderError {
         match (&mut self, sum) {
             (
                 Self::Reported { usage, .. }
-                | Self::Empty { usage }
+                | Self::Empty { usage, .. }
                 | Self::Unclear { usage, .. }
                 | Self::Unfinished { usage, .. },
                 Some(sum),
@@ -350,12 +365,7 @@ impl ProviderError {
             error => error.usage(),
         };
         let (stage, retryable) = (self.stage(), self.is_retryable());
-        let wait = match &self {
-            Self::Status { retry_after, .. } | Self::Reported { retry_after, .. } => {
-                retry_after.filter(|_| retryable)
-            }
-            _ => None,
-        };
+        let wait = self.retry_after().filter(|_| retryable);
         let raw = self.raw().map(str::to_owned);
         let mut error = toolwright_module::Error::other(self).at(stage).retryable(retryable);
         if let Some(wait) = wait {

@@ -336,6 +336,7 @@ pub fn complete_reply(
             status: word.clone(),
             raw: json_of(&parts),
             usage,
+            retry_after: None,
         });
     }
     let has_content = parts.iter().any(|part| match part {

@@ -575,7 +575,7 @@ impl Decoder for Pieces {
             return pieces.finish();
         }
         if self.has_events && !self.chosen {
-            return Err(ProviderError::Empty { usage });
+            return Err(ProviderError::Empty { usage, retry_after: None });
         }
         let whole = |part: &ReplyPart| match part {
             ReplyPart::Call(call) => call.arguments.trim().is_empty() || is_json(&call.arguments),

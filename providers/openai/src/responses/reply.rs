@@ -296,7 +296,8 @@ impl Response {
         let mut finish = match &*self.status {
             status if is_same(status, "failed") => {
                 let (status, raw) = (self.status.0, String::new());
-                return Err(ProviderError::Unfinished { status, raw, usage });
+                let retry_after = None;
+                return Err(ProviderError::Unfinished { status, raw, usage, retry_after });
             }
             status if is_same(status, "incomplete") => incomplete(&why),
             status if is_unfinished(status) || !is_whole(status) => {
@@ -320,7 +321,7 @@ impl Response {
         }
         let reason = filter.or(Some(why)).filter(|_| finish == Finish::Refused);
         if self.output.is_empty() && streamed.parts.is_empty() && finish == Finish::Stop {
-            return Err(ProviderError::Empty { usage });
+            return Err(ProviderError::Empty { usage, retry_after: None });
         }
         let mut parts = Vec::with_capacity(self.output.len());
         let mut items = Items {
@@ -349,7 +350,7 @@ impl Response {
             |item: &RawValue| Item::of(item).is_ok_and(|item| &*item.kind == "message");
         let is_empty = parts.is_empty() && finish == Finish::Stop;
         if is_empty && !self.output.iter().any(|item| is_message(item)) {
-            return Err(ProviderError::Empty { usage });
+            return Err(ProviderError::Empty { usage, retry_after: None });
         }
         let mut reply = complete_reply(parts, request.turn, finish, usage)?;
         if let Some(history) = request.history.clone().filter(|_| items.is_stored)
