@@ -11,8 +11,10 @@ use toolwright_module::message::object_of;
 use toolwright_module::message::{Opaque, Reasoning, ReplyPart, Text};
 use toolwright_module::model::{Delta, Usage};
 use toolwright_module::runner::ARGUMENTS;
-use toolwright_provider::lenient::{Arguments, Str, Words, has_unread, is_set, once};
-use toolwright_provider::{Deltas, ProviderError, ReplyParts, ending, is_empty_object};
+use toolwright_provider::lenient::{
+    Arguments, Piece as Content, PieceKind, Str, TEXTS, Words, has_unread, is_set, once, thoughts,
+};
+use toolwright_provider::{Deltas, ProviderError, ReplyParts, is_empty_object};
 
 use crate::{PROVIDER, Result};
 
@@ -55,13 +57,12 @@ enum Kind {
 
 impl Kind {
     fn of(word: &str) -> Self {
-        match word {
-            "text" => Self::Text,
-            "thinking" => Self::Thinking,
-            "redacted_thinking" => Self::Redacted,
-            // Gateways have other words for a call.
-            word if ending::is_for_calls(word) || word == "function" => Self::Call,
-            _ => Self::Other,
+        match (word, PieceKind::of(word)) {
+            ("thinking", _) => Self::Thinking,
+            ("redacted_thinking", _) => Self::Redacted,
+            (_, PieceKind::Text) => Self::Text,
+            (_, PieceKind::Call) => Self::Call,
+            (_, PieceKind::Thoughts | PieceKind::Other) => Self::Other,
         }
     }
 }
@@ -141,18 +142,6 @@ fn has_more(piece: &RawValue) -> bool {
     }
 }
 
-/// Returns the text of a value. A server may send an object where the API has a text. Its content is
-/// not lost.
-fn words(value: Option<&RawValue>) -> serde_json::Result<Cow<'_, str>> {
-    match value {
-        Some(text) if text.get().starts_with('"') => {
-            Ok(serde_json::from_str::<Str<'_>>(text.get())?.0)
-        }
-        Some(value) => Ok(Words::read(value.get())?.0.into()),
-        None => Ok(Cow::default()),
-    }
-}
-
 impl Block {
     /// Reads a block. It keeps all fields that it does not know, in their order.
     fn of(json: &str) -> serde_json::Result<Self> {
@@ -173,22 +162,21 @@ impl Block {
         let mut fields: Map<String, Value> = once(json)?;
         let kind = match fields.get("type").and_then(Value::as_str) {
             Some(kind) => Kind::of(kind),
-            // Some servers leave the type of a text out. With other fields, it is what the server has
-            // parsed.
-            None if fields.contains_key("text") => {
-                Words::read(json)?;
-                Kind::Text
-            }
             None if fields.contains_key("name") && fields.contains_key("input") => Kind::Call,
-            None => Kind::Other,
+            // Some servers leave the type of a text out.
+            None => Kind::Text,
         };
         let mut block = Self { kind, ..Self::default() };
         let mut take = |name| fields.shift_remove(name).unwrap_or_default();
         let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
         match kind {
             Kind::Text => {
-                take("type");
-                block.text = Words::of(&take("text"))?.0;
+                ["type"].into_iter().chain(TEXTS).for_each(|name| drop(take(name)));
+                let content = Content::read(json)?;
+                if content.has_call || !content.thoughts.is_empty() {
+                    return Err(serde_json::Error::custom("a text has a call or thoughts in it"));
+                }
+                block.text = content.text;
             }
             Kind::Thinking => block.text = word(take("thinking")),
             Kind::Call => {
@@ -255,7 +243,8 @@ impl Block {
         }
         match (piece.kind(), self.kind) {
             ("text_delta", kind @ (Kind::Text | Kind::Thinking | Kind::Call)) => {
-                let text = words(piece.text).map_err(broken)?;
+                let text = piece.text.map(|text| Words::read(text.get())).transpose();
+                let text = text.map_err(broken)?.unwrap_or_default().0;
                 match kind {
                     _ if text.is_empty() => {}
                     Kind::Text => self.said.content(PROVIDER, text, deltas),
@@ -263,7 +252,8 @@ impl Block {
                 }
             }
             ("thinking_delta", kind @ (Kind::Text | Kind::Thinking | Kind::Call)) => {
-                let thinking = words(piece.thinking).map_err(broken)?;
+                let thinking = piece.thinking.map(thoughts).transpose();
+                let thinking = thinking.map_err(broken)?.unwrap_or_default().0;
                 if kind != Kind::Thinking {
                     return Ok(thinking.is_empty());
                 }
@@ -331,6 +321,18 @@ impl Block {
     /// Returns whether the block has text of the answer.
     pub(crate) fn says(&self) -> bool {
         self.kind == Kind::Text && self.said.has_text()
+    }
+
+    /// Returns whether the block has a text of which this version does not know what it is. It may be
+    /// part of the answer.
+    pub(crate) fn has_unknown_text(&self) -> bool {
+        let says = |name: &str| self.fields.get(name).is_some_and(is_set);
+        let is_thought = |kind: &Value| {
+            kind.as_str().is_some_and(|kind| PieceKind::of(kind) == PieceKind::Thoughts)
+        };
+        self.kind == Kind::Other
+            && !self.fields.get("type").is_some_and(is_thought)
+            && (says("text") || says("refusal"))
     }
 
     /// Marks the block as one after the first text of the reply: a mark of thoughts at its beginning

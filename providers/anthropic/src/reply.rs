@@ -291,6 +291,10 @@ impl Received {
     /// request.
     pub(crate) fn into_reply(mut self, turn: usize, tools: &[Arc<Contract>]) -> Result<Reply> {
         let (finish, usage) = (self.ending.finish(), self.tokens.usage());
+        if self.blocks.iter().any(Block::has_unknown_text) {
+            let (fault, raw) = ("a block of an unknown type has a text", self.so_far());
+            return Err(ProviderError::Unclear { fault, raw, usage });
+        }
         let model = std::mem::take(&mut self.model);
         let end = std::mem::take(&mut self.ending);
         let mut parts = self.into_parts();

@@ -622,3 +622,70 @@ async fn a_call_with_two_sets_of_arguments_is_not_whole() {
         }
     }
 }
+
+/// Part of an answer must not be lost because a gateway has another name for it.
+#[tokio::test]
+async fn a_text_under_another_name_or_type_is_read_or_an_error() {
+    for (block, answer) in [
+        (json!({"type": "text", "text": "but no."}), Some("Yes, but no.")),
+        (json!({"type": "text", "content": "but no."}), Some("Yes, but no.")),
+        (json!({"type": "text", "value": "but no.", "text": ""}), Some("Yes, but no.")),
+        (json!({"type": "output_text", "text": "but no."}), Some("Yes, but no.")),
+        (json!({"value": "but no."}), Some("Yes, but no.")),
+        (json!({"type": "text", "said": "but no."}), None),
+        (json!({"type": "text", "text": "but no.", "value": "or yes."}), None),
+        (json!({"type": "answer", "text": "but no."}), None),
+        (json!({"said": "but no."}), None),
+        (json!({"type": "message", "content": [{"type": "tool_use", "name": "purge"}]}), None),
+        (json!({"type": "text"}), Some("Yes, ")),
+        (json!({"type": "reasoning", "text": "hm"}), Some("Yes, ")),
+        (json!({"type": "redacted_thinking", "data": "x"}), Some("Yes, ")),
+        (json!({"type": "compaction", "content": "They talked."}), Some("Yes, ")),
+    ] {
+        let text = json!({"type": "text", "text": "Yes, "});
+        for reply in outcomes(json!([text, block]), "end_turn").await {
+            let found = reply.ok().map(|reply| reply.to_text());
+            assert_eq!(found.as_deref(), answer, "{block}");
+        }
+    }
+    // In a stream, the text may also be in the pieces of a block.
+    let piece = json!({"type": "text_delta", "text": "but no."});
+    let block = json!({"type": "answer"});
+    let mut events = vec![
+        start(),
+        json!({"type": "content_block_start", "index": 0, "content_block": block}),
+        json!({"type": "content_block_delta", "index": 0, "delta": piece}),
+        stops(0),
+    ];
+    events.extend(ends("end_turn"));
+    let reply = streamed_reply(&events).await;
+    assert!(reply.is_err(), "{reply:?}");
+}
+
+#[tokio::test]
+async fn a_text_that_is_a_number_keeps_its_digits() {
+    for number in ["12345678901234567890123", "1.50"] {
+        for text in [number.to_owned(), format!(r#"[{{"type":"text","text":{number}}}]"#)] {
+            let block = format!(r#"{{"type":"text","text":{text}}}"#);
+            let whole = format!(r#"{{"content":[{block}],"stop_reason":"end_turn"}}"#);
+            let delta = json!({"type": "text_delta", "text": "TEXT"});
+            let begin = json!({"type": "text", "text": ""});
+            let mut events = vec![
+                start(),
+                json!({"type": "content_block_start", "index": 0, "content_block": begin}),
+                json!({"type": "content_block_delta", "index": 0, "delta": delta}),
+                stops(0),
+            ];
+            events.extend(ends("end_turn"));
+            let events: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+            let events = events.replace("\"TEXT\"", &text);
+            let server =
+                Server::answering([Answer::json(whole), Answer::events(&events, 64)]).await;
+            let model = server.model("claude-test");
+            let replies = [model.generate(&hi()).await, streamed(&model, hi()).await.1];
+            for reply in replies {
+                assert_eq!(reply.unwrap().to_text(), number, "{text}");
+            }
+        }
+    }
+}

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use toolwright_module::message::{Opaque, Reasoning, ReplyPart, Text, ToolCall, mark_incomplete};
 use toolwright_module::model::{Delta, Finish, Usage};
 use toolwright_module::{Reply, Request};
-use toolwright_provider::lenient::{self, Arguments, Count, Str, is_set};
+use toolwright_provider::lenient::{self, Arguments, Count, PieceKind, Str, TEXTS, is_set};
 use toolwright_provider::{
     Decoder, Deltas, ProviderError, ReplyParts, TokenCounts, check_has_call, complete_reply,
     ending, is_empty_object,
@@ -65,7 +65,7 @@ pub(crate) struct Chunk<'e> {
 #[serde(rename_all = "camelCase", default)]
 struct Candidate {
     index: Count,
-    #[serde(deserialize_with = "lenient::object")]
+    #[serde(deserialize_with = "lenient::fields")]
     content: Content,
     finish_reason: lenient::Text,
     finish_message: Value,
@@ -80,6 +80,9 @@ struct Candidate {
 struct Content {
     #[serde(deserialize_with = "lenient::or_default")]
     parts: Vec<Part>,
+    // Where another API has its text.
+    text: Value,
+    content: Value,
 }
 
 /// The counts of tokens. Each event of a stream has those so far.
@@ -172,6 +175,31 @@ impl Call {
         call.is_doubtful =
             !is_clear || is_bare && lenient::has_unread(&serde_json::from_str(json)?);
         Ok(call)
+    }
+}
+
+impl Part {
+    fn kind(&self) -> PieceKind {
+        let kind = self.rest.get("type").and_then(Value::as_str);
+        PieceKind::of(kind.unwrap_or_default())
+    }
+
+    fn is_thought(&self) -> bool {
+        self.thought.unwrap_or_default() || self.kind() == PieceKind::Thoughts
+    }
+
+    /// Returns whether a text may be part of the answer, under a name or with a type that the API does
+    /// not have. Its other kinds of parts are objects.
+    fn has_unknown_text(&self) -> bool {
+        const BESIDE: [&str; 6] =
+            ["thoughtSignature", "thought_signature", "mediaResolution", "type", "role", "id"];
+        let is_text = |(name, value): (&String, &Value)| match value {
+            Value::String(text) => !text.is_empty() && !BESIDE.contains(&&**name),
+            value => is_set(value) && TEXTS.iter().any(|text| ending::is_same(text, name)),
+        };
+        let is_typed =
+            self.text.is_none() || matches!(self.kind(), PieceKind::Text | PieceKind::Thoughts);
+        !is_typed || self.call.is_none() && self.rest.iter().any(is_text)
     }
 }
 
@@ -314,8 +342,11 @@ impl Chunks {
     }
 
     fn add(&mut self, part: Part, deltas: &mut Deltas) -> Result<()> {
-        let Part { text, thought, call, mut rest } = part;
-        let thought = thought.unwrap_or_default();
+        if part.has_unknown_text() {
+            return Err(self.unclear("a part has a text under an unknown name or type"));
+        }
+        let thought = part.is_thought();
+        let Part { text, call, mut rest, .. } = part;
         match (text, call) {
             (Some(text), None) if thought => self.add_thought(text, rest, deltas),
             (Some(text), None) => self.add_text(text, rest, deltas),
@@ -495,6 +526,9 @@ impl Decoder for Chunks {
         let is_end = !candidate.finish_reason.is_empty();
         let is_more = self.finish.is_some() && !candidate.content.parts.is_empty();
         self.goes_on = !is_end && (self.goes_on || is_more);
+        if [&candidate.content.text, &candidate.content.content].into_iter().any(is_set) {
+            return Err(self.unclear("the content has a text that is not in a part"));
+        }
         for part in candidate.content.parts {
             self.add(part, deltas)?;
         }

@@ -364,3 +364,43 @@ async fn a_call_with_two_sets_of_arguments_is_not_whole() {
         }
     }
 }
+
+/// Part of an answer must not be lost because a gateway has another name for it.
+#[tokio::test]
+async fn a_text_under_another_name_is_an_error() {
+    for (part, answer) in [
+        (r#"{"text":"but no."}"#, Some("Yes, but no.")),
+        (r#"{"text":"but no.","type":"text"}"#, Some("Yes, but no.")),
+        (r#"{"content":"but no."}"#, None),
+        (r#"{"value":"but no."}"#, None),
+        (r#"{"Text":"but no."}"#, None),
+        (r#"{"text":"","content":"but no."}"#, None),
+        (r#"{"parts":[{"text":"but no."}]}"#, None),
+        (r#"{"said":"but no."}"#, None),
+        (r#"{"text":"but no.","type":"tool_result"}"#, None),
+        (r#"{"text":"hm","type":"thinking"}"#, Some("Yes, ")),
+        (r#"{"text":"hm","thought":true}"#, Some("Yes, ")),
+        (r#"{"thoughtSignature":"c2ln"}"#, Some("Yes, ")),
+        (r#"{"text":"","thoughtSignature":"c2ln"}"#, Some("Yes, ")),
+        (r#"{"inlineData":{"mimeType":"image/png","data":"AAAA"}}"#, Some("Yes, ")),
+        (r#"{"hologram":{"depth":3}}"#, Some("Yes, ")),
+    ] {
+        for reply in of_parts(&format!(r#"{{"text":"Yes, "}},{part}"#), "").await {
+            let found = reply.ok().map(|reply| reply.to_text());
+            assert_eq!(found.as_deref(), answer, "{part}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn content_that_is_not_a_list_of_parts_is_an_error() {
+    for content in [r#""Yes.""#, r#"{"text":"Yes."}"#, r#"{"content":"Yes."}"#, r#"["Yes."]"#] {
+        let chunk = format!(r#"{{"candidates":[{{"content":{content},"finishReason":"STOP"}}]}}"#);
+        let events = format!("data: {chunk}\n\n");
+        let server = Server::answering([Answer::json(chunk), Answer::events(&events, 64)]).await;
+        let model = server.model();
+        for reply in [model.generate(&hi()).await, streamed(&model, hi()).await.1] {
+            assert!(reply.is_err(), "{content}: {reply:?}");
+        }
+    }
+}

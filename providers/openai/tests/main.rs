@@ -5,6 +5,7 @@
 
 // What tests share.
 mod common;
+mod content;
 
 // Tests by subject.
 #[cfg(feature = "async-openai")]

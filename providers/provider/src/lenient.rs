@@ -26,6 +26,8 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+mod words;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -39,6 +41,8 @@ use serde_json::{Map, Value};
 
 use toolwright_module::runner::{ARGUMENTS, given_arguments, is_empty_object};
 use toolwright_signature::check_fields_once;
+
+pub use self::words::{Piece, PieceKind, TEXTS, Words, thoughts};
 
 /// Deserializes content of a model from its JSON text, in which no object may give a field twice: most
 /// types would take the last value of such a field. The arguments of a call may have one, because the
@@ -258,105 +262,6 @@ impl Arguments {
         let (found, is_clear) = given_arguments(given.into_iter().map(|given| given.0));
         (Self(found.unwrap_or_default()), is_clear)
     }
-}
-
-/// The text of content, in any of the forms that servers send: a string, a number, an object with
-/// the text, or a list of these.
-///
-/// An object whose text cannot be found is an error, because its JSON is not what the model said.
-/// Pieces of a list that are not text, such as an image, have no text.
-///
-/// ```
-/// use toolwright_provider::lenient::Words;
-///
-/// for content in [
-///     r#""two""#,
-///     r#"{"type": "text", "text": "two"}"#,
-///     r#"[{"type": "text", "text": {"value": "two", "annotations": []}}]"#,
-/// ] {
-///     assert_eq!(&*Words::read(content)?, "two");
-/// }
-/// assert!(Words::read(r#"{"answer": "two"}"#).is_err());
-/// # Ok::<(), serde_json::Error>(())
-/// ```
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Words(pub String);
-
-impl std::ops::Deref for Words {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Words {
-    /// Reads content from its JSON text, in which no object may give a field [twice](once).
-    ///
-    /// # Errors
-    ///
-    /// It is not JSON, it gives a field twice, or it has an object whose text cannot be found.
-    pub fn read(json: &str) -> serde_json::Result<Self> {
-        Self::of(&once(json)?)
-    }
-
-    /// Returns the text of content that was read with [`once`].
-    ///
-    /// # Errors
-    ///
-    /// It has an object whose text cannot be found.
-    pub fn of(value: &Value) -> serde_json::Result<Self> {
-        let mut text = String::new();
-        match add_words(value, &mut text) {
-            true => Ok(Self(text)),
-            false => Err(Error::custom("the content has an object without a text")),
-        }
-    }
-}
-
-/// The fields in which an object has its text.
-const TEXTS: [&str; 4] = ["text", "value", "content", "parts"];
-
-/// The fields beside the text of a piece whose type a server leaves out.
-const BESIDE_TEXT: [&str; 8] =
-    ["role", "annotations", "citations", "logprobs", "index", "id", "refusal", "thinking"];
-
-/// Adds the text of content. Returns `false` for an object whose text cannot be found.
-fn add_words(value: &Value, text: &mut String) -> bool {
-    match value {
-        Value::Null => true,
-        Value::String(more) => {
-            text.push_str(more);
-            true
-        }
-        Value::Bool(_) | Value::Number(_) => {
-            text.push_str(&value.to_string());
-            true
-        }
-        Value::Array(pieces) => pieces.iter().all(|piece| {
-            match (piece.get("text"), piece.get("type").and_then(Value::as_str)) {
-                (Some(inside), Some(_)) => add_words(inside, text),
-                // A piece of another kind, such as an image.
-                (None, Some(kind)) if !is_text(kind) => true,
-                _ => add_words(piece, text),
-            }
-        }),
-        Value::Object(fields) => {
-            let found = TEXTS.into_iter().find_map(|name| Some((name, fields.get(name)?)));
-            let Some((name, inside)) = found else { return fields.is_empty() };
-            // An answer that a server has parsed may have a field of the same name.
-            let is_piece = fields.contains_key("type")
-                || fields.iter().all(|(key, value)| {
-                    key == name || !is_set(value) || BESIDE_TEXT.contains(&&**key)
-                });
-            is_piece && add_words(inside, text)
-        }
-    }
-}
-
-/// Whether pieces of this kind are text.
-fn is_text(kind: &str) -> bool {
-    matches!(kind, "" | "text" | "output_text" | "input_text" | "message" | "string")
 }
 
 /// A count; `None` for values that are not one, such as `"n/a"`, -1, 1.5 or 1e30.

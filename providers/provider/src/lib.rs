@@ -20,6 +20,7 @@
 //! | write a note for what a model cannot read of a result | [`unread::with_notes`] |
 //! | add ids and arguments that a server leaves out | [`complete_reply`], [`takes_fields`] |
 //! | deserialize what a server should not have sent | [`lenient`] |
+//! | read content, and separate text, thoughts and calls in it | [`lenient::Piece`], [`lenient::Words`] |
 //!
 //! Arguments that are not an object, images of a result and files without a name have a form for
 //! every API in [`toolwright_module::message`].

@@ -1,6 +1,6 @@
 //! Values that servers send instead of the documented ones.
 
-use toolwright_provider::lenient::{Arguments, Count, Str, Text, Words};
+use toolwright_provider::lenient::{Arguments, Count, Piece, Str, Text, Words};
 
 #[test]
 fn a_text_is_read_from_any_value() {
@@ -49,6 +49,16 @@ fn the_words_of_content_are_found_in_every_form() {
         (r#"[{"type": "output_text", "text": ["one", {"text": "two"}]}]"#, Some("onetwo")),
         (r#"[{"type": "text", "content": "one"}]"#, Some("one")),
         (r#"["one", {"type": "image_url", "image_url": {"url": "x"}}]"#, Some("one")),
+        ("[12345678901234567890123]", Some("12345678901234567890123")),
+        (r#"{"text": 1.50}"#, Some("1.50")),
+        (r#"[{"type": "text", "text": {"value": -0.0}}]"#, Some("-0.0")),
+        (r#"{"type": "text"}"#, Some("")),
+        (r#"{"text": "one", "content": "one"}"#, Some("one")),
+        (r#"["one", {"type": "thinking", "thinking": "two"}]"#, Some("one")),
+        (r#"{"text": "one", "content": "two"}"#, None),
+        (r#"["one", {"type": "tool_result", "text": "two"}]"#, None),
+        (r#"["one", {"type": "tool_use", "name": "look"}]"#, None),
+        (r#"{"type": "image_url", "image_url": {"url": "x"}}"#, None),
         (r#"{"name": "Ada", "age": 36}"#, None),
         (r#"{"text": "Ada", "age": 36}"#, None),
         (r#"[{"type": "text", "text": {"said": "one"}}]"#, None),
@@ -84,5 +94,36 @@ fn a_value_that_is_not_a_count_is_not_an_error() {
         ("[1]", None),
     ] {
         assert_eq!(serde_json::from_str::<Count>(wire).unwrap().0, count, "{wire}");
+    }
+}
+
+#[test]
+fn a_piece_is_a_text_or_thoughts_or_a_refusal_or_a_call() {
+    let piece = |text: &str, thoughts: &str, refusal: &str, has_call| {
+        let [text, thoughts, refusal] = [text, thoughts, refusal].map(str::to_owned);
+        Some(Piece { text, thoughts, refusal, has_call })
+    };
+    for (wire, read) in [
+        (r#""one""#, piece("one", "", "", false)),
+        (r#"{"type": "Output_Text", "text": "one"}"#, piece("one", "", "", false)),
+        (r#"{"type": "reasoning", "text": "one"}"#, piece("", "one", "", false)),
+        (
+            r#"{"type": "thinking", "thinking": ["one", {"text": "two"}]}"#,
+            piece("", "onetwo", "", false),
+        ),
+        (r#"{"type": "text", "text": "one", "thinking": "two"}"#, piece("one", "two", "", false)),
+        (
+            r#"{"type": "message", "content": ["one", {"type": "thinking", "text": "two"}]}"#,
+            piece("one", "two", "", false),
+        ),
+        (r#"{"type": "thinking", "signature": "a"}"#, piece("", "", "", false)),
+        (r#"{"type": "refusal", "refusal": 1.50}"#, piece("", "", "1.50", false)),
+        (r#"{"type": "ToolUse", "name": "look"}"#, piece("", "", "", true)),
+        (r#"{"type": "image_url", "image_url": {"url": "x"}}"#, piece("", "", "", false)),
+        (r#"{"type": "search_result", "text": "one"}"#, None),
+        (r#"{"type": "text", "said": "one"}"#, None),
+        (r#"{"said": "one"}"#, None),
+    ] {
+        assert_eq!(Piece::read(wire).ok(), read, "{wire}");
     }
 }

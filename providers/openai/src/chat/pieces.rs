@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use toolwright_module::message::{CallKind, Opaque, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
 use toolwright_module::{Reply, Request, ToolCall};
-use toolwright_provider::lenient::{Str, is_set};
+use toolwright_provider::lenient::{Words, is_set};
 use toolwright_provider::{
     Deltas, ReplyParts, TokenCounts, check_has_call, complete_reply, ending, is_empty_object,
     is_same_json,
@@ -213,11 +213,11 @@ impl Pieces {
                 ReplyPart::Text(_) => {
                     message.content.text = Cow::default();
                     message.content.refusal.clear();
-                    message.refusal = Str::default();
+                    message.refusal = Words::default();
                 }
                 ReplyPart::Reasoning(_) => {
-                    message.reasoning_content = Str::default();
-                    message.reasoning = Str::default();
+                    message.reasoning_content = Words::default();
+                    message.reasoning = Words::default();
                     message.reasoning_details.clear();
                     message.content.thinking.clear();
                 }

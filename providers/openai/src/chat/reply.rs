@@ -8,7 +8,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use toolwright_provider::TokenCounts;
 use toolwright_provider::lenient::{
-    Arguments, Count, Str, Text, Words, fields, has_unread, if_object, is_set, object, or_default,
+    Arguments, Count, Piece, Str, Text, Words, fields, has_unread, if_object, is_set, object,
+    or_default, thoughts,
 };
 
 /// A whole reply, or one event of a stream. They differ in one field of [`Choice`].
@@ -80,7 +81,7 @@ pub(super) struct Choice<'e> {
     #[serde(deserialize_with = "message")]
     pub(super) delta: Option<Box<Message<'e>>>,
     /// The text in the older Completions API.
-    pub(super) text: Str<'e>,
+    pub(super) text: Words<'e>,
     pub(super) error: Value,
     pub(super) finish_reason: Str<'e>,
     /// The word of the model's own server, behind a gateway that has its own words.
@@ -108,10 +109,12 @@ fn message<'de: 'e, 'e, D: Deserializer<'de>>(
 pub(super) struct Message<'e> {
     #[serde(borrow)]
     pub(super) content: Content<'e>,
-    pub(super) refusal: Str<'e>,
-    pub(super) reasoning_content: Str<'e>,
+    pub(super) refusal: Words<'e>,
+    #[serde(deserialize_with = "thoughts")]
+    pub(super) reasoning_content: Words<'e>,
     /// The same under another name. Some servers send both.
-    pub(super) reasoning: Str<'e>,
+    #[serde(deserialize_with = "thoughts")]
+    pub(super) reasoning: Words<'e>,
     /// The reasoning with signatures, in OpenRouter's form.
     #[serde(deserialize_with = "details")]
     pub(super) reasoning_details: Vec<Map<String, Value>>,
@@ -267,43 +270,16 @@ impl Content<'_> {
     }
 
     /// Adds a piece of a list.
-    fn add<E: Error>(&mut self, piece: &str) -> Result<(), E> {
-        #[derive(Deserialize)]
-        struct Kind<'p> {
-            #[serde(borrow, rename = "type", default)]
-            kind: Str<'p>,
-            #[serde(borrow, default)]
-            refusal: Str<'p>,
-            #[serde(borrow, default)]
-            thinking: Str<'p>,
+    fn add<E: Error>(&mut self, json: &str) -> Result<(), E> {
+        let piece = Piece::read(json).map_err(E::custom)?;
+        self.text.to_mut().push_str(&piece.text);
+        self.refusal.push_str(&piece.refusal);
+        self.thinking.push_str(&piece.thoughts);
+        if piece.has_call {
+            self.calls.push(Call::of(json)?);
         }
-
-        if piece.starts_with('{') {
-            let Kind { kind, refusal, thinking, .. } = read(piece)?;
-            if matches!(&*kind, "tool_use" | "tool_call" | "function_call" | "function") {
-                self.calls.push(Call::of(piece)?);
-                return Ok(());
-            }
-            self.refusal.push_str(&refusal);
-            if matches!(&*kind, "thinking" | "reasoning" | "reasoning_text") {
-                match thinking.is_empty() {
-                    true => self.thinking.push_str(&words(piece)?),
-                    false => self.thinking.push_str(&thinking),
-                }
-                return Ok(());
-            }
-            if kind.is_empty() && !refusal.is_empty() {
-                return Ok(());
-            }
-        }
-        self.text.to_mut().push_str(&words(piece)?);
         Ok(())
     }
-}
-
-/// Returns the text of a piece of a list.
-fn words<E: Error>(piece: &str) -> Result<Words, E> {
-    Words::read(&format!("[{piece}]")).map_err(E::custom)
 }
 
 fn read<'t, T: Deserialize<'t>, E: serde::de::Error>(text: &'t str) -> Result<T, E> {

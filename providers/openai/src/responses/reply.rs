@@ -16,7 +16,7 @@ use toolwright_module::model::{Finish, Usage};
 use toolwright_module::{Contract, Reply, Request, ToolCall};
 use toolwright_provider::ending::{self, is_same, is_unfinished};
 use toolwright_provider::lenient::{
-    Arguments, Count, Str, Text, Words, if_object, is_set, object, once, or_default,
+    Arguments, Count, Piece, Str, Text, Words, if_object, is_set, object, or_default, thoughts,
 };
 use toolwright_provider::{
     Deltas, ReplyParts, TokenCounts, complete_reply, is_empty_object, takes_fields,
@@ -152,10 +152,9 @@ struct Item<'e> {
     #[serde(borrow, rename = "type")]
     kind: Str<'e>,
     id: Str<'e>,
-    #[serde(deserialize_with = "pieces")]
-    content: Vec<Piece>,
-    #[serde(deserialize_with = "pieces")]
-    summary: Vec<Piece>,
+    // Raw, because an item of an unknown type may have anything there.
+    content: Option<&'e RawValue>,
+    summary: Option<&'e RawValue>,
     call_id: Text,
     name: Text,
     arguments: Arguments,
@@ -187,7 +186,7 @@ impl<'e> Item<'e> {
         // For serde, a list is also a struct: its items are the fields, in their order.
         if !raw.get().starts_with('{') {
             let source = serde_json::Error::custom("expected an item, which is an object");
-            return Err(ProviderError::Decoding { source, raw: raw.get().to_owned() });
+            return Err(broken(raw, source));
         }
         let mut item: Self = read(raw)?;
         let (name, arguments, is_clear) = std::mem::take(&mut item.function).name_and_arguments();
@@ -202,7 +201,7 @@ impl<'e> Item<'e> {
         item.kind = Str(Cow::Borrowed(match &*item.kind {
             "tool_call" | "tool_use" | "function" => "function_call",
             "" if !item.name.is_empty() => "function_call",
-            "" if !item.content.is_empty() => "message",
+            "" if item.content.is_some_and(|content| content.get() != "[]") => "message",
             "message" | "reasoning" | "function_call" | "custom_tool_call" => return Ok(item),
             // An item of unknown type with a name and a call id is a call.
             kind if is_named && !item.is_of_the_server(kind) => "function_call",
@@ -232,51 +231,33 @@ impl<'e> Item<'e> {
     }
 
     /// Returns the text of reasoning: the summaries, or the reasoning itself.
-    fn reasoning(&self) -> String {
-        let pieces = if self.summary.is_empty() { &self.content } else { &self.summary };
-        let texts: Vec<_> = pieces.iter().map(|piece| &*piece.text).collect();
-        texts.join("\n\n")
+    fn reasoning(&self) -> Result<String> {
+        let mut pieces = pieces(self.summary)?;
+        if pieces.is_empty() {
+            pieces = self::pieces(self.content)?;
+        }
+        let texts = pieces.into_iter().map(|piece| piece.thoughts + &piece.text);
+        Ok(texts.collect::<Vec<_>>().join("\n\n"))
     }
 }
 
-/// A piece of content: an object with the text, or a text.
-struct Piece {
-    text: String,
-    refusal: String,
-}
-
-/// Deserializes the pieces of a message or of reasoning: a list, or one piece.
-fn pieces<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Piece>, D::Error> {
-    let raw = <Box<RawValue>>::deserialize(deserializer)?;
-    let pieces = match raw.get().as_bytes() {
-        [b'[', ..] => serde_json::from_str(raw.get()).map_err(D::Error::custom)?,
-        _ => vec![&*raw],
+/// Returns the pieces of a message or of reasoning: a list, or one piece.
+fn pieces(raw: Option<&RawValue>) -> Result<Vec<Piece>> {
+    let Some(raw) = raw else { return Ok(Vec::new()) };
+    let pieces = match raw.get().starts_with('[') {
+        true => read(raw)?,
+        false => vec![raw],
     };
     let pieces = pieces.into_iter().filter(|piece| piece.get() != "null");
-    pieces.map(|piece| Piece::of(piece.get()).map_err(D::Error::custom)).collect()
+    pieces.map(|piece| Piece::read(piece.get()).map_err(|source| broken(piece, source))).collect()
 }
 
-impl Piece {
-    fn of(piece: &str) -> serde_json::Result<Self> {
-        if !piece.starts_with(['{', '"', '[']) {
-            // A number keeps its digits.
-            return Ok(Self { text: piece.to_owned(), refusal: String::new() });
-        }
-        let piece: Value = once(piece)?;
-        let refusal = piece.get("refusal").filter(|refusal| is_set(refusal));
-        let refusal = refusal.map(Words::of).transpose()?.unwrap_or_default().0;
-        if !refusal.is_empty() && piece.get("text").is_none() {
-            return Ok(Self { text: String::new(), refusal });
-        }
-        // A piece of another kind has no text.
-        let text = Words::of(&Value::Array(vec![piece]))?.0;
-        Ok(Self { text, refusal })
-    }
+fn broken(raw: &RawValue, source: serde_json::Error) -> ProviderError {
+    ProviderError::Decoding { source, raw: raw.get().to_owned() }
 }
 
 fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T> {
-    serde_json::from_str(raw.get())
-        .map_err(|source| ProviderError::Decoding { source, raw: raw.get().to_owned() })
+    serde_json::from_str(raw.get()).map_err(|source| broken(raw, source))
 }
 
 impl Response {
@@ -385,7 +366,8 @@ fn is_cut_off(item: &RawValue) -> bool {
 /// maximum of tokens did not cut it off.
 fn is_one_value(item: &RawValue) -> bool {
     Item::of(item).is_ok_and(|item| {
-        let texts: String = item.content.iter().map(|piece| &*piece.text).collect();
+        let texts = |pieces: Vec<Piece>| pieces.into_iter().map(|piece| piece.text).collect();
+        let texts: String = pieces(item.content).map(texts).unwrap_or_default();
         &*item.kind == "message" && is_complete(&texts)
     })
 }
@@ -481,7 +463,15 @@ impl Items<'_> {
         match &*item.kind {
             "message" => {
                 let fields = self.opaque(&item.id, "phase", item.phase);
-                for piece in item.content {
+                for piece in pieces(item.content)? {
+                    if piece.has_call {
+                        let source = serde_json::Error::custom("a message has a call in it");
+                        return Err(broken(raw, source));
+                    }
+                    if !piece.thoughts.is_empty() {
+                        let thoughts = Reasoning::new(self.origin, piece.thoughts, Value::Null);
+                        parts.push(ReplyPart::Reasoning(thoughts));
+                    }
                     refused |= !piece.refusal.is_empty();
                     let is_first = !parts.iter().any(|part| matches!(part, ReplyPart::Text(_)));
                     let mut said = ReplyParts::default();
@@ -505,11 +495,12 @@ impl Items<'_> {
             }
             "reasoning" => {
                 // Without its content, the server finds an item only if it keeps the reply.
-                let has_content = is_set(&item.encrypted_content) || !item.content.is_empty();
+                let has_content =
+                    is_set(&item.encrypted_content) || !pieces(item.content)?.is_empty();
                 let is_kept = self.is_stored || has_content;
                 self.keeps_ids |= is_kept && self.has_ids;
                 let opaque = if is_kept { read(raw)? } else { Value::Null };
-                let reasoning = Reasoning::new(self.origin, item.reasoning(), opaque);
+                let reasoning = Reasoning::new(self.origin, item.reasoning()?, opaque);
                 parts.push(ReplyPart::Reasoning(reasoning));
             }
             "function_call" | "custom_tool_call" => {
@@ -619,7 +610,7 @@ impl RequestInfo {
 pub(crate) struct Event<'e> {
     #[serde(borrow, rename = "type")]
     kind: Str<'e>,
-    delta: Str<'e>,
+    delta: Option<&'e RawValue>,
     item: Option<&'e RawValue>,
     item_id: Str<'e>,
     output_index: Count,
@@ -628,8 +619,8 @@ pub(crate) struct Event<'e> {
     arguments: Arguments,
     parameters: Arguments,
     input: Arguments,
-    text: Str<'e>,
-    refusal: Str<'e>,
+    text: Option<&'e RawValue>,
+    refusal: Option<&'e RawValue>,
     name: Str<'e>,
     #[serde(deserialize_with = "or_default")]
     response: Option<Response>,
@@ -783,17 +774,18 @@ impl Pieces {
     }
 
     /// Adds a piece of text, or a whole text that had no deltas.
-    fn text(&mut self, event: Event<'_>, is_whole: bool, deltas: &mut Deltas) {
+    fn text(&mut self, event: &Event<'_>, is_whole: bool, deltas: &mut Deltas) -> Result<()> {
         let is_refusal = event.kind.starts_with("response.refusal");
         let index = event.output_index.0;
-        let id = if index.is_none() { event.item_id.0.into_owned() } else { String::new() };
+        let id = if index.is_none() { event.item_id.to_string() } else { String::new() };
         let is_new = self.texts.insert((is_refusal, index, id, event.content_index.0));
         let piece = match (is_whole, is_refusal) {
-            (false, _) => event.delta.0,
-            (true, _) if !is_new => return,
-            (true, true) => event.refusal.0,
-            (true, false) => event.text.0,
+            (false, _) => event.delta,
+            (true, _) if !is_new => return Ok(()),
+            (true, true) => event.refusal,
+            (true, false) => event.text,
         };
+        let piece: Cow<'_, str> = piece.map(read::<Words<'_>>).transpose()?.unwrap_or_default().0;
         if !piece.is_empty() {
             self.refused |= is_refusal;
             match is_refusal {
@@ -801,13 +793,14 @@ impl Pieces {
                 false => self.parts.content(&self.request.origin, piece, deltas),
             }
         }
+        Ok(())
     }
 
     /// Adds a whole item of reasoning that had no deltas.
     fn reasoning(&mut self, raw: &RawValue, deltas: &mut Deltas) -> Result<()> {
         let item = Item::of(raw)?;
         if &*item.kind == "reasoning" && !std::mem::take(&mut self.in_reasoning) {
-            let text = item.reasoning();
+            let text = item.reasoning()?;
             // Some servers repeat events.
             let is_known = self.kept.contains_key(&*item.id);
             if !text.is_empty() && !is_known {
@@ -851,14 +844,20 @@ impl Decoder for Pieces {
         }
         match &*event.kind {
             "response.output_text.delta" | "response.refusal.delta" => {
-                self.text(event, false, deltas);
+                self.text(&event, false, deltas)?;
             }
             "response.output_text.done" | "response.refusal.done" => {
-                self.text(event, true, deltas);
+                self.text(&event, true, deltas)?;
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                self.in_reasoning |= !event.delta.is_empty();
-                self.parts.reasoning(&self.request.origin, event.delta.0, deltas);
+                let piece = event
+                    .delta
+                    .map(thoughts)
+                    .transpose()
+                    .map_err(|source| ProviderError::Decoding { source, raw: String::new() });
+                let piece = piece?.unwrap_or_default().0;
+                self.in_reasoning |= !piece.is_empty();
+                self.parts.reasoning(&self.request.origin, piece, deltas);
             }
             "response.output_item.added" => {
                 if let Some(item) = event.item {
@@ -868,7 +867,8 @@ impl Decoder for Pieces {
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
                 let part = self.piece_of(&event);
                 let (id, name) = (String::new(), String::new());
-                self.parts.extend_call(part, id, name, event.delta.0.into_owned(), deltas);
+                let piece: Arguments = event.delta.map(read).transpose()?.unwrap_or_default();
+                self.parts.extend_call(part, id, name, piece.0, deltas);
             }
             "response.function_call_arguments.done" | "response.custom_tool_call_input.done" => {
                 let part = self.piece_of(&event);
