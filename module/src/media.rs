@@ -78,11 +78,21 @@ impl Source {
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {
-            Self::Bytes { media_type, data } if media_type.starts_with("text/") => {
+            Self::Bytes { media_type, data } if is_text(media_type) => {
                 std::str::from_utf8(data).ok()
             }
             _ => None,
         }
+    }
+
+    /// Returns the source with the text that `edit` returns. `None` if it is not text, or if `edit`
+    /// returns nothing.
+    pub(crate) fn edited(&self, edit: impl FnOnce(&str) -> Option<String>) -> Option<Self> {
+        if let Self::Url(url) = self {
+            return bytes_of(url)?.edited(edit);
+        }
+        let data = edit(self.text()?)?.into_bytes().into();
+        Some(Self::Bytes { media_type: self.media_type()?.to_owned(), data })
     }
 
     /// Returns the size in bytes as far as it is known: the content, or the address.
@@ -148,6 +158,10 @@ impl Source {
         }
         bytes_of(text).unwrap_or_else(|| Self::Url(text.to_owned()))
     }
+}
+
+fn is_text(media_type: &str) -> bool {
+    media_type.get(..5).is_some_and(|kind| kind.eq_ignore_ascii_case("text/"))
 }
 
 /// The padding may be missing.

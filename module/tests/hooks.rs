@@ -14,7 +14,7 @@ use toolwright_module::budget::Ledger;
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::event::{EventKind, HookAct};
 use toolwright_module::hook::{AnyHook, AskNext, CallNext, Hook, Retry, redact, refuse};
-use toolwright_module::message::{Part, ToolResult};
+use toolwright_module::message::{Document, Part, Source, ToolResult};
 use toolwright_module::model::{BoxFuture, BoxStream, Capabilities, Delta, Usage};
 use toolwright_module::predict::PredictEvent;
 use toolwright_module::testing::Scripted;
@@ -214,6 +214,37 @@ async fn redaction_replaces_what_a_model_reads_and_keeps_the_value() {
     assert_eq!(sent[..3], expected);
     assert!(Arc::ptr_eq(&sent[3], &messages[3]), "a message without a match stays shared");
     assert_eq!(taken(&events), ["redact - Changed"]);
+}
+
+#[tokio::test]
+async fn redaction_replaces_the_text_of_documents() {
+    let (cx, events) = recorded();
+    let cx = cx.with_hook(redact(without_kate));
+    let notes = |text: &str| Part::from(Document::bytes("text/csv", text.as_bytes()));
+    let url = "data:text/plain;base64,SSBhbSBrYXRlLg==".to_owned();
+    let picture = Part::from(Document::bytes("application/pdf", *b"kate"));
+    let parts = [notes("kate,1"), Part::from(Document::from(Source::Url(url))), picture.clone()];
+    let redacted =
+        [notes("[name],1"), Part::from(Document::bytes("text/plain", *b"I am [name].")), picture];
+
+    let contract = Contract::dynamic("notes", "Notes.", json!({"type": "object"}), None).unwrap();
+    let found = parts.clone();
+    let tool = Tool::dynamic(contract, Effect::Read, move |_, _| {
+        let output = ToolOutput::text_only("here").with_parts(found.clone());
+        async move { Ok(output) }
+    });
+    assert_eq!(tool.call("{}", &cx).await.unwrap().parts, redacted);
+    assert_eq!(taken(&events), ["redact notes Changed"]);
+
+    let call = ToolCall::new("1", "notes", "{}");
+    let result = ToolResult::new(&call, "here").with_parts(parts.clone());
+    let model = Scripted::new(|_| Ok(Reply::text("Done.")));
+    let request = Request::new([Message::user_parts(parts), Arc::new(Message::Tool(result))]);
+    cx.ask(&model, request, false).await.unwrap();
+    let sent = &model.requests()[0].messages;
+    assert_eq!(sent[0], Message::user_parts(redacted.clone()));
+    let Message::Tool(result) = &*sent[1] else { panic!("not a result: {:?}", sent[1]) };
+    assert_eq!(result.parts, redacted);
 }
 
 /// A hook that notes its calls, and may answer them.

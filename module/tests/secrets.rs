@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolwright_module::message::{Reasoning, ReplyPart, ToolResult};
+use toolwright_module::message::{Document, Part, Reasoning, ReplyPart, ToolResult};
 use toolwright_module::model::Finish;
 use toolwright_module::testing::{Recorder, Recording, Replay, Scripted};
 use toolwright_module::{Contract, LanguageModel, Message, Reply, Request, ToolCall};
@@ -52,6 +52,33 @@ async fn saved_with(secret: &str, name: &str) -> (PathBuf, Request) {
     let path = file(name);
     recorder.recording().save(&path).unwrap();
     (path, request)
+}
+
+#[tokio::test]
+async fn a_key_in_a_document_of_text_is_masked() {
+    let secret = format!("sk-{}", "Ab3".repeat(8));
+    let notes = |text: &str| Document::bytes("text/csv; charset=utf-8", text.as_bytes());
+    let document = notes(&format!("key,{secret}\n"));
+    let call = ToolCall::new("1", "notes", "{}");
+    let result = ToolResult::new(&call, json!({"notes": document}).to_string());
+    let result = result.with_parts([Part::from(document.clone())]);
+    let request = Request::new([
+        Message::user_parts([Part::from(document)]),
+        Arc::new(Message::Tool(result)),
+    ]);
+    let recorder = Recorder::new(Scripted::new(|_: &Request| Ok(Reply::text("Yes."))));
+    recorder.generate(&request).await.unwrap();
+    let path = file("document.json");
+    recorder.recording().save(&path).unwrap();
+
+    let masked = notes("key,[secret]\n");
+    let loaded = Recording::load(&path).unwrap();
+    let messages = &loaded.exchanges[0].request.messages;
+    assert_eq!(messages[0], Message::user_parts([Part::from(masked.clone())]));
+    let Message::Tool(result) = &*messages[1] else { panic!("not a result: {:?}", messages[1]) };
+    assert_eq!(result.parts, [Part::from(masked.clone())]);
+    assert_eq!(result.text, json!({"notes": masked}).to_string());
+    assert_eq!(Replay::new(loaded).generate(&request).await.unwrap().to_text(), "Yes.");
 }
 
 /// The keys are assembled here, so that secret scanners do not report this file.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::{AskNext, CallNext, Hook};
 use crate::error::Result;
-use crate::message::{Message, Part, ReplyPart};
+use crate::message::{Audio, Document, Image, Message, Part, ReplyPart, Source};
 use crate::model::{Reply, Request};
 use crate::tool::ToolOutput;
 
@@ -11,8 +11,9 @@ use crate::tool::ToolOutput;
 ///
 /// The closure gets each text and returns it changed, or borrowed if there is nothing to replace.
 /// It gets the texts of tool outputs and of tool errors for the model, and all texts of the messages
-/// in a request. It does not get texts with a provider's data, reasoning, or the arguments of calls,
-/// because a provider expects them unchanged.
+/// in a request, also those of documents of a type such as `text/plain`. It does not get texts with a
+/// provider's data, reasoning, or the arguments of calls, because a provider expects them unchanged,
+/// and not other content, such as a PDF.
 ///
 /// A tool's [value](crate::ToolOutput::value) stays as it is, for the program.
 ///
@@ -54,8 +55,15 @@ where
     fn part(&self, part: &Part) -> Option<Part> {
         match part {
             Part::Text(text) => self.text(text).map(Part::Text),
-            Part::Image(_) | Part::Document(_) | Part::Audio(_) => None,
+            Part::Image(image) => Some(Image::from(self.source(&image.source)?).into()),
+            Part::Document(document) => Some(Document::from(self.source(&document.source)?).into()),
+            Part::Audio(audio) => Some(Audio::from(self.source(&audio.source)?).into()),
         }
+    }
+
+    /// Providers send content of a type such as `text/plain` as text.
+    fn source(&self, source: &Source) -> Option<Source> {
+        source.edited(|text| self.text(text))
     }
 
     fn reply_part(&self, part: &ReplyPart) -> Option<ReplyPart> {

@@ -8,6 +8,8 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::Value;
 
+use crate::message::Source;
+
 /// Prefixes of well-known keys, and the form of the rest.
 const KEYS: [(&str, Body); 33] = [
     ("sk-", Body::Long),
@@ -223,6 +225,7 @@ impl Mask {
     }
 
     fn text(&self, text: &mut String) {
+        self.data_urls(text);
         // The longest secrets first, because a part of one may be a secret too.
         private_keys(text);
         for secret in &self.known {
@@ -234,6 +237,34 @@ impl Mask {
         fields(text);
         schemes(text);
         keys(text, false);
+    }
+
+    /// Masks the texts in `data:` URLs, as which text documents are stored.
+    fn data_urls(&self, text: &mut String) {
+        const BEGIN: &str = "data:";
+        const BASE64: &str = ";base64,";
+        let (mut masked, mut kept, mut from) = (String::new(), 0, 0);
+        while let Some(at) = text[from..].find(BEGIN) {
+            let start = from + at;
+            from = start + BEGIN.len();
+            let look = &text[from..text.floor_char_boundary(from + 2 * LOOK)];
+            let Some((media_type, _)) = look.split_once(BASE64) else { continue };
+            from += media_type.len() + BASE64.len();
+            let is_data = |c: char| is_word(c) || "+/=".contains(c);
+            let length = text[from..].find(|c| !is_data(c)).unwrap_or(text.len() - from);
+            from += length;
+            let changed = |text: &str| Some(self.masked(text)).filter(|masked| masked != text);
+            let source = Source::Url(text[start..from].to_owned()).edited(changed);
+            if let Some(url) = source.as_ref().and_then(Source::to_url) {
+                masked.push_str(&text[kept..start]);
+                masked.push_str(&url);
+                kept = from;
+            }
+        }
+        if kept > 0 {
+            masked.push_str(&text[kept..]);
+            *text = masked;
+        }
     }
 }
 

@@ -44,6 +44,8 @@ const CONTEXT_LINES: usize = 2;
 /// - the value of every environment variable whose name ends like `KEY`, `TOKEN`,
 ///   `SECRET`, `PASSWORD` or `CREDENTIALS`.
 ///
+/// It searches text documents, too, but no other content, such as a PDF.
+///
 /// This list is not complete. A key of another form is written unchanged, so read a recording
 /// before you publish it. Only `save` masks: the value in memory, and its form under other
 /// serializers, is complete.
