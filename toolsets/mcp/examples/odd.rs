@@ -245,7 +245,10 @@ impl Server {
             "echo" => answer(id, &said(text)),
             "structured" => {
                 let mut result = said(text);
-                if let Ok(value) = serde_json::from_str::<Value>(text) {
+                if let Some(text) = text.strip_prefix("null beside ") {
+                    result = said(text);
+                    result["structuredContent"] = Value::Null;
+                } else if let Ok(value) = serde_json::from_str::<Value>(text) {
                     result["structuredContent"] = value;
                     result["content"] = json!([]);
                 }

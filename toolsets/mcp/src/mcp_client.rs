@@ -355,7 +355,7 @@ impl<S: Signature> Module for McpModule<S> {
             None => arguments,
         };
         let result = self.tool.call(&arguments, cx).await?;
-        let json = match result.json() {
+        let json = match result.json(&self.tool.listed.contract) {
             Some(json) => json,
             // The server should have sent a structured value; the text may be its JSON.
             None if self.tool.listed.contract.output_to_read().is_some() => result.text,

@@ -795,12 +795,28 @@ async fn a_call_result_of_another_form_is_read() {
         (json!({"content": {"type": "text", "text": "a"}}), "a"),
         (json!({"content": [hologram]}), r#"{"type":"hologram"}"#),
         (json!({"content": [number]}), r#"{"type":"text","text":5}"#),
+        (json!({"content": "a", "structuredContent": null}), "a"),
+        (json!({"content": "a", "is_error": false}), "a"),
     ];
     let answers = cases.iter().map(|(result, _)| json!({ "result": result }));
     let outcomes = outcomes(1_000, answers.collect()).await;
     for (outcome, (result, text)) in outcomes.into_iter().zip(&cases) {
-        assert_eq!(outcome.unwrap().text, *text, "{result}");
+        let output = outcome.unwrap();
+        assert_eq!((&*output.text, output.value().unwrap()), (*text, None), "{result}");
     }
+}
+
+/// [`Value`] rounds them.
+#[tokio::test]
+async fn integers_in_a_block_of_another_form_are_not_rounded() {
+    let block = r#"{"type":"text","text":12345678901234567890123}"#;
+    let address = answering(vec![|asked| {
+        let block = r#"{"type":"text","text":12345678901234567890123}"#;
+        respond(200, "application/json", result(asked, &format!("[\"a\", {block}]")))
+    }])
+    .await;
+    let remote = client(address).connect().await.unwrap();
+    assert_eq!(call(&remote, "count").await.unwrap().text, format!("a\n{block}"));
 }
 
 /// Nothing else can come on that response, so waiting for it would last until the timeout.
@@ -833,12 +849,15 @@ async fn a_failure_that_is_marked_in_another_form_is_a_failure() {
     ];
     let worked = [json!(false), json!(null), json!("False"), json!("no"), json!(""), json!(0)];
     let marks = failed.iter().chain(&worked);
-    let answer = |mark| json!({"result": {"content": texts_of(&["a"]), "isError": mark}});
-    let outcomes = outcomes(1_000, marks.clone().map(answer).collect()).await;
-    let failures = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
-    assert!(failures.clone().all(|error| error.for_model() == "a"));
-    for (mark, (outcome, place)) in marks.zip(outcomes.iter().zip(0..)) {
-        assert_eq!(outcome.is_err(), place < failed.len(), "{mark}");
+    // Servers in Python write the second name if they do not ask for the aliases of the fields.
+    for name in ["isError", "is_error"] {
+        let answer = |mark| json!({"result": {"content": texts_of(&["a"]), name: mark}});
+        let outcomes = outcomes(1_000, marks.clone().map(answer).collect()).await;
+        let failures = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
+        assert!(failures.clone().all(|error| error.for_model() == "a"));
+        for (mark, (outcome, place)) in marks.clone().zip(outcomes.iter().zip(0..)) {
+            assert_eq!(outcome.is_err(), place < failed.len(), "{name} {mark}");
+        }
     }
 }
 

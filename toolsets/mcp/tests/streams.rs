@@ -226,6 +226,9 @@ async fn arguments_that_cannot_be_read_exactly_are_refused() {
         br#"{"name":"hello","name":"store_note","arguments":{"title":"b"}}"#,
         b"{\"name\":\"store_note\",\"arguments\":{\"title\":\"M\xfcller\"}}",
         b"{\"name\":\"store_note\",\"arguments\":{\"title\":\"a\",\"M\xfcller\":1}}",
+        br#"{"name":"hello","args":{"title":"b"}}"#,
+        br#"{"name":"hello","arguments":{},"input":"{\"title\":\"b\"}"}"#,
+        br#"{"name":"hello","arguments":null,"parameters":[{"title":"b"}]}"#,
     ] {
         let head = br#"{"jsonrpc":"2.0","id":101,"method":"tools/call","params":"#;
         lines.write_bytes(&[head, params, b"}\n"].concat()).await;
@@ -238,7 +241,22 @@ async fn arguments_that_cannot_be_read_exactly_are_refused() {
     {"code":-32600,"message":"the request has a duplicate field `name`; give it once"}
     {"code":-32602,"message":"the arguments have bytes that are not UTF-8; send the request as UTF-8"}
     {"code":-32602,"message":"the arguments have bytes that are not UTF-8; send the request as UTF-8"}
+    {"code":-32602,"message":"the call has `args` and no arguments; send them as `arguments`"}
+    {"code":-32602,"message":"the call has `input` and no arguments; send them as `arguments`"}
+    {"code":-32602,"message":"the call has `parameters` and no arguments; send them as `arguments`"}
     "#);
+    for params in [
+        r#"{"name":"hello","_meta":{"a":1},"task":{"ttl":1},"inputResponses":{"a":{}},"requestState":"a"}"#,
+        r#"{"name":"hello","args":{},"input":"","parameters":null}"#,
+    ] {
+        lines
+            .line(&format!(
+                r#"{{"jsonrpc":"2.0","id":101,"method":"tools/call","params":{params}}}"#
+            ))
+            .await;
+        let answer = lines.receive().await.unwrap();
+        assert_eq!(texts(&answer["result"]), ["Hello!"], "{answer}");
+    }
     // Where nothing was replaced, the arguments may have this character.
     let note = lines.call("store_note", json!({"title": "\u{fffd}"})).await;
     assert_eq!(note["structuredContent"]["title"], "\u{fffd}");

@@ -1,6 +1,7 @@
 //! [`CallResult`], the conversion of a server's call result to a tool output.
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use toolwright_module::error::Stage;
 use toolwright_module::message::{Audio, Document, Image, Part, Source};
@@ -64,15 +65,30 @@ impl CallResult {
     }
 
     /// Returns the JSON of the structured value, if there is one.
-    pub(crate) fn json(&self) -> Option<String> {
-        self.exact.clone().or_else(|| Some(self.value.as_ref()?.to_string()))
+    ///
+    /// Some servers write `null` for a value that they do not send. `null` is a value only if the
+    /// output schema of the tool's contract accepts it.
+    pub(crate) fn json(&self, contract: &Contract) -> Option<String> {
+        let value = self.value.as_ref()?;
+        let accepts_null = || {
+            contract.output_to_read().is_some()
+                && contract.read_output_with::<IgnoredAny>("null", Policy::Strict).is_ok()
+        };
+        if value.is_null() && !accepts_null() {
+            return None;
+        }
+        self.exact.clone().or_else(|| Some(value.to_string()))
     }
 
     /// Validates the value against the output schema of the tool's contract. A value with integers that
     /// [`Value`] rounds is in the text only.
     pub(crate) fn checked(mut self, contract: &Contract, tool: &str) -> Result<ToolOutput> {
+        let json = self.json(contract);
+        if json.is_none() {
+            self.value = None;
+        }
         if contract.output_to_read().is_some() {
-            let read = match self.json() {
+            let read = match json {
                 Some(json) => {
                     contract.read_output_with(&json, Policy::Strict).map(|reading| reading.value)
                 }

@@ -38,7 +38,7 @@ impl Incoming {
     pub(crate) fn read(text: &[u8]) -> Self {
         let text = trimmed(text);
         if let Ok(message) = serde_json::from_slice(text)
-            && !is_unknown(&message)
+            && is_complete(&message, text)
         {
             return Self::Message(Box::new(exact(message, text)));
         }
@@ -53,7 +53,7 @@ impl Incoming {
                 incoming => incoming,
             };
         };
-        complete(&mut value);
+        complete(&mut value, &readable);
         let id = value.get("id").filter(|_| value.get("method").is_none()).cloned();
         match serde_json::from_value(value) {
             Ok(message) => Self::Message(Box::new(exact(message, readable.as_bytes()))),
@@ -179,16 +179,18 @@ fn mark_tools(result: &mut ServerResult, text: &[u8]) -> bool {
     twice(rest.as_bytes()).is_none()
 }
 
+/// The result of a response as it is written.
+#[derive(Deserialize)]
+struct Response<'a> {
+    #[serde(borrow)]
+    result: &'a RawValue,
+}
+
 /// Adds the structured value of a call result as its JSON, if it has integers that rmcp rounds.
 fn with_exact_value(
     mut message: RxJsonRpcMessage<RoleClient>,
     text: &[u8],
 ) -> RxJsonRpcMessage<RoleClient> {
-    #[derive(Deserialize)]
-    struct Response<'a> {
-        #[serde(borrow)]
-        result: &'a RawValue,
-    }
     #[derive(Deserialize)]
     struct Result<'a> {
         #[serde(borrow, rename = "structuredContent")]
@@ -247,16 +249,25 @@ fn has_rounded(json: &[u8]) -> bool {
     })
 }
 
-/// Returns whether rmcp does not know the result, which may lack a required field.
-fn is_unknown(message: &RxJsonRpcMessage<RoleClient>) -> bool {
-    matches!(
-        message,
-        JsonRpcMessage::Response(response) if matches!(response.result, ServerResult::CustomResult(_))
-    )
+/// The name of `isError` in Python. Servers write it if they do not ask for the names of the protocol.
+const IS_ERROR: &str = "is_error";
+
+/// Returns whether rmcp read the whole message. It does not know a result that lacks a required field,
+/// and ignores fields with other names.
+fn is_complete(message: &RxJsonRpcMessage<RoleClient>, text: &[u8]) -> bool {
+    let JsonRpcMessage::Response(response) = message else { return true };
+    match response.result {
+        ServerResult::CustomResult(_) => false,
+        ServerResult::CallToolResult(_) => {
+            memchr::memmem::find(text, IS_ERROR.as_bytes()).is_none()
+        }
+        _ => true,
+    }
 }
 
-/// Adds what some servers leave out, and removes what does not belong to a response.
-fn complete(message: &mut Value) {
+/// Adds what some servers leave out, and removes what does not belong to a response. `text` is the JSON
+/// of the message.
+fn complete(message: &mut Value, text: &str) {
     let Some(message) = message.as_object_mut() else { return };
     for name in ["error", "result"] {
         if message.get(name).is_some_and(Value::is_null) && message.len() > 1 {
@@ -269,9 +280,9 @@ fn complete(message: &mut Value) {
         message.remove("result");
     }
     if let Some(Value::Object(result)) = message.get_mut("result")
-        && result.contains_key("content")
+        && (result.contains_key("content") || result.contains_key(IS_ERROR))
     {
-        complete_call(result);
+        complete_call(result, &raw_blocks(text));
     }
     if let Some(Value::Object(result)) = message.get_mut("result")
         && result.contains_key("protocolVersion")
@@ -307,18 +318,27 @@ fn complete_error(error: &mut Value) {
 }
 
 /// Gives the result of a call the form that rmcp reads. A block of an unknown kind becomes its JSON.
-fn complete_call(result: &mut Map<String, Value>) {
+/// `raw` has the list of blocks as the server wrote it, if it is a list.
+fn complete_call(result: &mut Map<String, Value>, raw: &[&RawValue]) {
     let blocks = match result.remove("content") {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(blocks)) => blocks,
         Some(block) => vec![block],
     };
-    let blocks = blocks.into_iter().map(|block| match block {
+    let blocks = blocks.into_iter().enumerate().map(|(place, block)| match block {
         Value::String(text) => json!({"type": "text", "text": text}),
         block if ContentBlock::deserialize(&block).is_ok() => block,
-        block => json!({"type": "text", "text": block.to_string()}),
+        block => match raw.get(place).map(|raw| raw.get()) {
+            Some(raw) if has_rounded_integers(raw.as_bytes()) => {
+                json!({"type": "text", "text": raw})
+            }
+            _ => json!({"type": "text", "text": block.to_string()}),
+        },
     });
     result.insert("content".to_owned(), blocks.collect());
+    if let Some(is_error) = result.remove(IS_ERROR) {
+        result.entry("isError").or_insert(is_error);
+    }
     if let Some(is_error) = result.get_mut("isError") {
         // Of a value in another form, a failure is the safer reading.
         *is_error = json!(match &*is_error {
@@ -335,6 +355,18 @@ fn complete_call(result: &mut Map<String, Value>) {
     if result.get("_meta").is_some_and(|meta| !meta.is_object()) {
         result.remove("_meta");
     }
+}
+
+/// Returns the blocks of a call result as they are written in the JSON of the message.
+fn raw_blocks(text: &str) -> Vec<&RawValue> {
+    #[derive(Deserialize)]
+    struct Result<'a> {
+        #[serde(borrow)]
+        content: Vec<&'a RawValue>,
+    }
+    let response = serde_json::from_str::<Response<'_>>(text);
+    let result = response.and_then(|response| serde_json::from_str(response.result.get()));
+    result.map(|result: Result<'_>| result.content).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use rmcp::model::{ErrorCode, ErrorData};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use toolwright_module::Error;
 use toolwright_module::error::Stage;
 use toolwright_signature::{check_fields_once, has_lost_half, lost_half, readable_json};
@@ -63,8 +63,8 @@ struct Envelope<'a> {
     _version: Option<IgnoredAny>,
     #[serde(rename = "id")]
     _id: Option<IgnoredAny>,
-    #[serde(rename = "method")]
-    _method: Option<IgnoredAny>,
+    #[serde(borrow)]
+    method: Option<&'a RawValue>,
     #[serde(borrow)]
     params: Option<&'a RawValue>,
 }
@@ -83,8 +83,9 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     ///
-    /// A name is there twice, so that it is not known what is meant, or arguments are not UTF-8: with
-    /// other characters in their place, the call would be another one. Halves of characters in UTF-16
+    /// A name is there twice, so that it is not known what is meant; a call has its arguments under
+    /// another name; or arguments are not UTF-8: with other characters in their place, the call would
+    /// be another one. Halves of characters in UTF-16
     /// are an error of the call: see [`RawArguments::check`].
     #[allow(clippy::result_large_err, reason = "a message is rarely rejected")]
     pub(crate) fn read(message: &'a [u8]) -> Result<Self, Rejected> {
@@ -97,6 +98,10 @@ impl<'a> Request<'a> {
             let text = format!("the request has a {fault}; give it once");
             rejected(ErrorData::invalid_request(text, None))
         })?;
+        if let Some(name) = misnamed_arguments(&text) {
+            let text = format!("the call has `{name}` and no arguments; send them as `arguments`");
+            return Err(rejected(ErrorData::invalid_params(text, None)));
+        }
         if arguments.is_some() && std::str::from_utf8(message).is_err() {
             // What is replaced may be a part of the arguments, or be elsewhere.
             let other = with_mark(message, '?');
@@ -125,12 +130,7 @@ impl<'a> Request<'a> {
 fn arguments(message: &str) -> serde_json::Result<Option<&RawValue>> {
     let is_duplicate = |error: &serde_json::Error| error.to_string().starts_with("duplicate field");
     let read = || {
-        // A list would be read as the fields in their order.
-        let is_object = |text: &str| text.trim_start().starts_with('{');
-        let params = match is_object(message) {
-            true => serde_json::from_str::<Envelope<'_>>(message)?.params,
-            false => None,
-        };
+        let params = envelope(message)?.and_then(|envelope| envelope.params);
         match params.filter(|params| is_object(params.get())) {
             Some(params) => Ok(serde_json::from_str::<Params<'_>>(params.get())?.arguments),
             None => Ok(None),
@@ -141,6 +141,40 @@ fn arguments(message: &str) -> serde_json::Result<Option<&RawValue>> {
         // rmcp finds other faults.
         read => Ok(read.unwrap_or_default()),
     }
+}
+
+/// Returns the top level of a message that is an object. A list would be read as the fields in their
+/// order.
+fn envelope(message: &str) -> serde_json::Result<Option<Envelope<'_>>> {
+    is_object(message).then(|| serde_json::from_str(message)).transpose()
+}
+
+fn is_object(json: &str) -> bool {
+    json.trim_start().starts_with('{')
+}
+
+/// Names of the parameters of a call.
+const PARAMS: [&str; 6] = ["name", "arguments", "_meta", "task", "inputResponses", "requestState"];
+
+/// Returns the name of an unknown parameter of a call without arguments, if it may have the
+/// arguments. rmcp ignores it, so the call would be made without them.
+fn misnamed_arguments(message: &str) -> Option<String> {
+    let envelope = envelope(message).ok()??;
+    if envelope.method?.get() != r#""tools/call""# {
+        return None;
+    }
+    let params: Map<String, Value> = serde_json::from_str(envelope.params?.get()).ok()?;
+    let has_fields = |value: &Value| match value {
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::String(text) => text.trim_start().starts_with('{'),
+        _ => false,
+    };
+    if params.get("arguments").is_some_and(has_fields) {
+        return None;
+    }
+    let mut unknown = params.into_iter().filter(|(name, _)| !PARAMS.contains(&name.as_str()));
+    unknown.find(|(_, value)| has_fields(value)).map(|(name, _)| name)
 }
 
 /// Returns the bytes as text, with a mark in place of what is not UTF-8.
