@@ -485,11 +485,22 @@ pub fn mark_incomplete(parts: &mut [ReplyPart]) {
 /// ```
 #[must_use]
 pub fn object_of(arguments: &str) -> Option<Cow<'static, str>> {
+    /// Maximum depth of a JSON text for `serde_json`. A server that parses requests with it would
+    /// refuse every later one, too.
+    const MOST: usize = 127;
+    /// The levels of objects and lists that a request may have around the arguments.
+    const AROUND: usize = 20;
     let text = arguments.trim();
+    let may_be_deep =
+        text.bytes().filter(|byte| matches!(byte, b'{' | b'[')).count() > MOST - AROUND;
+    let is_read = |text: &str| check_fields_once(text.as_bytes(), &[]).is_ok();
     if text.is_empty() {
         Some(Cow::Borrowed("{}"))
     } else if text.starts_with('{')
-        && check_fields_once(text.as_bytes(), &[]).is_ok()
+        && match may_be_deep {
+            true => is_read(&[&*"[".repeat(AROUND), text, &*"]".repeat(AROUND)].concat()),
+            false => is_read(text),
+        }
         && !(text.contains("\\u") && has_lost_half(&readable_json(text.as_bytes())))
     {
         None

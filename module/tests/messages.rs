@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use toolwright_module::message::{
     Audio, CallKind, Document, Image, Opaque, Part, Reasoning, ReplyPart, Source, Text, ToolResult,
+    object_of,
 };
 use toolwright_module::model::{Effort, Finish, Setting, SettingSet, Settings, ToolChoice, Usage};
 use toolwright_module::{Message, Reply, Request, ToolCall};
@@ -323,5 +324,27 @@ fn a_malformed_call_is_known_in_every_spelling() {
         ("", false),
     ] {
         assert_eq!(Finish::Other(word.to_owned()).is_malformed_call(), is_malformed, "{word}");
+    }
+}
+
+/// A server that parses the whole request would refuse it, and every later one.
+#[test]
+fn arguments_that_a_server_cannot_parse_are_sent_as_a_text() {
+    let lists = |depth: usize| format!("{{\"a\":{}1{}}}", "[".repeat(depth), "]".repeat(depth));
+    for (arguments, is_sent) in [
+        (r#"{"place":1e300}"#.to_owned(), true),
+        (r#"{"place":12345678901234567890123}"#.to_owned(), true),
+        (r#"{"place":1e400}"#.to_owned(), false),
+        (r#"{"place":[-1e400]}"#.to_owned(), false),
+        (lists(60), true),
+        (lists(120), false),
+        (lists(130), false),
+    ] {
+        let in_place = object_of(&arguments);
+        assert_eq!(in_place.is_none(), is_sent, "{arguments}");
+        // The messages of a request are a few levels around the arguments.
+        let sent = in_place.as_deref().unwrap_or(&arguments);
+        let body = format!("{}{sent}{}", "[".repeat(10), "]".repeat(10));
+        assert!(serde_json::from_str::<Value>(&body).is_ok(), "{body}");
     }
 }
