@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde::de::Error as _;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use toolwright_module::model::Usage;
@@ -102,12 +103,16 @@ fn read_or_default<'e, T: Deserialize<'e> + Default>(raw: Option<&'e RawValue>) 
 impl Decoder for Pieces {
     type Event<'e> = Event<'e>;
 
-    fn is_bare_error(event: &Event<'_>, _: &str) -> bool {
+    fn may_be_error(event: &Event<'_>) -> bool {
         event.kind.is_empty()
     }
 
     fn take(&mut self, event: Event<'_>, deltas: &mut Deltas) -> Result<()> {
         match &*event.kind {
+            "" if event.error.is_none() => {
+                let source = serde_json::Error::custom("it is not an event of the API");
+                return Err(ProviderError::Decoding { source, raw: self.so_far() });
+            }
             "message_start" => {
                 if let Some(message) = event.message {
                     self.begin_message(message, deltas)?;
@@ -135,7 +140,7 @@ impl Decoder for Pieces {
                 self.has_ended = true;
                 self.received.blocks.iter_mut().for_each(|block| block.end_text(deltas));
             }
-            "error" => {
+            "" | "error" => {
                 let error = event.error.map(read::<Value>).transpose()?.unwrap_or_default();
                 return Err(ProviderError::reported(&error, self.received.tokens.usage()));
             }

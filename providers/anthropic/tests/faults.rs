@@ -109,3 +109,44 @@ async fn a_refusal_says_why() {
     assert_eq!(reply.finish, Finish::Refused);
     assert_eq!(stop_details(&reply).unwrap()["category"], "bio");
 }
+
+/// A server or a proxy before it may report an error in another form than the API, at any place of a
+/// stream.
+#[tokio::test]
+async fn an_error_in_another_form_is_the_servers_own() {
+    for (json, says, passes) in [
+        (r#"{"detail":"Not Found"}"#, "Not Found", false),
+        (r#"{"message":"Too many requests"}"#, "Too many requests", false),
+        (r#"{"errors":[{"code":"429","message":"busy"}]}"#, "busy", true),
+        (r#"{"success":false,"message":"busy"}"#, "busy", false),
+        (r#"{"code":500,"msg":"busy"}"#, "busy", true),
+        (r#"{"ok":false,"reason":"busy"}"#, "busy", false),
+        (r#"{"object":"error","error_msg":"busy"}"#, "busy", false),
+        (
+            r#"{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[]}}"#,
+            "no reason given",
+            true,
+        ),
+    ] {
+        let event = format!("data: {json}\n\n");
+        let begun = format!(
+            "data: {}\n\n{event}",
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"It "}}"#
+        );
+        for (answer, is_begun) in [
+            (Answer::json(json), false),
+            (Answer::events(&event, 64), false),
+            (Answer::events(&begun, 64), true),
+        ] {
+            let server = Server::answering([answer.clone(), answer]).await;
+            let model = server
+                .model("claude-test")
+                .with_connection(|connection| Ok(connection.with_retries(1)))
+                .unwrap();
+            let error = streamed(&model, hi()).await.1.unwrap_err();
+            assert!(error.to_string().contains(says), "{json}: {error}");
+            let is_retried = passes && !is_begun;
+            assert_eq!(server.seen().len(), 1 + usize::from(is_retried), "{json}");
+        }
+    }
+}

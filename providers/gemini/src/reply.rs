@@ -493,6 +493,10 @@ impl Chunks {
 impl Decoder for Chunks {
     type Event<'e> = Chunk<'e>;
 
+    fn may_be_error(chunk: &Chunk<'_>) -> bool {
+        chunk.candidates.is_empty() && !is_set(&chunk.prompt_feedback)
+    }
+
     fn take(&mut self, chunk: Chunk<'_>, deltas: &mut Deltas) -> Result<()> {
         let Chunk { candidates, prompt_feedback, usage_metadata, model_version, error } = chunk;
         self.counts.update(usage_metadata);

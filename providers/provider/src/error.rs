@@ -1,7 +1,7 @@
 //! The error of a provider: its texts, when to retry, and the conversion from HTTP errors and to
 //! [`Error`](toolwright_module::Error).
 
-mod server_error;
+pub(crate) mod server_error;
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -18,6 +18,7 @@ use toolwright_module::model::{UnsupportedSetting, Usage};
 use toolwright_signature::ContractError;
 
 use self::server_error::{ServerError, no_credit, passes, retry_info};
+use crate::lenient::is_set;
 
 /// A result with the providers' error as the default error type.
 pub(crate) type Result<T, E = ProviderError> = std::result::Result<T, E>;
@@ -179,11 +180,16 @@ impl ProviderError {
         Self::Reported { message, code, retry_after, raw, usage }
     }
 
-    /// Converts a body with an error message but without the usual field `error`. Returns `None` if
-    /// it has no message.
+    /// Converts a body with an error in any form. Returns `None` if it has neither a message nor the
+    /// usual field `error`.
     #[must_use]
     pub fn bare_error(body: &Value, usage: Usage) -> Option<Self> {
         let ServerError { code, message } = ServerError::of(body);
+        if message.is_none()
+            && let Some(error) = body.get("error").filter(|error| is_set(error))
+        {
+            return Some(Self::reported(error, usage));
+        }
         let (retry_after, raw) = (retry_info(body), body.to_string().into());
         let code = code.map(Into::into);
         Some(Self::Reported { message: message?.into(), code, retry_after, raw, usage })

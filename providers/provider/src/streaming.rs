@@ -15,6 +15,7 @@ use toolwright_http::{Event, EventBody, EventReader, Streamed};
 use toolwright_signature::{ends_in_half, has_lost_half, joined_halves};
 
 use super::connection::{mark_lost_halves, readable, readable_body};
+use super::error::server_error::is_bare_error;
 use super::error::{ProviderError, Result};
 use super::{Deltas, deltas_of};
 use toolwright_module::model::{Delta, Reply, Usage};
@@ -82,10 +83,10 @@ pub trait Decoder: Send + 'static {
     /// One event of the stream. It may borrow from the event's text.
     type Event<'e>: Deserialize<'e> + Send;
 
-    /// Returns whether an event, or its JSON, is an error without the usual field `error`. Default:
-    /// no.
-    fn is_bare_error(event: &Self::Event<'_>, json: &str) -> bool {
-        let _ = (event, json);
+    /// Returns whether an event has nothing of the API, so that it may be an error of the server, or of
+    /// a proxy before it, in another form than the API's. Default: no.
+    fn may_be_error(event: &Self::Event<'_>) -> bool {
+        let _ = event;
         false
     }
 
@@ -298,7 +299,7 @@ impl<D: Decoder> Decoding<D> {
             true => Some(serde_json::from_str::<D::Event<'_>>(data).map_err(broken)?),
             false => None,
         };
-        match event.filter(|event| !D::is_bare_error(event, data)) {
+        match event.filter(|event| !(D::may_be_error(event) && is_bare_error(data))) {
             Some(event) => self.decoder.take(event, &mut self.deltas),
             None => {
                 let value: Value = serde_json::from_str(data).map_err(broken)?;

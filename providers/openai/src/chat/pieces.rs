@@ -16,7 +16,7 @@ use toolwright_provider::{
 };
 
 use super::reasoning::{Details, Field, text_of};
-use super::reply::{BareError, Call, Choice, Completion, Content, Function, Message};
+use super::reply::{Call, Choice, Completion, Content, Function, Message};
 use crate::Result;
 use crate::arguments::{is_complete, is_json};
 use toolwright_provider::Decoder;
@@ -535,8 +535,8 @@ impl Message<'_> {
 impl Decoder for Pieces {
     type Event<'e> = Completion<'e>;
 
-    fn is_bare_error(event: &Completion<'_>, json: &str) -> bool {
-        event.choices.is_empty() && !is_set(&event.error) && BareError::is_in(json)
+    fn may_be_error(event: &Completion<'_>) -> bool {
+        event.choices.is_empty()
     }
 
     fn take(&mut self, event: Completion<'_>, deltas: &mut Deltas) -> Result<()> {

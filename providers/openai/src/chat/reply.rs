@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use toolwright_provider::TokenCounts;
 use toolwright_provider::lenient::{
-    Arguments, Count, Piece, Str, Text, Words, fields, has_unread, if_object, is_set, object,
-    or_default, thoughts,
+    Arguments, Count, Piece, Str, Text, Words, fields, has_unread, if_object, object, or_default,
+    thoughts,
 };
 
 /// A whole reply, or one event of a stream. They differ in one field of [`Choice`].
@@ -28,39 +28,6 @@ pub(crate) struct Completion<'e> {
     #[serde(deserialize_with = "object")]
     pub(super) x_groq: Groq,
     pub(super) error: Value,
-}
-
-/// The fields of an error without the usual form. They are not part of a [`Completion`], so that it
-/// stays small.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(super) struct BareError<'e> {
-    #[serde(borrow)]
-    object: Str<'e>,
-    detail: Value,
-    errors: Value,
-    message: Value,
-    msg: Value,
-    status: Value,
-    success: Value,
-    error_msg: Value,
-    /// MiniMax has it in every reply, with the code zero if there is no error.
-    base_resp: Value,
-}
-
-impl BareError<'_> {
-    /// Returns whether an object without choices is an error.
-    pub(super) fn is_in(json: &str) -> bool {
-        serde_json::from_str::<BareError<'_>>(json).map_or(true, |error| {
-            &*error.object == "error"
-                || error.success == Value::Bool(false)
-                || error.status.as_str().is_some_and(|status| matches!(status, "error" | "failed"))
-                || error.base_resp["status_code"].as_i64().is_some_and(|code| code != 0)
-                || [&error.detail, &error.errors, &error.message, &error.msg, &error.error_msg]
-                    .into_iter()
-                    .any(is_set)
-        })
-    }
 }
 
 #[derive(Default, Deserialize)]

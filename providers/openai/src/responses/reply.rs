@@ -627,10 +627,6 @@ pub(crate) struct Event<'e> {
     error: Value,
     code: Str<'e>,
     message: Str<'e>,
-    // Fields of an error without the usual form.
-    object: Str<'e>,
-    detail: Value,
-    errors: Value,
 }
 
 /// A reply under construction.
@@ -828,12 +824,8 @@ impl Pieces {
 impl Decoder for Pieces {
     type Event<'e> = Event<'e>;
 
-    fn is_bare_error(event: &Event<'_>, _: &str) -> bool {
+    fn may_be_error(event: &Event<'_>) -> bool {
         event.kind.is_empty()
-            && !is_set(&event.error)
-            && (&*event.object == "error"
-                || !event.message.is_empty()
-                || [&event.detail, &event.errors].into_iter().any(is_set))
     }
 
     fn take(&mut self, event: Event<'_>, deltas: &mut Deltas) -> Result<()> {

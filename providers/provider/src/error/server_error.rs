@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde_json::Value;
 use toolwright_http::is_retryable_status;
 
-use crate::lenient::is_set;
+use crate::lenient::{Str, is_set};
 
 /// The fields with the message of an error, the first first.
 const MESSAGES: [&str; 9] = [
@@ -97,6 +98,41 @@ impl ServerError {
         let code = no_credit.or_else(word).or_else(|| number().map(Value::to_string));
         Self { code, message: message_of(error) }
     }
+}
+
+/// The fields of an error without the usual form.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct BareError<'e> {
+    #[serde(borrow)]
+    object: Str<'e>,
+    error: Value,
+    errors: Value,
+    detail: Value,
+    message: Value,
+    msg: Value,
+    error_msg: Value,
+    status: Value,
+    success: Value,
+    ok: Value,
+    /// MiniMax has it in every reply, with the code zero if there is no error.
+    base_resp: Value,
+}
+
+/// Returns whether the JSON of an event that has nothing of an API is an error without the usual field
+/// `error`.
+pub(crate) fn is_bare_error(json: &str) -> bool {
+    serde_json::from_str::<BareError<'_>>(json).map_or(true, |error| {
+        let messages = [&error.errors, &error.detail, &error.message, &error.msg, &error.error_msg];
+        if is_set(&error.error) {
+            return false;
+        }
+        &*error.object == "error"
+            || [&error.success, &error.ok].into_iter().any(|is_good| *is_good == false)
+            || error.status.as_str().is_some_and(|status| matches!(status, "error" | "failed"))
+            || error.base_resp["status_code"].as_i64().is_some_and(|code| code != 0)
+            || messages.into_iter().any(is_set)
+    })
 }
 
 fn text(value: &Value) -> Option<String> {
