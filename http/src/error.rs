@@ -28,7 +28,7 @@ const MAX_CAUSE: usize = 1000;
 /// | `Url`, `Header`, `Client`, `Request` | setup | never |
 /// | `Connect`, `Transport` | transport | after a pause |
 /// | `Silent` | transport | never: a retry may take as long again |
-/// | `Truncated` | transport | only with [`with_begun_answers`](crate::RetryPolicy::with_begun_answers) |
+/// | `Truncated` | transport | only with [`begun_answers`](crate::RetryPolicy::begun_answers) |
 /// | `Status` | provider | 408, 409, 429 and 5xx, after `retry-after` or a pause |
 /// | `Encoding` | decoding | never |
 /// | `TooSlow`, `TooLarge` | limit | never |

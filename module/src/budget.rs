@@ -1,7 +1,7 @@
 //! Budgets and prices. The ledger that counts against them is [`Ledger`].
 
 use std::fmt;
-use std::ops::{Add, AddAssign};
+use std::ops::{Add, AddAssign, Sub};
 
 use serde::{Deserialize, Serialize};
 
@@ -164,17 +164,6 @@ impl Spent {
     pub(crate) fn costs(self) -> Self {
         Self { model_calls: 0, tool_calls: 0, ..self }
     }
-
-    /// Returns the amounts since `earlier`, an earlier reading of the same counter.
-    #[must_use]
-    pub fn since(self, earlier: Self) -> Self {
-        Self {
-            model_calls: self.model_calls.saturating_sub(earlier.model_calls),
-            tool_calls: self.tool_calls.saturating_sub(earlier.tool_calls),
-            usage: self.usage.since(earlier.usage),
-            money: Money { micros: self.money.micros.saturating_sub(earlier.money.micros) },
-        }
-    }
 }
 
 impl Add for Spent {
@@ -186,6 +175,20 @@ impl Add for Spent {
             tool_calls: self.tool_calls.saturating_add(other.tool_calls),
             usage: self.usage + other.usage,
             money: Money { micros: self.money.micros.saturating_add(other.money.micros) },
+        }
+    }
+}
+
+/// The amounts since an earlier reading of the same counter.
+impl Sub for Spent {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            model_calls: self.model_calls.saturating_sub(earlier.model_calls),
+            tool_calls: self.tool_calls.saturating_sub(earlier.tool_calls),
+            usage: self.usage - earlier.usage,
+            money: Money { micros: self.money.micros.saturating_sub(earlier.money.micros) },
         }
     }
 }

@@ -324,12 +324,12 @@ impl Book {
     }
 
     fn release(&mut self, most: Spent, holder: Holder) {
-        self.held = self.held.since(most);
+        self.held = self.held - most;
         let Some(number) = holder.number() else { return };
         if let Some(place) = self.numbered.iter().position(|(other, _)| *other == number)
             && let Some((_, held)) = self.numbered.get_mut(place)
         {
-            *held = held.since(most);
+            *held = *held - most;
             if *held == Spent::default() {
                 self.numbered.swap_remove(place);
             }
@@ -396,7 +396,7 @@ impl Reservation {
         let most = self.most.take()?;
         let (kept, entered) = if spent.usage.incomplete {
             let Spent { model_calls, tool_calls, .. } = spent;
-            (most.costs(), Spent { model_calls, tool_calls, ..spent.since(most) })
+            (most.costs(), Spent { model_calls, tool_calls, ..(spent - most) })
         } else {
             (Spent::default(), spent)
         };

@@ -12,9 +12,9 @@ use crate::model::Capabilities;
 /// use toolwright_module::predict::OutputMode;
 ///
 /// let capabilities = Capabilities { tools: true, ..Capabilities::new(Dialect::OpenAiStrict) };
-/// assert_eq!(OutputMode::of(capabilities), OutputMode::Tool);
+/// assert_eq!(OutputMode::from(capabilities), OutputMode::Tool);
 /// let capabilities = Capabilities { structured_output: true, ..capabilities };
-/// assert_eq!(OutputMode::of(capabilities), OutputMode::Schema);
+/// assert_eq!(OutputMode::from(capabilities), OutputMode::Schema);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -27,10 +27,9 @@ pub enum OutputMode {
     Prompted,
 }
 
-impl OutputMode {
-    /// Returns the default mode for a model with these capabilities.
-    #[must_use]
-    pub fn of(capabilities: Capabilities) -> Self {
+/// The default mode for a model with these capabilities.
+impl From<Capabilities> for OutputMode {
+    fn from(capabilities: Capabilities) -> Self {
         if capabilities.structured_output {
             Self::Schema
         } else if capabilities.tools {

@@ -261,7 +261,7 @@ impl Predictor {
         capabilities: Capabilities,
     ) -> Result<Prompt, toolwright_signature::ContractError> {
         capabilities.check_media(&self.contract, Side::Input)?;
-        let mode = self.mode.unwrap_or_else(|| OutputMode::of(capabilities));
+        let mode = self.mode.unwrap_or_else(|| OutputMode::from(capabilities));
         let dialect = match mode {
             OutputMode::Prompted => Dialect::JsonSchema2020,
             OutputMode::Schema | OutputMode::Tool => capabilities.dialect,

@@ -57,7 +57,7 @@ macro_rules! predictor_settings {
                 Self { predictor, ..self }
             }
 
-            /// Sets how the model is asked for the output. Default: [`OutputMode::of`] the model's
+            /// Sets how the model is asked for the output. Default: [`OutputMode::from`] the model's
             /// capabilities.
             ///
             /// A mode that is set is used even if the model does not claim to support it.

@@ -1,6 +1,6 @@
 //! Token counts of model calls.
 use std::iter::Sum;
-use std::ops::{Add, AddAssign};
+use std::ops::{Add, AddAssign, Sub};
 
 use serde::{Deserialize, Serialize};
 
@@ -59,22 +59,6 @@ impl Usage {
     pub fn unknown() -> Self {
         Self { incomplete: true, ..Self::default() }
     }
-
-    /// Returns the usage since `earlier`, an earlier reading of the same counter.
-    #[must_use]
-    pub fn since(self, earlier: Self) -> Self {
-        Self {
-            input_tokens: self.input_tokens.saturating_sub(earlier.input_tokens),
-            output_tokens: self.output_tokens.saturating_sub(earlier.output_tokens),
-            cached_tokens: self.cached_tokens.saturating_sub(earlier.cached_tokens),
-            cache_written_tokens: self
-                .cache_written_tokens
-                .saturating_sub(earlier.cache_written_tokens),
-            reasoning_tokens: self.reasoning_tokens.saturating_sub(earlier.reasoning_tokens),
-            // The flag of the later reading is kept: it does not say which part was unknown.
-            incomplete: self.incomplete,
-        }
-    }
 }
 
 impl Add for Usage {
@@ -91,6 +75,25 @@ impl Add for Usage {
                 .saturating_add(other.cache_written_tokens),
             reasoning_tokens: self.reasoning_tokens.saturating_add(other.reasoning_tokens),
             incomplete: self.incomplete || other.incomplete,
+        }
+    }
+}
+
+/// The usage since an earlier reading of the same counter.
+impl Sub for Usage {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_sub(earlier.input_tokens),
+            output_tokens: self.output_tokens.saturating_sub(earlier.output_tokens),
+            cached_tokens: self.cached_tokens.saturating_sub(earlier.cached_tokens),
+            cache_written_tokens: self
+                .cache_written_tokens
+                .saturating_sub(earlier.cache_written_tokens),
+            reasoning_tokens: self.reasoning_tokens.saturating_sub(earlier.reasoning_tokens),
+            // The flag of the later reading is kept: it does not say which part was unknown.
+            incomplete: self.incomplete,
         }
     }
 }

@@ -285,7 +285,7 @@ fn changing_a_clone_changes_no_other_context() {
 fn usage_never_overflows() {
     let huge = Usage::new(u64::MAX, u64::MAX);
     assert_eq!(huge + Usage::new(1, 1), huge);
-    assert_eq!(Usage::new(1, 1).since(huge), Usage::default());
+    assert_eq!(Usage::new(1, 1) - huge, Usage::default());
     assert_eq!([huge, huge].into_iter().sum::<Usage>(), huge);
 }
 
@@ -296,8 +296,8 @@ fn unreported_usage_is_not_zero() {
     let sum: Usage = [Usage::new(3, 4), unknown, Usage::new(1, 1)].into_iter().sum();
     assert_eq!((sum.input_tokens, sum.output_tokens, sum.incomplete), (4, 5, true));
     // The flag stays set in differences of counters.
-    assert!(sum.since(Usage::new(3, 4)).incomplete);
-    assert!(!Usage::new(3, 4).since(Usage::new(1, 1)).incomplete);
+    assert!((sum - Usage::new(3, 4)).incomplete);
+    assert!(!(Usage::new(3, 4) - Usage::new(1, 1)).incomplete);
     let stored = serde_json::to_value(unknown).unwrap();
     assert_eq!(serde_json::from_value::<Usage>(stored).unwrap(), unknown);
     // A stored usage without the flag.

@@ -402,7 +402,7 @@ impl Track<'_> {
     }
 
     fn spent_of(&mut self, total: Spent) -> Spent {
-        let spent = total.since(self.counted);
+        let spent = total - self.counted;
         self.counted += spent;
         spent
     }

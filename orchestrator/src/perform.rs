@@ -33,7 +33,7 @@ use toolwright_module::{Context, Error, Result};
 
 pub use self::earlier::{Earlier, EarlierCall};
 pub use self::outcome::{Outcome, OutcomeKind};
-pub use self::part::{NoPartId, Part, PartId, PartIdKind, PartKind};
+pub use self::part::{Part, PartId, PartIdKind, PartKind};
 pub use self::record::{Record, Started, Waiting};
 pub use self::replay::{InMemory, Replay, ReplayError, Store};
 

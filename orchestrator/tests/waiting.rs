@@ -128,7 +128,7 @@ async fn the_time_of_a_run_ends_its_wait() {
     let finished = outer.run("Go.", &cx).await.unwrap();
     assert_eq!((finished.ending, finished.limit), (Ending::LimitReached, Some(LimitKind::Time)));
     // What waited holds nothing. Each call that was given up keeps its reservation.
-    let unknown = ledger.committed().since(ledger.spent()).usage.output_tokens;
+    let unknown = (ledger.committed() - ledger.spent()).usage.output_tokens;
     assert!(unknown <= 1_000, "{unknown}");
 }
 

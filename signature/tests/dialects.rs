@@ -157,7 +157,7 @@ impl Table {
             The types are defined in `signature/tests/zoo`. A test generates this page:\n\
             `UPDATE_DOCS=1 cargo test -p toolwright-signature --test main -- dialects::`.\n\n",
         );
-        let names = Dialect::ALL.map(Dialect::name);
+        let names = Dialect::ALL.map(|dialect| dialect.to_string());
         writeln!(text, "| type | {} |", names.join(" | ")).unwrap();
         writeln!(text, "|---|{}", "---|".repeat(names.len())).unwrap();
         text += &self.rows;

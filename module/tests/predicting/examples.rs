@@ -52,7 +52,7 @@ fn examples() -> [Example<CountWords>; 3] {
 const ANSWER: &str = r#"{"words": {"d": 1}, "level": 1, "sure": 1}"#;
 
 fn reply(capabilities: Capabilities, text: &str) -> Reply {
-    match OutputMode::of(capabilities) {
+    match OutputMode::from(capabilities) {
         OutputMode::Tool => finish(text),
         _ => Reply::text(text),
     }

@@ -41,7 +41,7 @@ async fn the_models_capabilities_select_the_default_mode() {
         (structured(), OutputMode::Schema),
         (both, OutputMode::Schema),
     ] {
-        assert_eq!(OutputMode::of(capabilities), chosen);
+        assert_eq!(OutputMode::from(capabilities), chosen);
         for said in [None, Some(OutputMode::Schema), Some(OutputMode::Tool)] {
             let (model, asked) = replies(capabilities, [Reply::text(SUMMARY)]);
             let mut module = Predict::<Summarize>::new(model).unwrap();
@@ -217,7 +217,7 @@ async fn each_model_of_a_context_is_asked_in_its_own_mode() {
         let cx = Context::default().with_model(model);
         module.call(summarize(), &cx).await.unwrap();
         let request = &asked.requests()[0];
-        let mode = OutputMode::of(capabilities);
+        let mode = OutputMode::from(capabilities);
         assert_eq!(request.output.is_some(), mode == OutputMode::Schema);
         assert_eq!(request.tools.len(), usize::from(mode == OutputMode::Tool));
     }

@@ -281,7 +281,7 @@ impl Caller<'_> {
                 }
                 _ => return Err(Open::Work(perform::another_kind())),
             };
-            let spent = self.ledger.committed().since(before);
+            let spent = self.ledger.committed() - before;
             Ok(Outcome { kind, spent, elapsed: began.elapsed(), by: None })
         };
         let part = Part { path: self.cx.path(), kind };

@@ -154,7 +154,7 @@ impl Part {
 /// assert_eq!(id.path[0].tool, "helper");
 /// assert_eq!(id.kind, PartIdKind::Ask { nth: 2, attempt: 0 });
 /// assert_eq!(id.to_string(), r#"["helper","call_1","ask","","2"]"#);
-/// # Ok::<(), toolwright_orchestrator::perform::NoPartId>(())
+/// # Ok::<(), String>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -243,22 +243,16 @@ impl fmt::Display for PartId {
 
 const AGAIN: &str = "again ";
 
-/// A text that is not the id of a part.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{text:?} is not the id of a part; expected a JSON array of strings, such as `[\"ask\",\"\",\"0\"]`"
-)]
-#[non_exhaustive]
-pub struct NoPartId {
-    /// The start of the text.
-    pub text: String,
-}
-
 impl FromStr for PartId {
-    type Err = NoPartId;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, NoPartId> {
-        let fault = || NoPartId { text: text[..text.floor_char_boundary(200)].to_owned() };
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fault = || {
+            let text = &text[..text.floor_char_boundary(200)];
+            format!(
+                "{text:?} is not the id of a part; expected a JSON array of strings, such as `[\"ask\",\"\",\"0\"]`"
+            )
+        };
         let mut names: Vec<String> = serde_json::from_str(text).map_err(|_| fault())?;
         // Each call of the path has two names, so an odd number means a part with three.
         let own = names.len().checked_sub(2 + names.len() % 2).ok_or_else(fault)?;

@@ -279,14 +279,14 @@ impl World {
         if usage.incomplete {
             inner.unknown.0 += spent;
             inner.unknown.1 += reserved;
-            inner.unknown.1 += spent.since(reserved);
+            inner.unknown.1 += spent - reserved;
         } else {
             inner.spent += spent;
         }
         if usage.input_tokens > most.input_tokens || usage.output_tokens > most.output_tokens {
             inner.overshoots += 1;
         }
-        inner.beyond += spent.since(reserved);
+        inner.beyond += spent - reserved;
     }
 }
 

@@ -119,7 +119,7 @@ mod rules;
 mod stream;
 
 pub use anthropic::Anthropic;
-pub use options::{ApiVersion, CacheTime, Thinking, UnknownVersion};
+pub use options::{ApiVersion, CacheTime, Thinking};
 pub use reply::stop_details;
 /// The kind of a [`ProviderError::Http`].
 pub use toolwright_http::ErrorKind;

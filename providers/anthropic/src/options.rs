@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// ```
 /// use toolwright_anthropic::ApiVersion;
 ///
-/// assert_eq!(ApiVersion::default().name(), "2023-06-01");
+/// assert_eq!(ApiVersion::default().to_string(), "2023-06-01");
 /// assert_eq!("2026-10-21".parse(), Ok(ApiVersion::V2026_10_21));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -23,8 +23,7 @@ pub enum ApiVersion {
 
 impl ApiVersion {
     /// Returns the version as it is sent.
-    #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::V2023_06_01 => "2023-06-01",
             Self::V2026_10_21 => "2026-10-21",
@@ -38,27 +37,16 @@ impl fmt::Display for ApiVersion {
     }
 }
 
-/// A text is not a version of the API.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct UnknownVersion;
-
-impl fmt::Display for UnknownVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("unknown version of Anthropic's API; choose 2023-06-01 or 2026-10-21")
-    }
-}
-
-impl std::error::Error for UnknownVersion {}
-
 impl FromStr for ApiVersion {
-    type Err = UnknownVersion;
+    type Err = String;
 
-    fn from_str(name: &str) -> Result<Self, UnknownVersion> {
+    fn from_str(name: &str) -> Result<Self, String> {
         [Self::V2023_06_01, Self::V2026_10_21]
             .into_iter()
             .find(|version| version.name() == name)
-            .ok_or(UnknownVersion)
+            .ok_or_else(|| {
+                "unknown version of Anthropic's API; choose 2023-06-01 or 2026-10-21".to_owned()
+            })
     }
 }
 

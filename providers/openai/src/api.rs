@@ -33,28 +33,19 @@ impl fmt::Display for Api {
 /// assert_eq!("responses".parse::<Api>()?, Api::Responses);
 /// assert_eq!(Api::default().to_string(), "chat");
 /// assert_eq!(
-///     "completions".parse::<Api>().unwrap_err().to_string(),
+///     "completions".parse::<Api>().unwrap_err(),
 ///     "`completions` is not an API of this crate; use `chat` or `responses`",
 /// );
-/// # Ok::<(), toolwright_openai::UnknownApi>(())
+/// # Ok::<(), String>(())
 /// ```
 impl FromStr for Api {
-    type Err = UnknownApi;
+    type Err = String;
 
-    fn from_str(name: &str) -> Result<Self, UnknownApi> {
+    fn from_str(name: &str) -> Result<Self, String> {
         match name {
             "chat" => Ok(Self::Chat),
             "responses" => Ok(Self::Responses),
-            _ => Err(UnknownApi { name: name.to_owned() }),
+            _ => Err(format!("`{name}` is not an API of this crate; use `chat` or `responses`")),
         }
     }
-}
-
-/// A name is not that of an [`Api`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` is not an API of this crate; use `chat` or `responses`")]
-#[non_exhaustive]
-pub struct UnknownApi {
-    /// Name that is not an API of this crate.
-    pub name: String,
 }

@@ -100,7 +100,7 @@ mod responses;
 mod rules;
 mod services;
 
-pub use api::{Api, UnknownApi};
+pub use api::Api;
 pub use open_ai::OpenAi;
 pub use services::Service;
 /// The kind of a [`ProviderError::Http`].

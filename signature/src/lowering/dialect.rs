@@ -70,8 +70,7 @@ impl Dialect {
     ];
 
     /// Returns the name for a command line, such as `openai-strict`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::JsonSchema2020 => "json-schema",
             Self::OpenAiStrict => "openai-strict",
