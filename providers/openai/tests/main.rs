@@ -18,4 +18,5 @@ mod parts_and_settings;
 mod requests;
 mod round_trips;
 mod server_features;
+mod settled;
 mod setup;

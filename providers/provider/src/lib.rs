@@ -13,7 +13,7 @@
 //! | read a whole reply, or the events of a streamed one | [`read_whole`], [`read_events`], [`Decoder`] |
 //! | read the word that says how a reply ended | [`ending`] |
 //! | report an error | [`ProviderError`] |
-//! | build a reply from streamed pieces, and report them | [`ReplyParts`], [`Deltas`] |
+//! | build a reply from streamed pieces, and report them | [`ReplyParts`], [`Deltas`], [`settle`] |
 //! | separate a model's thoughts from its content, and send them back | [`ReplyParts::content`], [`in_content`] |
 //! | make the usage of a server's counts | [`TokenCounts`] |
 //! | stream from a server that does not stream | [`deltas_of`] |
@@ -76,7 +76,7 @@ pub use self::error::ProviderError;
 pub use self::json_body::JsonBody;
 pub use self::kept::{Kept, KeptTools};
 pub use self::reply_parts::{
-    Deltas, ReplyParts, check_has_call, complete_reply, deltas_of, takes_fields,
+    Deltas, ReplyParts, check_has_call, complete_reply, deltas_of, settle, takes_fields,
 };
 pub use self::streaming::{Decoder, Reader};
 

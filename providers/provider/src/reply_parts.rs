@@ -14,6 +14,7 @@ use crate::{is_empty_object, is_same_json};
 use toolwright_module::Contract;
 use toolwright_module::message::{CallIds, CallKind, Reasoning, ReplyPart, ToolCall};
 use toolwright_module::model::{Delta, Finish, Reply, Usage};
+use toolwright_module::runner::given_arguments;
 
 /// The parts of a reply, in the order in which they began.
 ///
@@ -170,20 +171,17 @@ impl ReplyParts {
         }
     }
 
-    /// Sets a call's arguments to the whole text that a server sends after the pieces.
-    pub fn settle_call(&mut self, index: usize, arguments: String, deltas: &mut Deltas) {
+    /// Adds the name and the whole arguments that a server sends after the pieces. They may be empty;
+    /// see [`settle`].
+    pub fn settle_call(&mut self, index: usize, name: &str, whole: String, deltas: &mut Deltas) {
         let Some(call) = self.call_mut(index) else { return };
-        let holds_more = call.kind == CallKind::Function && !call.arguments.trim().is_empty();
-        if arguments.is_empty() || holds_more && is_empty_object(&arguments) {
-            return;
-        }
-        if let Some(rest) = arguments.strip_prefix(&*call.arguments) {
-            if !rest.is_empty() {
+        match whole.strip_prefix(&*call.arguments) {
+            Some(rest) if !rest.is_empty() => {
                 let rest = rest.to_owned();
+                settle(call, name, "");
                 self.extend_call(index, String::new(), String::new(), rest, deltas);
             }
-        } else {
-            call.arguments = arguments;
+            _ => settle(call, name, &whole),
         }
     }
 
@@ -303,6 +301,38 @@ pub fn takes_fields(tools: &[Arc<Contract>], tool: &str) -> bool {
             false => !is_kind("null"),
         }
     })
+}
+
+/// Adds what a server says later of a call that it has sent already. What it leaves out stays as it was.
+///
+/// A call that contradicts itself is [incomplete](ToolCall::incomplete), because it is not known which
+/// of its names or arguments the model meant.
+///
+/// ```
+/// use toolwright_module::ToolCall;
+/// use toolwright_provider::settle;
+///
+/// let mut call = ToolCall::new("c1", "look", r#"{"at": "#);
+/// settle(&mut call, "look", r#"{"at": 1}"#);
+/// assert_eq!((&*call.arguments, call.incomplete), (r#"{"at": 1}"#, false));
+/// settle(&mut call, "look", r#"{"at": 2}"#);
+/// assert!(call.incomplete);
+/// ```
+pub fn settle(call: &mut ToolCall, name: &str, arguments: &str) {
+    if call.name.is_empty() {
+        name.clone_into(&mut call.name);
+    }
+    let is_one = name.is_empty() || call.name == name;
+    let given = [call.arguments.as_str(), arguments];
+    let (found, is_clear) = match call.kind {
+        _ if arguments.starts_with(&*call.arguments) => (Some(arguments), true),
+        CallKind::Custom if arguments.is_empty() => (None, true),
+        CallKind::Custom => (Some(arguments), false),
+        _ => given_arguments(given),
+    };
+    let found = found.map(str::to_owned);
+    call.arguments = found.unwrap_or_else(|| std::mem::take(&mut call.arguments));
+    call.incomplete |= !(is_one && is_clear);
 }
 
 /// Returns a reply with the ids and arguments that servers leave out of calls.

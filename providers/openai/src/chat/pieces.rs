@@ -16,7 +16,7 @@ use toolwright_provider::{
 };
 
 use super::reasoning::{Details, Field, text_of};
-use super::reply::{Call, Choice, Completion, Content, Function, Message};
+use super::reply::{Call, Choice, Completion, Content, Message};
 use crate::Result;
 use crate::arguments::{is_complete, is_json};
 use toolwright_provider::Decoder;
@@ -186,7 +186,11 @@ impl Pieces {
                 self.in_deltas |= !self.is_whole;
                 message
             }
-            None if self.in_deltas => self.without_known(other.unwrap_or_default()),
+            None if self.in_deltas => {
+                let mut message = self.without_known(other.unwrap_or_default());
+                self.settle(&mut message, deltas);
+                message
+            }
             None => {
                 let mut message = other.unwrap_or_default();
                 if !message.has_content() {
@@ -221,15 +225,59 @@ impl Pieces {
                     message.reasoning_details.clear();
                     message.content.thinking.clear();
                 }
-                ReplyPart::Call(_) => {
-                    message.content.calls.clear();
-                    message.tool_calls.clear();
-                    message.function_call = Function::default();
-                }
                 _ => {}
             }
         }
         message
+    }
+
+    /// Takes the calls that the deltas already had out of a whole message after them: those with the id
+    /// of one, and else as many as the deltas had.
+    fn settle(&mut self, message: &mut Message<'_>, deltas: &mut Deltas) {
+        let mut known: Vec<usize> = self.calls.iter().map(|slot| slot.part).collect();
+        known.extend(self.legacy);
+        if known.is_empty() {
+            return;
+        }
+        let calls = std::mem::take(&mut message.content.calls);
+        let only = Call::from(std::mem::take(&mut message.function_call));
+        let calls = calls.into_iter().chain(std::mem::take(&mut message.tool_calls)).chain([only]);
+        let mut left = Vec::new();
+        let mut others = known.clone();
+        for call in calls.filter(Call::has_content) {
+            let id = |part: usize| self.parts.call(part).map_or("", |call| &call.id);
+            let by_id = known.iter().find(|part| !call.id.is_empty() && id(**part) == call.id);
+            match by_id.copied() {
+                Some(part) => {
+                    others.retain(|other| *other != part);
+                    self.settle_call(part, call, deltas);
+                }
+                None => left.push(call),
+            }
+        }
+        let mut others = others.into_iter();
+        for call in left {
+            match others.next() {
+                Some(part) => self.settle_call(part, call, deltas),
+                None => message.tool_calls.push(call),
+            }
+        }
+    }
+
+    fn settle_call(&mut self, part: usize, whole: Call, deltas: &mut Deltas) {
+        for slot in self.calls.iter_mut().filter(|slot| slot.part == part) {
+            slot.has_unread |= whole.has_unread;
+        }
+        if let Some(call) = self.parts.call_mut(part) {
+            call.incomplete |= whole.is_unclear;
+            if whole.is_custom {
+                call.kind = CallKind::Custom;
+            }
+            if is_set(&whole.extra) {
+                call.opaque = Some(Box::new(opaque(&self.origin, whole.extra)));
+            }
+        }
+        self.parts.settle_call(part, &whole.name, whole.arguments, deltas);
     }
 
     fn add_message(&mut self, message: Message<'_>, deltas: &mut Deltas) -> Result<()> {
@@ -262,24 +310,20 @@ impl Pieces {
             }
         }
         self.events += 1;
-        for call in calls.into_iter().chain(message.tool_calls) {
-            let texts = [&call.id, &call.name, &call.arguments];
-            if call.has_unread || call.is_unclear || texts.iter().any(|text| !text.is_empty()) {
-                self.call(call, deltas)?;
-            }
+        for call in calls.into_iter().chain(message.tool_calls).filter(Call::has_content) {
+            self.call(call, deltas)?;
         }
-        let has_unread = message.function_call.has_unread;
-        let (name, arguments, is_clear) = message.function_call.name_and_arguments();
-        let is_unread = has_unread && arguments.0.trim().is_empty();
+        let Call { name, arguments, has_unread, is_unclear, .. } = message.function_call.into();
+        let is_unread = has_unread && arguments.trim().is_empty();
         // Some servers send an empty one in every reply.
-        if !name.is_empty() || !arguments.0.trim().is_empty() {
+        if !name.is_empty() || !arguments.trim().is_empty() {
             let part = match self.legacy {
                 Some(part) => part,
                 None => *self.legacy.insert(self.parts.begin_call()),
             };
-            self.parts.extend_call(part, String::new(), name.0, arguments.0, deltas);
+            self.parts.extend_call(part, String::new(), name, arguments, deltas);
             if let Some(call) = self.parts.call_mut(part) {
-                call.incomplete |= is_unread || !is_clear;
+                call.incomplete |= is_unread || is_unclear;
             }
         }
         Ok(())

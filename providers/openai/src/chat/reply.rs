@@ -159,7 +159,30 @@ impl From<CallForm<'_>> for Call {
     }
 }
 
+impl From<Function> for Call {
+    fn from(function: Function) -> Self {
+        let has_unread = function.has_unread;
+        let (name, arguments, is_clear) = function.name_and_arguments();
+        Self {
+            index: None,
+            id: String::new(),
+            name: name.0,
+            arguments: arguments.0,
+            is_custom: false,
+            has_unread,
+            is_unclear: !is_clear,
+            extra: Value::Null,
+        }
+    }
+}
+
 impl Call {
+    /// Returns whether the piece says anything. Some servers send an empty one in every reply.
+    pub(super) fn has_content(&self) -> bool {
+        let texts = [&self.id, &self.name, &self.arguments];
+        self.has_unread || self.is_unclear || texts.iter().any(|text| !text.is_empty())
+    }
+
     fn of<E: Error>(json: &str) -> Result<Self, E> {
         let mut call: Self = read(json)?;
         if call.arguments.trim().is_empty() {

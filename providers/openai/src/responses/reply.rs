@@ -19,7 +19,7 @@ use toolwright_provider::lenient::{
     Arguments, Count, Piece, Str, Text, Words, if_object, is_set, object, or_default, thoughts,
 };
 use toolwright_provider::{
-    Deltas, ReplyParts, TokenCounts, complete_reply, is_empty_object, takes_fields,
+    Deltas, ReplyParts, TokenCounts, complete_reply, is_empty_object, settle, takes_fields,
 };
 
 use super::request::{ITEM_ID, items_of};
@@ -506,17 +506,11 @@ impl Items<'_> {
             "function_call" | "custom_tool_call" => {
                 let known = streamed.call(&item, place);
                 let mut call = self.call(item);
-                if let Some(known) = known {
+                if let Some(mut known) = known {
+                    known.kind = call.kind;
+                    settle(&mut known, &call.name, &call.arguments);
+                    (call.name, call.arguments) = (known.name, known.arguments);
                     call.incomplete |= known.incomplete;
-                    if call.name.is_empty() {
-                        call.name = known.name;
-                    }
-                    let is_function = call.kind == CallKind::Function;
-                    let keeps_place = is_function && is_empty_object(&call.arguments);
-                    let says_more = !known.arguments.trim().is_empty();
-                    if call.arguments.trim().is_empty() || keeps_place && says_more {
-                        call.arguments = known.arguments;
-                    }
                 }
                 parts.push(ReplyPart::Call(call));
             }
@@ -692,8 +686,8 @@ impl Pieces {
         // The name of a known call was in an earlier delta.
         let discarded = &mut Deltas::discarded();
         let for_name = if is_known { discarded } else { &mut *deltas };
-        self.parts.extend_call(part, call.id, call.name, String::new(), for_name);
-        self.parts.settle_call(part, call.arguments, deltas);
+        self.parts.extend_call(part, call.id, call.name.clone(), String::new(), for_name);
+        self.parts.settle_call(part, &call.name, call.arguments, deltas);
         Ok(())
     }
 
@@ -865,17 +859,9 @@ impl Decoder for Pieces {
             "response.function_call_arguments.done" | "response.custom_tool_call_input.done" => {
                 let part = self.piece_of(&event);
                 self.end(part);
-                let (id, nothing) = (String::new(), String::new());
-                self.parts.extend_call(
-                    part,
-                    id,
-                    event.name.0.into_owned(),
-                    nothing,
-                    &mut Deltas::discarded(),
-                );
                 let given = [event.arguments, event.parameters, event.input];
                 let (whole, is_clear) = Arguments::one_of(given);
-                self.parts.settle_call(part, whole.0, deltas);
+                self.parts.settle_call(part, &event.name, whole.0, deltas);
                 if let Some(call) = self.parts.call_mut(part) {
                     call.incomplete |= !is_clear;
                 }
