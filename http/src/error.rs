@@ -154,8 +154,8 @@ pub struct Refusal {
     pub status: u16,
     /// The standard phrase for the status, if there is one.
     pub reason: Option<&'static str>,
-    /// The server's id of the request, which its support asks for; see
-    /// [`request_id`](crate::request_id).
+    /// The server's id of the request, which its support asks for: the first of the headers
+    /// `x-request-id`, `request-id`, `x-github-request-id` and `x-amzn-requestid`, cut to 200 bytes.
     pub request_id: Option<String>,
     /// The pause that the server asks for; see [`retry_after`](crate::retry_after).
     pub retry_after: Option<Duration>,

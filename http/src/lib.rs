@@ -49,7 +49,7 @@
 //! | `wait.rs` | waiting for the connection and for bytes, within the limits |
 //! | `body.rs` | [`HttpResponse`]: bodies within limits, refusals, event streams |
 //! | `sse.rs` | [`EventReader`]: server-sent events from bytes, without a socket |
-//! | `headers.rs` | [`request_id`], [`retry_after`], [`rate_limits`]: response headers that many servers share |
+//! | `headers.rs` | [`retry_after`], [`rate_limits`]: response headers that many servers share |
 //! | `redact.rs` | [`Redactor`]: replaces secrets in plain and escaped form |
 //! | `error.rs` | [`HttpError`]: kind, status, whether to retry |
 //!
