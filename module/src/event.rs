@@ -90,7 +90,7 @@ pub enum EventKind {
         /// Duration of the call, including retries.
         elapsed: Duration,
     },
-    /// A model call cost more than was reserved for it.
+    /// A model call cost more than was reserved for it. There is one event for each unit.
     Overshot {
         /// The model's name.
         model: String,

@@ -285,9 +285,13 @@ impl Ledger {
         let dialects = model.capabilities().dialects();
         let usages = dialects.map(|dialect| request.most_usage(dialect));
         let usage = usages.max_by_key(|usage| usage.input_tokens).unwrap_or_default();
-        let usage = match model.settings().and_then(|settings| settings.max_output_tokens) {
-            Some(most) if request.has_no_maximum() => Usage { output_tokens: most, ..usage },
-            _ => usage,
+        let settings = request.settings_over(model.settings());
+        let usage = match settings {
+            Some(settings) => {
+                let most = settings.max_output_tokens.unwrap_or(usage.output_tokens);
+                Usage { output_tokens: settings.most_written(most), ..usage }
+            }
+            None => usage,
         };
         let price = self.price(model.name());
         if money && price.is_none() {
@@ -375,8 +379,8 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Records the actual cost and releases the rest. Returns by how much the cost exceeded the
-    /// reservation, if it did.
+    /// Records the actual cost and releases the rest. Returns each unit in which the cost exceeded the
+    /// reservation.
     ///
     /// If the usage is [`incomplete`](Usage::incomplete), the reserved tokens and money stay
     /// reserved. Only the known part beyond the reservation is added:
@@ -392,8 +396,8 @@ impl Reservation {
     /// assert!(ledger.reserve(Spent::model_call(Usage::new(0, 80))).is_err());
     /// # Ok::<(), toolwright_module::budget::Exhausted>(())
     /// ```
-    pub fn settle(mut self, spent: Spent) -> Option<Overshoot> {
-        let most = self.most.take()?;
+    pub fn settle(mut self, spent: Spent) -> Vec<Overshoot> {
+        let Some(most) = self.most.take() else { return Vec::new() };
         let (kept, entered) = if spent.usage.incomplete {
             let Spent { model_calls, tool_calls, .. } = spent;
             (most.costs(), Spent { model_calls, tool_calls, ..(spent - most) })
@@ -401,12 +405,12 @@ impl Reservation {
             (Spent::default(), spent)
         };
         self.end(most, kept, entered);
-        [LimitKind::InputTokens, LimitKind::OutputTokens, LimitKind::Money].into_iter().find_map(
-            |limit| {
-                let (reserved, spent) = (limit.of(most), limit.of(spent));
-                (reserved > 0 && spent > reserved).then_some(Overshoot { limit, reserved, spent })
-            },
-        )
+        let overshoot = |limit: LimitKind| {
+            let (reserved, spent) = (limit.of(most), limit.of(spent));
+            (reserved > 0 && spent > reserved).then_some(Overshoot { limit, reserved, spent })
+        };
+        let limits = [LimitKind::InputTokens, LimitKind::OutputTokens, LimitKind::Money];
+        limits.into_iter().filter_map(overshoot).collect()
     }
 }
 

@@ -368,10 +368,6 @@ impl Request {
         set.unwrap_or(Self::MAX_OUTPUT_TOKENS)
     }
 
-    pub(crate) fn has_no_maximum(&self) -> bool {
-        self.settings.as_ref().is_none_or(|settings| settings.max_output_tokens.is_none())
-    }
-
     /// Returns the settings of the call over those of a model: the request's own where it has one.
     /// Providers send these.
     #[must_use]

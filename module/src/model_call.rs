@@ -292,7 +292,7 @@ impl<'a> ModelCall<'a> {
         let spent = cx.ledger().zip(usage).map(|(ledger, usage)| ledger.cost(model.name(), usage));
         telemetry::replied(&span, cx, end, spent.map(|spent| spent.money));
         // With unknown cost the reservation is dropped, which keeps its amount reserved.
-        let overshoot = reserved.zip(spent).and_then(|(reserved, spent)| reserved.settle(spent));
+        let settled = reserved.zip(spent).map(|(reserved, spent)| reserved.settle(spent));
         if let Ok(reply) = end {
             cx.emit(|| EventKind::ModelReplied {
                 model: reply.model.clone().unwrap_or_else(|| model.name().to_owned()),
@@ -301,7 +301,7 @@ impl<'a> ModelCall<'a> {
                 elapsed: started.map_or(Duration::ZERO, |started| started.elapsed()),
             });
         }
-        if let Some(overshoot) = overshoot {
+        for overshoot in settled.into_iter().flatten() {
             cx.emit(|| EventKind::Overshot { model: model.name().to_owned(), overshoot });
         }
     }

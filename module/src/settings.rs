@@ -138,6 +138,18 @@ impl Settings {
         self
     }
 
+    /// Returns the largest number of tokens that a server may write if it is asked for `most`. Extra
+    /// fields may replace this maximum, and may ask for several replies, which all cost. The provider
+    /// is not known here, so the fields of each one count.
+    pub(crate) fn most_written(&self, most: u64) -> u64 {
+        let of_fields = |fields: &Map<String, Value>| {
+            let nested = ["generationConfig", "generation_config"].into_iter();
+            let nested = nested.filter_map(|name| fields.get(name)?.as_object());
+            nested.chain([fields]).map(|fields| most_of(fields, most)).max().unwrap_or(most)
+        };
+        self.extra.values().map(of_fields).max().unwrap_or(most)
+    }
+
     /// Checks that a model supports all settings that are set, and that numbers are finite.
     ///
     /// # Errors
@@ -268,3 +280,21 @@ impl fmt::Display for UnsupportedSetting {
 }
 
 impl std::error::Error for UnsupportedSetting {}
+
+/// Returns the largest number of tokens that a server may write for these fields of a request.
+fn most_of(fields: &Map<String, Value>, most: u64) -> u64 {
+    const MOST: [&str; 5] = [
+        "max_tokens",
+        "max_completion_tokens",
+        "max_output_tokens",
+        "maxOutputTokens",
+        "max_tokens_to_sample",
+    ];
+    const REPLIES: [&str; 4] = ["n", "best_of", "candidateCount", "candidate_count"];
+    let counts = |names: &'static [&str]| names.iter().filter_map(|name| fields.get(*name));
+    // Without a maximum, nothing limits the server.
+    let maximum = counts(&MOST).map(|value| value.as_u64().unwrap_or(u64::MAX)).max();
+    let replies = counts(&REPLIES).filter(|value| !value.is_null());
+    let replies = replies.map(|value| value.as_u64().unwrap_or(u64::MAX)).max();
+    most.max(maximum.unwrap_or_default()).saturating_mul(replies.unwrap_or(1).max(1))
+}

@@ -1,5 +1,6 @@
 //! Contexts: cancellation, deadlines, events, ledgers and budgets.
 
+use serde_json::{Value, json};
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -413,7 +414,7 @@ async fn unused_reservations_are_released_and_dropped_ones_are_kept() {
 
 #[tokio::test]
 async fn usage_beyond_the_reservation_is_an_event() {
-    let (model, _) = costing(Usage::new(7, 12));
+    let (model, _) = costing(Usage::new(70, 12));
     let log = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&log);
     let run = Ledger::new(Budget { output_tokens: Some(15), ..Budget::default() });
@@ -424,8 +425,38 @@ async fn usage_beyond_the_reservation_is_an_event() {
         }
     });
     cx.ask(&model, short(), false).await.unwrap();
-    assert_eq!(*log.lock().unwrap(), ["scripted: 12 output tokens of 10"]);
+    assert_eq!(
+        *log.lock().unwrap(),
+        ["scripted: 70 input tokens of 19", "scripted: 12 output tokens of 10"]
+    );
     assert_eq!(run.spent().usage.output_tokens, 12);
+}
+
+/// Extra fields replace those that a provider writes, and a server writes as much as they allow.
+#[tokio::test]
+async fn a_maximum_in_extra_fields_counts_for_the_reservation() {
+    let nested = |name: &str, value: u64| json!({name: value});
+    for (name, value, most) in [
+        ("max_tokens", json!(5000), 5000),
+        ("max_completion_tokens", json!(5000), 5000),
+        ("max_output_tokens", json!(5000), 5000),
+        ("max_tokens", json!(7), 10),
+        ("max_tokens", Value::Null, u64::MAX),
+        ("n", json!(3), 30),
+        ("n", Value::Null, 10),
+        ("generationConfig", nested("maxOutputTokens", 5000), 5000),
+        ("generationConfig", nested("candidateCount", 2), 20),
+        ("verbosity", json!("low"), 10),
+    ] {
+        let settings =
+            Settings::default().with_max_output_tokens(10).with_extra("any", name, value.clone());
+        let (model, asked) = costing(Usage::new(5, 1));
+        let run = Ledger::new(Budget { output_tokens: Some(6), ..Budget::default() });
+        let cx = Context::default().with_ledger(run);
+        let error = cx.ask(&model, short().with_settings(settings), false).await.unwrap_err();
+        assert_eq!(asked.load(Ordering::Relaxed), 0);
+        assert_eq!(error.downcast_ref::<Exhausted>().unwrap().asked, most, "{name}: {value}");
+    }
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use toolwright_module::approval::Decision;
-use toolwright_module::budget::{Price, Spent};
+use toolwright_module::budget::{LimitKind, Price, Spent};
 use toolwright_module::event::{Event, EventKind, InCall};
 use toolwright_module::model::Usage;
 use toolwright_module::{Cancellation, Contract, Message, Request};
@@ -49,7 +49,7 @@ pub(crate) struct Inner {
     pub(crate) spent: Spent,
     /// The reported cost of model calls with incomplete usage, and their largest possible cost.
     pub(crate) unknown: (Spent, Spent),
-    /// The cost of models beyond their reservations, and the number of such calls.
+    /// The cost of models beyond their reservations, and the number of times that tokens were beyond.
     pub(crate) beyond: Spent,
     pub(crate) overshoots: u64,
     pub(crate) reported_overshoots: u64,
@@ -160,7 +160,9 @@ impl World {
     pub(crate) fn heard(&self, event: &Event) {
         self.note(|| checks::line(event));
         let mut inner = self.inner();
-        inner.reported_overshoots += u64::from(matches!(event.kind, EventKind::Overshot { .. }));
+        if let EventKind::Overshot { overshoot, .. } = &event.kind {
+            inner.reported_overshoots += u64::from(overshoot.limit != LimitKind::Money);
+        }
         // This event depends on the load of the machine.
         if !matches!(event.kind, EventKind::ToolBlocked { .. }) {
             inner.events.push(event.clone());
@@ -283,9 +285,8 @@ impl World {
         } else {
             inner.spent += spent;
         }
-        if usage.input_tokens > most.input_tokens || usage.output_tokens > most.output_tokens {
-            inner.overshoots += 1;
-        }
+        inner.overshoots += u64::from(usage.input_tokens > most.input_tokens)
+            + u64::from(usage.output_tokens > most.output_tokens);
         inner.beyond += spent - reserved;
     }
 }
