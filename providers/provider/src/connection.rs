@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::env::{self, VarError};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,7 +19,7 @@ use toolwright_signature::{has_lost_half, readable_json};
 use super::error::{ProviderError, Result};
 use super::streaming::{Decoder, stream_of};
 use toolwright_module::message::ReplyPart;
-use toolwright_module::model::{Delta, Reply, Usage};
+use toolwright_module::model::{Delta, Reply};
 
 /// Default total time of an answer. It is enough for a long answer of a slow server, and it
 /// ends a response that never ends.
@@ -175,8 +174,10 @@ impl Connection {
     /// Sends a body as JSON, and returns the reply that `read` makes of the response's body.
     ///
     /// The request is also retried after an error that the server reported with a success
-    /// ([`ProviderError::Reported`], [`ProviderError::Unfinished`]), if that may pass. The usage that the server counted for failed
-    /// replies is part of the reply's.
+    /// ([`ProviderError::Reported`], [`ProviderError::Unfinished`]), if that may pass and the server
+    /// counted no tokens. A failed reply that costs tokens is left to the caller, whose budget may have
+    /// room for only one; the error has the usage and is
+    /// [retryable](toolwright_module::Error::is_retryable).
     ///
     /// # Errors
     ///
@@ -196,11 +197,7 @@ impl Connection {
             let body = readable_body(response.text().await?);
             read(body).await.map_err(|error| error.with_pause(pause))
         };
-        let (mut reply, spent) = self.retried(deadline, attempt).await?;
-        if let Some(spent) = spent {
-            reply.usage += spent;
-        }
-        Ok(reply)
+        self.retry.run(deadline, attempt, ProviderError::retry).await
     }
 
     /// Sends a body as JSON, and returns the deltas of the response. The last one is
@@ -233,47 +230,13 @@ impl Connection {
             let first = deltas.next().await.transpose()?;
             Ok((first, deltas))
         };
-        let ((first, rest), spent) = self.retried(deadline, attempt).await?;
-        let deltas = stream::iter(first.map(Ok)).chain(rest);
-        Ok(match spent {
-            None => deltas.boxed(),
-            Some(spent) => deltas
-                .map_ok(move |mut delta| {
-                    if let Delta::Done(reply) = &mut delta {
-                        reply.usage += spent;
-                    }
-                    delta
-                })
-                .boxed(),
-        })
+        let (first, rest) = self.retry.run(deadline, attempt, ProviderError::retry).await?;
+        Ok(stream::iter(first.map(Ok)).chain(rest).boxed())
     }
 
     /// Makes one attempt of a request.
     async fn send(&self, request: &HttpRequest, deadline: Deadline) -> Result<HttpResponse> {
         Ok(self.client.send(request, deadline).await?.or_refusal().await?)
-    }
-
-    /// Runs an attempt with retries. Returns also the usage of the failed ones, as far as the server
-    /// counted it. The last error has the sum.
-    async fn retried<T, F: Future<Output = Result<T>>>(
-        &self,
-        deadline: Deadline,
-        mut attempt: impl FnMut() -> F,
-    ) -> Result<(T, Option<Usage>)> {
-        let spent = Mutex::new(None);
-        let taken = |error: &ProviderError| {
-            if let Some(usage) = error.usage() {
-                let mut spent = spent.lock().unwrap_or_else(PoisonError::into_inner);
-                *spent = Some(spent.map_or(usage, |spent: Usage| spent + usage));
-            }
-            error.retry()
-        };
-        let result = self.retry.run(deadline, &mut attempt, taken).await;
-        let spent = spent.into_inner().unwrap_or_else(PoisonError::into_inner);
-        match result {
-            Ok(value) => Ok((value, spent)),
-            Err(error) => Err(error.with_usage(spent)),
-        }
     }
 
     /// Gets the body of a resource, such as a background reply.

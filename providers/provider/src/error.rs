@@ -268,6 +268,8 @@ impl ProviderError {
             Self::Empty { .. } => Retry::Never,
             _ if !self.is_retryable() => Retry::Never,
             Self::Unfinished { raw, .. } if !raw.is_empty() => Retry::AnswerBegan,
+            // The caller's budget may have room for only one reply.
+            _ if self.costs_tokens() => Retry::AnswerBegan,
             // `Connection` asks only if nothing of the answer was shown.
             _ => self.retry_after().map_or(Retry::Backoff, Retry::After),
         }
@@ -297,28 +299,22 @@ impl ProviderError {
 
     /// Returns the usage that the server counted for a reply that failed.
     pub(crate) fn usage(&self) -> Option<Usage> {
+        self.counted().filter(|usage| !usage.incomplete)
+    }
+
+    /// Returns whether the server counted tokens for a reply that failed, even if not all of them.
+    fn costs_tokens(&self) -> bool {
+        self.counted().is_some_and(|usage| usage.input_tokens > 0 || usage.output_tokens > 0)
+    }
+
+    fn counted(&self) -> Option<Usage> {
         match self {
             Self::Reported { usage, .. }
             | Self::Empty { usage, .. }
             | Self::Unclear { usage, .. }
-            | Self::Unfinished { usage, .. } => Some(*usage).filter(|usage| !usage.incomplete),
+            | Self::Unfinished { usage, .. } => Some(*usage),
             _ => None,
         }
-    }
-
-    /// Replaces that usage with the sum of several attempts.
-    pub(crate) fn with_usage(mut self, sum: Option<Usage>) -> Self {
-        match (&mut self, sum) {
-            (
-                Self::Reported { usage, .. }
-                | Self::Empty { usage, .. }
-                | Self::Unclear { usage, .. }
-                | Self::Unfinished { usage, .. },
-                Some(sum),
-            ) if !usage.incomplete => *usage = sum,
-            _ => {}
-        }
-        self
     }
 
     /// Returns the received part of the response.
