@@ -582,7 +582,7 @@ fn names_and_descriptions_of_others_have_the_mark_in_every_command() {
 
     // A journal of a stranger.
     let journal = Journal::open(folder.path().join("runs")).unwrap();
-    let agent = toolwright_orchestrator::ToolOrchestrator::new(
+    let agent = toolwright_orchestrator::Agent::new(
         toolwright_module::testing::Scripted::new(move |_| {
             Ok(toolwright_module::Reply::text(format!("{question}\n{question}")))
         }),

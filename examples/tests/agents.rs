@@ -17,7 +17,7 @@ use toolwright_module::{
     ChainOfThought, Context, Message, Module, Predict, Reply, Request, Result, Signature, Tool,
     ToolCall, from_fn,
 };
-use toolwright_orchestrator::{Choosing, Ending, ReAct, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, Choosing, Ending, ReAct};
 
 /// Answer questions using available memory tools.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -105,7 +105,7 @@ async fn the_tools_of_a_toolset_of_ones_own_drive_react() {
             Some(other) => Reply::text(format!("I did not expect {other}.")),
         })
     });
-    let agent = ToolOrchestrator::new(model, toolset.tools().unwrap()).unwrap();
+    let agent = Agent::new(model, toolset.tools().unwrap()).unwrap();
     let react = ReAct::<QuestionAnswer>::new(agent).unwrap();
     let question = "What has been done?".to_owned();
     let task = react.task(&QuestionAnswer { question }).unwrap();
@@ -127,7 +127,7 @@ async fn the_seeds_own_step_is_read_and_its_texts_become_enums() {
     let model = Scripted::new(move |_: &Request| {
         Ok(Reply::text(said.lock().unwrap().next().expect("one more step in the script")))
     });
-    let agent = ToolOrchestrator::new(model, tasks::tools().unwrap()).unwrap();
+    let agent = Agent::new(model, tasks::tools().unwrap()).unwrap();
     let agent = agent.with_choosing(Choosing::Selector).unwrap();
     let finished = agent.run("Hurry up.", &Context::default()).await.unwrap();
     assert_eq!((finished.answer.as_str(), finished.ending), ("Done.", Ending::Answered));
@@ -253,7 +253,7 @@ async fn react_answers_a_signature_with_memory_tools() {
         };
         Ok(Reply::calls([ToolCall::new(name, name, arguments)]))
     });
-    let agent = ToolOrchestrator::new(model, memory.tools().unwrap()).unwrap();
+    let agent = Agent::new(model, memory.tools().unwrap()).unwrap();
     let react = ReAct::<QuestionAnswer>::new(agent).unwrap();
     let question = "What is my color?".to_owned();
     let task = react.task(&QuestionAnswer { question }).unwrap();
@@ -268,7 +268,7 @@ async fn react_answers_a_signature_with_memory_tools() {
 #[tokio::test]
 async fn an_agent_takes_a_toolset_as_it_is_and_every_tool_runs_on_its_own_schema() {
     let tools = Memory::default().tools().unwrap();
-    let agent = ToolOrchestrator::new(SchemaDriven::default(), tools).unwrap();
+    let agent = Agent::new(SchemaDriven::default(), tools).unwrap();
     let finished = agent.run("Try everything.", &Context::default()).await.unwrap();
     assert_eq!(finished.tools_used.len(), 9);
     let failed = format!("{:?}", finished.history).matches("failed: true").count();
@@ -285,7 +285,7 @@ async fn the_committed_recording_replays_over_live_tools_to_its_end() {
     let replay = Arc::new(Replay::new(recording));
     let memory = Memory::default();
     let settings = Settings::default().with_max_output_tokens(512);
-    let agent = ToolOrchestrator::new(Arc::clone(&replay), memory.tools().unwrap())
+    let agent = Agent::new(Arc::clone(&replay), memory.tools().unwrap())
         .unwrap()
         .with_settings(settings)
         .unwrap();
@@ -314,7 +314,7 @@ async fn the_committed_recording_of_a_selector_replays_over_live_tools_to_its_en
         serde_json::from_value(first["selection"]["tool_input"].clone()).unwrap();
     let replay = Arc::new(Replay::new(recording));
     let memory = Memory::default();
-    let agent = ToolOrchestrator::new(Arc::clone(&replay), memory.tools().unwrap())
+    let agent = Agent::new(Arc::clone(&replay), memory.tools().unwrap())
         .unwrap()
         .with_settings(Settings::default().with_max_output_tokens(512))
         .unwrap()

@@ -275,8 +275,6 @@ fn every_item_of_a_type_that_a_page_names_exists() {
                 let ends = |c: char| !c.is_alphanumeric() && c != '_';
                 let of = before.rsplit(ends).next().unwrap();
                 let item = after[2..].split(ends).next().unwrap();
-                // The facade's name of a type.
-                let of = if of == "Agent" { "ToolOrchestrator" } else { of };
                 if !of.starts_with(char::is_uppercase) || item.is_empty() || !is_ours(of) {
                     continue;
                 }

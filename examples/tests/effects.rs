@@ -17,7 +17,7 @@ use toolwright_module::error::{Audience, Stage};
 use toolwright_module::event::EventKind;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{Context, Effect, Module, Reply, Tool, ToolCall};
-use toolwright_orchestrator::{ApprovalPolicy, AwaitsApproval, Finished, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, ApprovalPolicy, AwaitsApproval, Finished};
 use toolwright_text::Text;
 
 /// The toolsets of this workspace in one list, and what they work on.
@@ -50,12 +50,12 @@ impl World {
     }
 
     /// An agent with all of them whose model makes these calls in one turn.
-    fn agent(&self, calls: &[(&str, &str)]) -> ToolOrchestrator {
+    fn agent(&self, calls: &[(&str, &str)]) -> Agent {
         let calls = calls.iter().enumerate();
         let calls =
             calls.map(|(id, (name, arguments))| ToolCall::new(id.to_string(), *name, *arguments));
         let script = [Reply::calls(calls), Reply::text("done")];
-        ToolOrchestrator::new(Scripted::replies(script), self.tools.clone()).unwrap()
+        Agent::new(Scripted::replies(script), self.tools.clone()).unwrap()
     }
 }
 
@@ -115,7 +115,7 @@ async fn entries(world: &World) -> String {
     said(&world.tools, "memory_count", json!({})).await
 }
 
-fn careful(world: &World, calls: &[(&str, &str)]) -> ToolOrchestrator {
+fn careful(world: &World, calls: &[(&str, &str)]) -> Agent {
     world.agent(calls).with_approval(ApprovalPolicy::from_effect(Effect::Irreversible)).unwrap()
 }
 

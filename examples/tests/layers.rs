@@ -24,7 +24,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "toolwright-journal",
         &["toolwright-module", "toolwright-orchestrator", "toolwright-signature"],
     ),
-    // It is another home of the journal's runs.
+    // A home may use the module `home` of the journal.
     (
         "toolwright-postgres",
         &["toolwright-journal", "toolwright-module", "toolwright-orchestrator"],

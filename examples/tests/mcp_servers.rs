@@ -14,7 +14,7 @@ use toolwright_module::message::ToolResult;
 use toolwright_module::model::Capabilities;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{Context, LanguageModel, Message, Reply, Tool, ToolCall};
-use toolwright_orchestrator::{Limits, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, Limits};
 use toolwright_signature::Dialect;
 
 /// A default that null hides is lost in the strict dialect, and listed as lost: this is what
@@ -68,12 +68,12 @@ async fn calls_them_all(kind: Kind, dialect: Dialect) -> Vec<String> {
     for tool in &refused {
         // Found when an agent is made.
         let with_it = tools.iter().chain([tool]).cloned();
-        let error = ToolOrchestrator::new(script(), with_it).unwrap_err().to_string();
+        let error = Agent::new(script(), with_it).unwrap_err().to_string();
         assert!(error.contains(&format!("`{}`", tool.name())), "{error}");
     }
 
     let limits = Limits { max_iterations: 1000, max_same_failures: 1000, ..Limits::default() };
-    let agent = ToolOrchestrator::new(script(), tools.clone()).unwrap().with_limits(limits);
+    let agent = Agent::new(script(), tools.clone()).unwrap().with_limits(limits);
     let cx = Context::default();
     let finished = soon(kind, agent.run("Call them all.", &cx)).await.unwrap();
     assert_eq!(finished.answer, "done");

@@ -16,7 +16,7 @@ use toolwright_module::{
     Tool, ToolOutput, from_fn,
 };
 use toolwright_openai::OpenAi;
-use toolwright_orchestrator::ToolOrchestrator;
+use toolwright_orchestrator::Agent;
 use toolwright_orchestrator::{Choosing, Limits, ReAct, StepResult, Task};
 
 /// Returns why the server refuses a conversation. It has the rules of Mistral's validator and those of
@@ -187,11 +187,11 @@ fn camera() -> Tool {
     })
 }
 
-fn agent(server: &Server, tool: Tool) -> ToolOrchestrator {
-    ToolOrchestrator::new(server.model(), [tool]).unwrap()
+fn agent(server: &Server, tool: Tool) -> Agent {
+    Agent::new(server.model(), [tool]).unwrap()
 }
 
-async fn answered(agent: &ToolOrchestrator, task: impl Into<Task>) -> String {
+async fn answered(agent: &Agent, task: impl Into<Task>) -> String {
     agent.run(task, &Context::default()).await.unwrap().answer
 }
 

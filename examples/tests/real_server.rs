@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use toolwright_anthropic::Anthropic;
 use toolwright_module::model::Settings;
 use toolwright_module::{Context, Effect, Signature, Tool, from_fn};
-use toolwright_orchestrator::{Finished, Limits, Progress, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, Finished, Limits, Progress};
 
 /// Store a memory under a key.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -46,7 +46,7 @@ async fn a_real_model_calls_a_tool_over_messages() {
     let store = from_fn(async |MemoryStore { key, .. }: MemoryStore| Ok(format!("Stored {key}.")));
     let tools = [Tool::new(store.with_effect(Effect::Read)).unwrap()];
     let limits = Limits { max_iterations: 2, ..Limits::default() };
-    let agent = ToolOrchestrator::new(model, tools).unwrap().with_limits(limits);
+    let agent = Agent::new(model, tools).unwrap().with_limits(limits);
 
     let task = "Store the key color with value blue.";
     check("whole", &agent.run(task, &Context::default()).await.unwrap());

@@ -77,6 +77,15 @@ pub struct Agent<O = String> {
 }
 
 /// An [`Agent`], by the name of what it does: it orchestrates a model and its tools.
+///
+/// ```
+/// # use toolwright_module::testing::Scripted;
+/// use toolwright_orchestrator::{Agent, ToolOrchestrator};
+///
+/// let agent: Agent = ToolOrchestrator::new(Scripted::replies([]), [])?;
+/// # drop(agent);
+/// # Ok::<(), toolwright_orchestrator::RunError>(())
+/// ```
 pub type ToolOrchestrator<O = String> = Agent<O>;
 
 impl Agent {
@@ -462,7 +471,7 @@ impl<O: Send + Sync + 'static> Agent<O> {
 
     /// Sets which tools the model is shown, for example by the rights of the user.
     ///
-    /// The filter is called for each tool before each question. The run records the tools if they
+    /// The filter is called for each tool before each request. The run records the tools if they
     /// change; see [`Run::offer`].
     ///
     /// ```
@@ -486,8 +495,8 @@ impl<O: Send + Sync + 'static> Agent<O> {
 
     /// Sets an editor of what is sent, for example to leave out the start of a long conversation.
     ///
-    /// The editor is called before each question with what would be sent. It returns an edit, or
-    /// `None` for no change. Later questions are sent with all edits so far; see
+    /// The editor is called before each request with what would be sent. It returns an edit, or
+    /// `None` for no change. Later requests are sent with all edits so far; see
     /// [`Run::edit_sent`]. An edit that parts a call from its result ends the drive with an error.
     ///
     /// ```

@@ -8,7 +8,7 @@ use toolwright_module::message::ToolResult;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{Context, Effect, Reply, Tool, ToolCall};
 use toolwright_orchestrator::{
-    ApprovalPolicy, AwaitsApproval, Ending, Run, RunState, StepKind, StepResult, ToolOrchestrator,
+    Agent, ApprovalPolicy, AwaitsApproval, Ending, Run, RunState, StepKind, StepResult,
 };
 
 use crate::support::{Asked, Log, Look, agent, call, calls, look, replies, show, soon, tool};
@@ -25,7 +25,7 @@ fn burn(log: &Log) -> Tool {
     })
 }
 
-fn careful(log: &Log, said: impl IntoIterator<Item = Reply>) -> (ToolOrchestrator, Asked) {
+fn careful(log: &Log, said: impl IntoIterator<Item = Reply>) -> (Agent, Asked) {
     let (agent, asked) = agent([look(), burn(log)], said);
     (agent.with_approval(ApprovalPolicy::from_effect(Effect::Irreversible)).unwrap(), asked)
 }
@@ -128,9 +128,9 @@ fn a_policy_with_an_unknown_tool_is_rejected() {
     let run = Run::new("Go.", &tools, Default::default()).unwrap();
     let reported = run.with_approval(policy()).unwrap_err().to_string();
     insta::assert_snapshot!(reported, @"the approval policy names the tool `burm`, which does not exist; the tools are: look, burn");
-    let agent = ToolOrchestrator::new(Scripted::replies([]), tools).unwrap();
+    let agent = Agent::new(Scripted::replies([]), tools).unwrap();
     assert_eq!(agent.with_approval(policy()).unwrap_err().to_string(), reported);
-    let agent = ToolOrchestrator::new(Scripted::replies([]), []).unwrap();
+    let agent = Agent::new(Scripted::replies([]), []).unwrap();
     insta::assert_snapshot!(agent.with_approval(policy()).unwrap_err(), @"the approval policy names the tool `burm`, which does not exist; there are no tools");
 }
 
@@ -180,11 +180,11 @@ async fn calls_that_cannot_be_made_need_no_approval() {
     assert_eq!(agent.run("Go.", &soon()).await.unwrap().answer, "ok");
 }
 
-fn above(log: &Log) -> ToolOrchestrator {
+fn above(log: &Log) -> Agent {
     let (below, _) = careful(log, [calls([("1", "burn", "b")]), Reply::text("done")]);
     let helper = Tool::new(below).unwrap().named("helper").unwrap();
     let ask = Reply::calls([ToolCall::new("h", "helper", r#"{"task": "Go."}"#)]);
-    ToolOrchestrator::new(replies([ask, Reply::text("ok")]).0, [helper]).unwrap()
+    Agent::new(replies([ask, Reply::text("ok")]).0, [helper]).unwrap()
 }
 
 #[tokio::test]
@@ -278,7 +278,7 @@ async fn an_agent_with_a_different_tool_of_the_same_name_is_rejected() {
 }
 
 /// A stored run with four open calls, two of which wait for a decision.
-fn waiting(log: &Log) -> (ToolOrchestrator, Value) {
+fn waiting(log: &Log) -> (Agent, Value) {
     let (agent, _) = careful(log, [Reply::text("ok")]);
     let mut run = agent.start("Go.").unwrap();
     run.apply(StepResult::model(0, turn())).unwrap();
@@ -286,7 +286,7 @@ fn waiting(log: &Log) -> (ToolOrchestrator, Value) {
 }
 
 /// Returns the ids of the calls that wait for approval after the run is resumed.
-fn awaits(agent: &ToolOrchestrator, stored: Value) -> Vec<String> {
+fn awaits(agent: &Agent, stored: Value) -> Vec<String> {
     let run = Run::resume(serde_json::from_value(stored).unwrap(), agent.tools()).unwrap().run;
     match run.next().kind {
         StepKind::AwaitApproval(calls) => calls.into_iter().map(|call| call.id).collect(),

@@ -10,7 +10,7 @@ use toolwright_module::error::{Audience, Stage};
 use toolwright_module::{
     Cancellation, Context, Effect, Error, Reply, Tool, ToolCall, testing::Scripted,
 };
-use toolwright_orchestrator::{ApprovalPolicy, Limits, Run, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, ApprovalPolicy, Limits, Run};
 
 use crate::support::{Silent, Working, agent, calls, tool};
 
@@ -26,17 +26,17 @@ fn endless(working: &Working) -> Tool {
     })
 }
 
-fn silent_agent(working: &Working) -> ToolOrchestrator {
-    ToolOrchestrator::new(Silent(working.clone()), []).unwrap()
+fn silent_agent(working: &Working) -> Agent {
+    Agent::new(Silent(working.clone()), []).unwrap()
 }
 
-fn waiting_agent(working: &Working) -> ToolOrchestrator {
+fn waiting_agent(working: &Working) -> Agent {
     let said = [calls([("1", "wait", "a"), ("2", "wait", "b")])];
     agent([endless(working)], said).0
 }
 
 /// Drives until `n` calls are in progress, then cancels.
-async fn cancelled(agent: &ToolOrchestrator, working: &Working, n: usize) -> (Run, Error) {
+async fn cancelled(agent: &Agent, working: &Working, n: usize) -> (Run, Error) {
     let cancellation = Cancellation::default();
     let cx = Context::default().with_cancellation(cancellation.clone());
     let mut run = agent.start("Go.").unwrap();
@@ -123,7 +123,7 @@ async fn no_call_starts_after_the_deadline() {
         counted.fetch_add(1, Ordering::SeqCst);
         Ok(Reply::text("ok"))
     });
-    let agent = ToolOrchestrator::new(model, []).unwrap();
+    let agent = Agent::new(model, []).unwrap();
     let error = agent.run("Go.", &until(0)).await.unwrap_err();
     assert_eq!((error.stage(), asked.load(Ordering::SeqCst)), (Stage::Limit, 0));
 }

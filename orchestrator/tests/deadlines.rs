@@ -12,7 +12,7 @@ use toolwright_module::model::{BoxFuture, BoxStream, Capabilities, Delta};
 use toolwright_module::{
     Cancellation, Context, Dialect, Effect, LanguageModel, Reply, Request, Result,
 };
-use toolwright_orchestrator::{Limits, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, Limits};
 
 use crate::support::{Log, Look, Silent, agent, calls, look, show, soon, ten_tokens, tool, within};
 
@@ -50,7 +50,7 @@ async fn the_time_limit_of_a_run_ends_its_calls() {
     tool 1 failed: The call was given up after 3.0s.
     tool 2: b is empty
     ");
-    let agent = ToolOrchestrator::new(Silent::default(), []).unwrap().with_limits(limits);
+    let agent = Agent::new(Silent::default(), []).unwrap().with_limits(limits);
     let mut run = agent.start("Go.").unwrap();
     let finished = agent.drive(&mut run, &Context::default()).await.unwrap();
     assert_eq!((finished.ending, finished.limit), (Ending::LimitReached, Some(LimitKind::Time)));
@@ -106,7 +106,7 @@ async fn a_dropped_drive_is_charged_for_its_calls() {
     let finished = agent.drive(&mut run, &cx).await.unwrap();
     assert_eq!((finished.limit, finished.spent.tool_calls), (Some(LimitKind::ToolCalls), 2));
     // The cost of a dropped model call is unknown, so it counts in full.
-    let agent = ToolOrchestrator::new(Silent::default(), []).unwrap();
+    let agent = Agent::new(Silent::default(), []).unwrap();
     let agent = agent
         .with_limits(within(Budget { output_tokens: Some(25), ..Budget::default() }))
         .with_settings(ten_tokens())
@@ -162,7 +162,7 @@ impl LanguageModel for Endless {
 /// Without yielding, neither a timer nor a task that cancels would run.
 #[tokio::test]
 async fn a_stream_that_is_always_ready_can_be_ended() {
-    let agent = ToolOrchestrator::new(Endless, []).unwrap();
+    let agent = Agent::new(Endless, []).unwrap();
     let heard = || Context::default().with_events(|_| {});
     let time = Duration::from_millis(30);
 

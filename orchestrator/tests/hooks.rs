@@ -14,7 +14,7 @@ use toolwright_module::testing::Scripted;
 use toolwright_module::{
     Context, Effect, Error, Reply, Request, Result, Signature, Tool, ToolCall, ToolOutput,
 };
-use toolwright_orchestrator::{Task, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, Task};
 
 use crate::support::{self, act, agent, calls, look, react, replies, tidy};
 
@@ -46,7 +46,7 @@ impl Hook for Log {
 }
 
 /// An agent whose only tool is an agent that looks at a place.
-fn nested() -> ToolOrchestrator {
+fn nested() -> Agent {
     let (helper, _) = agent([look()], [calls([("2", "look", "attic")]), Reply::text("Empty.")]);
     let helper = Tool::new(helper).unwrap().named("helper").unwrap();
     let task = ToolCall::new("1", "helper", r#"{"task": "Look at the attic."}"#);
@@ -112,7 +112,7 @@ async fn a_retry_keeps_a_run_alive_and_its_ledger_counts_it() {
         0 | 1 => Err(Error::other("overloaded").retryable(true)),
         _ => Ok(Reply::text("Done.")),
     });
-    let agent = ToolOrchestrator::new(model, []).unwrap();
+    let agent = Agent::new(model, []).unwrap();
     let ledger = Ledger::default();
     let retry = Retry { retries: 2, wait: Duration::from_secs(10), ..Retry::default() };
     let cx = Context::default().with_ledger(ledger.clone()).with_hook(retry);

@@ -9,7 +9,7 @@ use toolwright_module::event::Ending;
 use toolwright_module::message::ReplyPart;
 use toolwright_module::model::Finish;
 use toolwright_module::{Effect, Message, Reply, Signature, Tool, ToolCall, from_fn};
-use toolwright_orchestrator::{Choosing, Limits, ToolOrchestrator, Unfinished};
+use toolwright_orchestrator::{Agent, Choosing, Limits, Unfinished};
 
 use crate::support::{act, agent, react, replies, run, show, soon};
 
@@ -235,7 +235,7 @@ async fn a_selection_of_an_incomplete_reply_is_not_made() {
             Reply::text("ok"),
         ];
         let (model, _) = replies(said);
-        let agent = ToolOrchestrator::new(model, [tool]).unwrap();
+        let agent = Agent::new(model, [tool]).unwrap();
         let agent = agent.with_choosing(Choosing::Selector).unwrap();
         assert_eq!(agent.run("Go.", &soon()).await.unwrap().answer, "ok", "{finish:?}");
         assert_eq!(made.load(Ordering::SeqCst), 0, "{finish:?}");

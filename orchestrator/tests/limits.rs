@@ -18,7 +18,7 @@ use toolwright_module::{
     from_fn_with,
 };
 use toolwright_orchestrator::{
-    ApprovalPolicy, Finished, Limits, Run, RunState, StepKind, StepResult, ToolOrchestrator,
+    Agent, ApprovalPolicy, Finished, Limits, Run, RunState, StepKind, StepResult,
 };
 
 use crate::support::{
@@ -400,7 +400,7 @@ async fn every_request_extends_the_one_before() {
 async fn a_run_with_a_money_budget_rejects_a_model_without_a_price() {
     let model = Scripted::new(|_| Ok(Reply::text("never")));
     let budget = Budget { money: Some(Money::new(1.0)), ..Budget::default() };
-    let agent = ToolOrchestrator::new(model, [])
+    let agent = Agent::new(model, [])
         .unwrap()
         .with_limits(within(budget))
         .with_settings(ten_tokens())
@@ -529,7 +529,7 @@ fn after_a_part_without_room_none_is_kept_not_even_an_empty_one() {
 #[tokio::test]
 async fn a_long_error_of_a_drive_is_cut_in_events() {
     let model = Scripted::new(|_: &Request| Err(Error::other("no ".repeat(100_000))));
-    let agent = ToolOrchestrator::new(model, []).unwrap();
+    let agent = Agent::new(model, []).unwrap();
     let heard = Log::default();
     let reported = heard.clone();
     let cx = soon().with_events(move |event| reported.write(serde_json::to_string(event).unwrap()));

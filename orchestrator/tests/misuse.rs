@@ -9,7 +9,7 @@ use toolwright_module::testing::Scripted;
 use toolwright_module::{
     Context, Effect, Error, Module, Reply, Request, Tool, ToolCall, from_fn_with,
 };
-use toolwright_orchestrator::{ApprovalPolicy, StepKind, Task, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, ApprovalPolicy, StepKind, Task};
 
 use crate::support::{Log, Look, agent, calls, look, react, replies, run, show, soon, tool};
 
@@ -17,7 +17,7 @@ use crate::support::{Log, Look, agent, calls, look, react, replies, run, show, s
 async fn agents_that_call_themselves_reach_a_limit() {
     use std::sync::{Arc, OnceLock};
 
-    let itself: Arc<OnceLock<ToolOrchestrator>> = Arc::default();
+    let itself: Arc<OnceLock<Agent>> = Arc::default();
     let inner = Arc::clone(&itself);
     let again = from_fn_with(move |task: Task, cx: Context| {
         let inner = Arc::clone(&inner);
@@ -26,7 +26,7 @@ async fn agents_that_call_themselves_reach_a_limit() {
     let model = Scripted::new(|_: &Request| {
         Ok(Reply::calls([ToolCall::new("1", "task", r#"{"task": "Ask yourself."}"#)]))
     });
-    let agent = ToolOrchestrator::new(model, [Tool::new(again).unwrap()]).unwrap();
+    let agent = Agent::new(model, [Tool::new(again).unwrap()]).unwrap();
     itself.set(agent.clone()).unwrap();
     let error = agent.run("Ask yourself.", &soon()).await.unwrap_err();
     assert_eq!((error.stage(), error.audience()), (Stage::Limit, Audience::Run));
@@ -75,7 +75,7 @@ async fn only_a_typed_run_rejects_a_tool_named_finish() {
         Ok(toolwright_module::ToolOutput::text_only("x"))
     });
     let (model, _) = replies([]);
-    ToolOrchestrator::new(model, [finish.clone()]).unwrap();
+    Agent::new(model, [finish.clone()]).unwrap();
     let (model, _) = replies([]);
     let error = react::<Look>(model, [finish]).unwrap_err();
     insta::assert_snapshot!(error, @"a typed run reserves the tool name `finish`; rename the tool with `Tool::named`");
@@ -87,7 +87,7 @@ async fn the_error_of_a_run_has_its_whole_usage() {
         1 => Ok(calls([("1", "look", "x")]).with_usage(Usage::new(100, 50))),
         _ => Err(Error::other("gone").with_usage(Usage::new(7, 0))),
     });
-    let agent = ToolOrchestrator::new(model, [look()]).unwrap();
+    let agent = Agent::new(model, [look()]).unwrap();
     let error = agent.run("Look after the house.", &soon()).await.unwrap_err();
     assert_eq!(error.usage(), Usage::new(107, 50));
 }
@@ -145,7 +145,7 @@ async fn a_panic_of_the_model_leaves_the_run_at_its_step() {
         assert!(fell.swap(true, Ordering::SeqCst), "out of memory");
         Ok(Reply::text("ok"))
     });
-    let agent = ToolOrchestrator::new(model, []).unwrap();
+    let agent = Agent::new(model, []).unwrap();
     let mut run = agent.start("Go.").unwrap();
     let error = agent.drive(&mut run, &soon()).await.unwrap_err();
     assert_eq!(error.stage(), Stage::Panic);

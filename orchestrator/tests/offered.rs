@@ -8,7 +8,7 @@ use toolwright_module::testing::Scripted;
 use toolwright_module::{
     Contract, Dialect, Effect, LanguageModel, Reply, Signature, Tool, ToolCall, ToolOutput,
 };
-use toolwright_orchestrator::{Choosing, RunError as SetupError, Task, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, Choosing, RunError as SetupError, Task};
 use toolwright_signature::ContractError;
 
 use crate::support::{look, react, replies, run, tidy};
@@ -45,7 +45,7 @@ fn awkward() -> Vec<Tool> {
 async fn any_tool_can_be_offered_and_its_losses_are_listed() {
     for dialect in Dialect::ALL {
         for choosing in [Choosing::Calls, Choosing::Selector] {
-            let agent = ToolOrchestrator::new(model(dialect), awkward()).unwrap();
+            let agent = Agent::new(model(dialect), awkward()).unwrap();
             let agent = agent.with_choosing(choosing).unwrap();
             let losses = agent.losses();
             let mut loose: Vec<&str> = losses
@@ -72,7 +72,7 @@ fn an_agent_with_too_many_tools_is_rejected() {
     let tools = |count: usize| -> Vec<Tool> {
         (0..count).map(|i| look().named(&format!("look_{i}")).unwrap()).collect()
     };
-    let new = |dialect, count| ToolOrchestrator::new(model(dialect), tools(count));
+    let new = |dialect, count| Agent::new(model(dialect), tools(count));
     assert!(new(Dialect::OpenAiLoose, 128).is_ok());
     assert!(new(Dialect::JsonSchema2020, 1_000).is_ok());
     let error = new(Dialect::OpenAiLoose, 129).unwrap_err();
@@ -90,7 +90,7 @@ fn an_agent_with_too_many_tools_is_rejected() {
 #[test]
 fn strict_tools_are_chosen_for_the_whole_request_and_the_others_listed() {
     let tools: Vec<Tool> = (0..25).map(|i| look().named(&format!("look_{i}")).unwrap()).collect();
-    let agent = ToolOrchestrator::new(model(Dialect::Anthropic), tools).unwrap();
+    let agent = Agent::new(model(Dialect::Anthropic), tools).unwrap();
     let loose: Vec<String> = agent.losses().into_iter().map(|(tool, _)| tool).collect();
     assert_eq!(loose, ["look_20", "look_21", "look_22", "look_23", "look_24"]);
 }
@@ -113,7 +113,7 @@ fn finish() -> Tool {
 async fn a_tool_named_finish_is_ordinary_in_an_untyped_run() {
     let call = || Reply::calls([ToolCall::new("1", "finish", r#"{"place": "hall"}"#)]);
     let (model, asked) = replies([call(), Reply::text("Done.")]);
-    let agent = ToolOrchestrator::new(model, [finish(), tidy()]).unwrap();
+    let agent = Agent::new(model, [finish(), tidy()]).unwrap();
     let finished = run(&agent).await;
     assert_eq!(
         (finished.answer.as_str(), &*finished.tools_used),
@@ -124,7 +124,7 @@ async fn a_tool_named_finish_is_ordinary_in_an_untyped_run() {
     let selects = r#"{"selection": {"action": "call_tool", "tool_name": "finish", "tool_input": {"place": "hall"}}}"#;
     let ends = r#"{"selection": {"action": "finish"}}"#;
     let (model, _) = replies([selects, ends, "Done."].map(Reply::text));
-    let agent = ToolOrchestrator::new(model, [finish(), tidy()]).unwrap();
+    let agent = Agent::new(model, [finish(), tidy()]).unwrap();
     let finished = run(&agent.with_choosing(Choosing::Selector).unwrap()).await;
     assert_eq!(
         (finished.answer.as_str(), &*finished.tools_used),
@@ -136,7 +136,7 @@ async fn a_tool_named_finish_is_ordinary_in_an_untyped_run() {
 fn a_typed_run_reserves_the_name_finish() {
     let error = react::<Task>(model(Dialect::OpenAiLoose), [finish()]).unwrap_err();
     assert!(matches!(error, SetupError::ReservedTool), "{error:?}");
-    let agent = ToolOrchestrator::new(model(Dialect::OpenAiLoose), [finish()]).unwrap();
+    let agent = Agent::new(model(Dialect::OpenAiLoose), [finish()]).unwrap();
     let output = Contract::of::<Finish>().unwrap();
     let error = agent.start("Tidy up.").unwrap().with_output(output.into()).unwrap_err();
     assert!(matches!(error, SetupError::ReservedTool), "{error:?}");
@@ -147,7 +147,7 @@ fn a_fallback_is_checked_in_the_dialect_of_each_model() {
     let tools: Vec<Tool> = (0..200).map(|i| look().named(&format!("look_{i}")).unwrap()).collect();
     let agent = |dialects: [Dialect; 2]| {
         let [first, second] = dialects.map(model);
-        ToolOrchestrator::new(Fallback::new(first).or(second), tools.clone())
+        Agent::new(Fallback::new(first).or(second), tools.clone())
     };
     assert!(agent([Dialect::Anthropic, Dialect::Gemini]).is_ok());
     let error = agent([Dialect::Anthropic, Dialect::OpenAiStrict]).unwrap_err();

@@ -16,7 +16,7 @@ use toolwright_orchestrator::perform::{
     self, Open, Outcome, OutcomeKind, Part, PartKind, Record, Replay, Store, with_performer,
 };
 use toolwright_orchestrator::{
-    AwaitsApproval, Finished, Limits, Run, RunState, StepKind, StepResult, Task, ToolOrchestrator,
+    Agent, AwaitsApproval, Finished, Limits, Run, RunState, StepKind, StepResult, Task,
 };
 
 use crate::support::{Log, call, calls, look, replies, tool};
@@ -51,7 +51,7 @@ fn scripted<const N: usize>(
 
 /// Returns an agent over an agent: two reads side by side, an agent below that reads and writes, and
 /// a write.
-fn house(counts: &Counts) -> ToolOrchestrator {
+fn house(counts: &Counts) -> Agent {
     let model = |counts: &Counts, said: [Reply; 3]| {
         let counts = counts.clone();
         scripted(said, move || counts.add(0))
@@ -73,7 +73,7 @@ fn house(counts: &Counts) -> ToolOrchestrator {
         calls([("y", "tidy", "the hall")]),
         Reply::text("The hall is done."),
     ];
-    let helper = ToolOrchestrator::new(model(counts, below), tools(counts)).unwrap();
+    let helper = Agent::new(model(counts, below), tools(counts)).unwrap();
     let helper = Tool::new(helper).unwrap().named("helper").unwrap();
     let task = ToolCall::new("h", "helper", r#"{"task": "Do the hall."}"#);
     let mut first: Vec<ToolCall> =
@@ -85,7 +85,7 @@ fn house(counts: &Counts) -> ToolOrchestrator {
         Reply::text("The house is done."),
     ];
     let tools = tools(counts).into_iter().chain([helper]);
-    ToolOrchestrator::new(model(counts, said), tools).unwrap()
+    Agent::new(model(counts, said), tools).unwrap()
 }
 
 /// Runs the house with a journal, and returns the result and the number of decisions.
@@ -187,7 +187,7 @@ async fn a_performer_that_fails_ends_the_drive_and_no_model_sees_it() {
 }
 
 /// Returns an agent that pays once, and the log of its payments.
-fn payer(effect: Effect) -> (ToolOrchestrator, Log) {
+fn payer(effect: Effect) -> (Agent, Log) {
     let log = Log::default();
     let paid = log.clone();
     let pay = tool("pay", effect, move |look| {
@@ -195,7 +195,7 @@ fn payer(effect: Effect) -> (ToolOrchestrator, Log) {
         async { Ok("Paid.".to_owned()) }
     });
     let model = scripted([calls([("p", "pay", "5 euros")]), Reply::text("Done.")], || ());
-    (ToolOrchestrator::new(model, [pay]).unwrap(), log)
+    (Agent::new(model, [pay]).unwrap(), log)
 }
 
 /// Returns the records of a run that was killed during its payment.
@@ -289,7 +289,7 @@ async fn an_agent_inside_of_code_is_performed_with_the_code_as_a_whole() {
             asked.fetch_add(1, Ordering::SeqCst);
             Ok(Reply::text("It is empty."))
         });
-        let inner = Arc::new(ToolOrchestrator::new(inner, []).unwrap());
+        let inner = Arc::new(Agent::new(inner, []).unwrap());
         let module =
             toolwright_module::from_fn_with(move |look: crate::support::Look, cx: Context| {
                 let inner = Arc::clone(&inner);
@@ -297,7 +297,7 @@ async fn an_agent_inside_of_code_is_performed_with_the_code_as_a_whole() {
             });
         let tool = Tool::new(module).unwrap();
         let (model, _) = replies([calls([("1", "look", "the attic")]), Reply::text("Done.")]);
-        ToolOrchestrator::new(model, [tool]).unwrap()
+        Agent::new(model, [tool]).unwrap()
     };
     let journal = Replay::in_memory([]);
     let cx = with_performer(&Context::default(), journal.clone());
@@ -423,7 +423,7 @@ fn a_stored_run_that_would_wait_forever_is_corrupt() {
 async fn a_journal_knows_the_task_after_a_history_and_of_a_follow_up() {
     let agent = || {
         let model = Scripted::replies([Reply::text("Done."), Reply::text("Done again.")]);
-        ToolOrchestrator::new(model, []).unwrap()
+        Agent::new(model, []).unwrap()
     };
     let task = |text: &str| Task::new(text).with_history([Message::user("Hello.")]);
     let journal = Replay::in_memory([]);
@@ -466,10 +466,9 @@ async fn a_result_of_another_call_in_a_journal_is_refused() {
 
 #[tokio::test]
 async fn a_panic_of_a_filter_an_editor_or_a_validator_ends_the_drive_with_an_error() {
-    let agent = || ToolOrchestrator::new(Scripted::replies([Reply::text("Yes.")]), []).unwrap();
+    let agent = || Agent::new(Scripted::replies([Reply::text("Yes.")]), []).unwrap();
     let panics = [
-        ToolOrchestrator::filtered(Scripted::replies([]), [look()], |_, _| panic!("a filter"))
-            .unwrap(),
+        Agent::filtered(Scripted::replies([]), [look()], |_, _| panic!("a filter")).unwrap(),
         agent().with_editor(|_| panic!("an editor")),
         agent().with_validator(|_: &Task, _: &String| panic!("a validator")),
     ];

@@ -15,7 +15,7 @@ use toolwright_module::{
     Request, Result, Signature, Tool, ToolCall, from_fn, from_fn_with,
 };
 use toolwright_orchestrator::{
-    ApprovalPolicy, Limits, ReAct, Run, RunState, StepKind, StepResult, ToolOrchestrator,
+    Agent, ApprovalPolicy, Limits, ReAct, Run, RunState, StepKind, StepResult,
 };
 
 use crate::support::{Asked, Look, agent, look, react, replies, run, show, soon, tidy, tool};
@@ -125,7 +125,7 @@ async fn repaired_arguments_are_sent_back_in_the_requested_shape() {
     let written = r#"{"counts": [{"key": "a", "value": "1"}], "fast": null}"#;
     let calls = Reply::calls([ToolCall::new("1", "step", written)]);
     let (model, asked) = strict([calls, Reply::text("Done.")]);
-    let agent = ToolOrchestrator::new(model, [step()]).unwrap();
+    let agent = Agent::new(model, [step()]).unwrap();
     let finished = run(&agent).await;
     assert_eq!(show(&finished.history).lines().nth(2), Some(r#"tool 1: {"a": 1}"#));
     let read = r#"{"counts":[{"key":"a","value":1}],"fast":null}"#;
@@ -272,7 +272,7 @@ async fn the_answer_of_a_typed_run_is_stored_repaired() {
     // With a strict policy the answer is sent back instead.
     let (model, asked) =
         replies([finish(), Reply::calls([ToolCall::new("2", "finish", r#"{"rooms": 4}"#)])]);
-    let agent = ToolOrchestrator::new(model, []).unwrap().with_policy(Policy::Strict);
+    let agent = Agent::new(model, []).unwrap().with_policy(Policy::Strict);
     let react = ReAct::new(agent).unwrap();
     assert_eq!(react.call(find, &Context::default()).await.unwrap(), Found { rooms: 4 });
     let reported = show(&asked.requests()[1].messages);

@@ -15,7 +15,7 @@ use toolwright_module::{
     Context, Dialect, Effect, LanguageModel, Message, Module, Reply, Signature, Tool, ToolCall,
 };
 use toolwright_orchestrator::{
-    Ending, Limits, Progress, ReAct, Run, RunError, Task, ToolOrchestrator, Unfinished,
+    Agent, Ending, Limits, Progress, ReAct, Run, RunError, Task, Unfinished,
 };
 
 use crate::support::{Asked, act, calls, look, replies, show, soon, tidy};
@@ -64,7 +64,7 @@ fn limited<S: Signature>(
     limits: Limits,
 ) -> (ReAct<S>, Asked) {
     let (model, asked) = replies(said);
-    let agent = ToolOrchestrator::new(model, [look(), tidy()]).unwrap().with_limits(limits);
+    let agent = Agent::new(model, [look(), tidy()]).unwrap().with_limits(limits);
     (ReAct::new(agent).unwrap(), asked)
 }
 
@@ -140,7 +140,7 @@ async fn react_has_no_loop_of_its_own() {
     let (typed, _) = react::<Inspect>([]);
     let mut run = start(&typed, &inspect());
     let (model, by_orchestrator) = replies(said());
-    let orchestrator = ToolOrchestrator::new(model, [look(), tidy()]).unwrap();
+    let orchestrator = Agent::new(model, [look(), tidy()]).unwrap();
     let finished = orchestrator.drive(&mut run, &soon()).await.unwrap();
     assert_eq!(sent(by_orchestrator), sent(by_react));
     assert_eq!(finished.history, typed_run.history);
@@ -417,7 +417,7 @@ async fn a_run_with_another_output_is_rejected() {
 async fn a_typed_agent_has_the_settings_of_an_agent() {
     let (model, asked) = replies([finish("1", OUTPUT)]);
     let house = House { rooms: vec!["hall".to_owned()], state: State::Tidy, people: None };
-    let agent = ToolOrchestrator::new(model, [look(), tidy()])
+    let agent = Agent::new(model, [look(), tidy()])
         .unwrap()
         .with_instructions("Be brief.")
         .with_name("inspector")

@@ -13,8 +13,7 @@ use toolwright_module::{
     Dialect, Effect, LanguageModel, Message, Policy, Reply, Signature, Tool, ToolCall,
 };
 use toolwright_orchestrator::{
-    Choosing, Ending, Finished, Limits, ReAct, Run, RunState, StepKind, StepResult,
-    ToolOrchestrator,
+    Agent, Choosing, Ending, Finished, Limits, ReAct, Run, RunState, StepKind, StepResult,
 };
 
 use crate::support::{Asked, Look, act, look, replies, run, show, soon, tidy, tool};
@@ -29,9 +28,9 @@ fn finish() -> Reply {
     Reply::text(r#"{"selection": {"action": "finish"}}"#)
 }
 
-fn agent(said: impl IntoIterator<Item = Reply>) -> (ToolOrchestrator, Asked) {
+fn agent(said: impl IntoIterator<Item = Reply>) -> (Agent, Asked) {
     let (model, asked) = replies(said);
-    let agent = ToolOrchestrator::new(model, [look(), tidy()]).unwrap();
+    let agent = Agent::new(model, [look(), tidy()]).unwrap();
     (agent.with_choosing(Choosing::Selector).unwrap(), asked)
 }
 
@@ -254,7 +253,7 @@ async fn a_duplicate_field_of_a_selection_is_a_mistake() {
 }
 
 fn selecting(model: impl LanguageModel, tools: impl IntoIterator<Item = Tool>) -> ReAct<Judge> {
-    let agent = ToolOrchestrator::new(model, tools).unwrap();
+    let agent = Agent::new(model, tools).unwrap();
     ReAct::new(agent.with_choosing(Choosing::Selector).unwrap()).unwrap()
 }
 
@@ -291,7 +290,7 @@ async fn the_policy_applies_to_selections() {
             let finished = run(&agent.with_policy(policy)).await;
             assert_eq!(finished.tools_used.len(), usize::from(read), "{policy:?} {said}");
             let (model, _) = replies([Reply::text(said), finish(), Reply::text("ok")]);
-            let agent = ToolOrchestrator::new(model, [look().with_policy(policy)]).unwrap();
+            let agent = Agent::new(model, [look().with_policy(policy)]).unwrap();
             let finished = run(&agent.with_choosing(Choosing::Selector).unwrap()).await;
             assert_eq!(finished.tools_used.len(), usize::from(read), "{policy:?} {said}");
         }
@@ -387,7 +386,7 @@ async fn a_typed_run_ends_with_the_input_of_finish() {
 
 #[tokio::test]
 async fn a_schema_driven_model_makes_valid_selections() {
-    let agent = ToolOrchestrator::new(SchemaDriven::default(), [look(), tidy()]).unwrap();
+    let agent = Agent::new(SchemaDriven::default(), [look(), tidy()]).unwrap();
     let agent = agent.with_choosing(Choosing::Selector).unwrap();
     let limits = Limits { max_iterations: 2, max_same_failures: 9, ..Limits::default() };
     let finished = run(&agent.with_limits(limits)).await;

@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use toolwright_module::error::Stage;
 use toolwright_module::event::{Event, EventKind};
 use toolwright_module::{Effect, Error, Reply, Tool, ToolCall};
-use toolwright_orchestrator::{Progress, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, Progress};
 
 use crate::support::{Log, Look, agent, calls, look, replies, soon, tool};
 
@@ -18,7 +18,7 @@ async fn a_stream_has_the_events_in_order_and_the_result_last() {
     let helper = Tool::new(below).unwrap().named("helper").unwrap();
     let ask = Reply::calls([ToolCall::new("h", "helper", r#"{"task": "Go."}"#)]);
     let (model, _) = replies([ask, Reply::text("Ok.")]);
-    let agent = ToolOrchestrator::new(model, [helper]).unwrap();
+    let agent = Agent::new(model, [helper]).unwrap();
 
     let listened = Log::default();
     let heard = listened.clone();

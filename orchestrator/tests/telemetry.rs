@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use toolwright_module::budget::{Budget, Ledger, Price};
 use toolwright_module::model::Usage;
 use toolwright_module::{Context, Effect, Error, Reply, Tool, ToolCall};
-use toolwright_orchestrator::ToolOrchestrator;
+use toolwright_orchestrator::Agent;
 use tracing_subscriber::layer::{Context as LayerContext, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
@@ -77,7 +77,7 @@ impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
     }
 }
 
-async fn spans_of(agent: &ToolOrchestrator, cx: &Context) -> String {
+async fn spans_of(agent: &Agent, cx: &Context) -> String {
     let spans = Spans::default();
     let subscriber = tracing_subscriber::registry().with(spans.clone());
     let _guard = tracing::subscriber::set_default(subscriber);
@@ -85,7 +85,7 @@ async fn spans_of(agent: &ToolOrchestrator, cx: &Context) -> String {
     spans.0.lock().unwrap().join("\n")
 }
 
-fn two_levels() -> ToolOrchestrator {
+fn two_levels() -> Agent {
     let failing =
         tool("fail", Effect::Read, async |_: Look| Err(Error::retry("the secret door is shut")));
     let (below, _) = agent(
@@ -99,7 +99,7 @@ fn two_levels() -> ToolOrchestrator {
     let helper = Tool::new(below).unwrap().named("helper").unwrap();
     let ask = Reply::calls([ToolCall::new("h", "helper", r#"{"task": "Find the secret."}"#)]);
     let said = [ask.with_model("model-2026"), Reply::text("Here.").with_usage(Usage::new(5, 1))];
-    ToolOrchestrator::new(replies(said).0, [helper]).unwrap().with_name("keeper")
+    Agent::new(replies(said).0, [helper]).unwrap().with_name("keeper")
 }
 
 #[tokio::test]
@@ -120,7 +120,7 @@ async fn a_failure_marks_its_span_with_the_stage_and_no_text() {
     let model = toolwright_module::testing::Scripted::new(|_| {
         Err(Error::other("key sk-secret was refused").at(toolwright_module::error::Stage::Provider))
     });
-    let agent = ToolOrchestrator::new(model, []).unwrap();
+    let agent = Agent::new(model, []).unwrap();
     insta::assert_snapshot!(spans_of(&agent, &soon()).await);
 }
 
@@ -149,7 +149,7 @@ async fn runs_calls_and_streams_that_overlap_have_their_own_parents() {
         let task = |id, side| ToolCall::new(id, side, r#"{"task": "Go."}"#);
         let both = Reply::calls([task("l", "left"), task("r", "right")]);
         let (model, _) = replies([both, Reply::text("Both went.")]);
-        ToolOrchestrator::new(model, below(name)).unwrap().with_name(name)
+        Agent::new(model, below(name)).unwrap().with_name(name)
     };
     let (first, second) = (above("first"), above("second"));
     // A listener makes them stream.

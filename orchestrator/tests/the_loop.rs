@@ -19,8 +19,7 @@ use toolwright_module::{
     Result, Signature, Tool, ToolCall, from_fn, from_fn_with, testing::Scripted,
 };
 use toolwright_orchestrator::{
-    ApprovalPolicy, Ending, Limits, RunError as SetupError, StepResult, Task, ToolOrchestrator,
-    Unfinished,
+    Agent, ApprovalPolicy, Ending, Limits, RunError as SetupError, StepResult, Task, Unfinished,
 };
 
 use crate::support::{Log, Look, agent, call, calls, look, replies, run, show, soon, tidy, tool};
@@ -78,7 +77,7 @@ async fn each_choice_of_the_model_follows_from_the_tools_results() {
             tidies.write(format!("tidy {place}"));
             async move { Ok(format!("{place} is tidy")) }
         });
-        let agent = ToolOrchestrator::new(housekeeper(), [look, tidy]).unwrap();
+        let agent = Agent::new(housekeeper(), [look, tidy]).unwrap();
         let finished = run(&agent).await;
         assert_eq!(log.entries(), expected);
         assert_eq!(finished.iterations as usize, expected.len());
@@ -394,7 +393,7 @@ async fn a_models_error_leaves_the_run_at_its_step() {
             Err(_) => Ok(Reply::text("ok")),
         }
     });
-    let agent = ToolOrchestrator::new(model, []).unwrap();
+    let agent = Agent::new(model, []).unwrap();
     let mut run = agent.start("Go.").unwrap();
     let error = agent.drive(&mut run, &soon()).await.unwrap_err();
     assert_eq!((error.stage(), error.is_retryable()), (Stage::Transport, true));
@@ -573,7 +572,7 @@ async fn calls_beside_an_unknown_finish_reason_are_not_made() {
 }
 
 /// A model that never stops calling.
-fn restless() -> (ToolOrchestrator, crate::support::Asked) {
+fn restless() -> (Agent, crate::support::Asked) {
     let said = (0..100).map(|n| {
         Reply::new([
             ReplyPart::text(format!("{n} and on.")),
@@ -655,7 +654,7 @@ async fn the_state_of_a_run_can_be_inspected_at_every_step() {
 #[test]
 fn two_tools_with_the_same_name_are_rejected() {
     let twice = [look(), tidy().named("look").unwrap()];
-    let error = ToolOrchestrator::new(SchemaDriven::default(), twice).unwrap_err();
+    let error = Agent::new(SchemaDriven::default(), twice).unwrap_err();
     assert!(matches!(error, SetupError::DuplicateTool { .. }));
     insta::assert_snapshot!(error, @"two tools have the name `look`; rename one with `Tool::named`");
 }
@@ -719,7 +718,7 @@ async fn a_tool_without_a_model_uses_the_agents() {
             (false, _) => Reply::text("ok"),
         })
     });
-    let agent = ToolOrchestrator::new(model, [tool]).unwrap();
+    let agent = Agent::new(model, [tool]).unwrap();
     let finished = run(&agent).await;
     insta::assert_snapshot!(show(&finished.history[2..3]), @"tool 1: dark");
 }
@@ -728,7 +727,7 @@ async fn a_tool_without_a_model_uses_the_agents() {
 async fn an_agent_is_a_tool_of_another_agent() {
     let helper = |limit, said: Vec<Reply>| {
         let (model, _) = replies(said);
-        let helper = ToolOrchestrator::new(model, [look()]).unwrap();
+        let helper = Agent::new(model, [look()]).unwrap();
         let helper = helper.with_limits(Limits { max_iterations: limit, ..Limits::default() });
         Tool::new(helper).unwrap()
     };
@@ -762,7 +761,7 @@ async fn an_agent_is_a_tool_of_another_agent() {
 async fn a_stop_ends_every_run_above_and_a_refusal_does_not() {
     let nested = |said: Vec<Reply>| {
         let (model, _) = replies(said);
-        let helper = ToolOrchestrator::new(model, [failing()]).unwrap();
+        let helper = Agent::new(model, [failing()]).unwrap();
         Tool::new(helper).unwrap().named("helper").unwrap()
     };
     let ask = || Reply::calls([ToolCall::new("1", "helper", r#"{"task": "Go."}"#)]);
@@ -789,7 +788,7 @@ async fn an_agent_is_an_ordinary_module() {
 
 #[tokio::test]
 async fn every_tool_runs_on_what_its_own_schema_allows() {
-    let agent = ToolOrchestrator::new(SchemaDriven::default(), [look(), tidy()]).unwrap();
+    let agent = Agent::new(SchemaDriven::default(), [look(), tidy()]).unwrap();
     let finished = run(&agent).await;
     assert_eq!((finished.answer.as_str(), finished.tools_used.len()), ("done", 2));
 }

@@ -13,7 +13,7 @@ use toolwright_module::{
     ToolCall, from_fn_with,
 };
 use toolwright_orchestrator::perform::{Replay, with_performer};
-use toolwright_orchestrator::{Limits, Progress, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, Limits, Progress};
 
 use crate::support::{Look, look, ten_tokens, within};
 
@@ -49,9 +49,9 @@ impl LanguageModel for Manager {
     }
 }
 
-fn agent(tools: impl IntoIterator<Item = Tool>, limits: Limits, most: u64) -> ToolOrchestrator {
+fn agent(tools: impl IntoIterator<Item = Tool>, limits: Limits, most: u64) -> Agent {
     let settings = Settings::default().with_max_output_tokens(most);
-    let agent = ToolOrchestrator::new(Manager, tools).unwrap();
+    let agent = Agent::new(Manager, tools).unwrap();
     agent.with_limits(limits).with_settings(settings).unwrap()
 }
 

@@ -14,7 +14,7 @@ use toolwright_module::model::Usage;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{Context, Effect, Message, Reply, Request, Tool, ToolCall};
 use toolwright_orchestrator::perform::Record;
-use toolwright_orchestrator::{ApprovalPolicy, Task, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, ApprovalPolicy, Task};
 
 use crate::server::Server;
 use crate::world::World;
@@ -65,8 +65,7 @@ async fn waiting(folder: &TempDir) -> Journal {
     let clear = ToolCall::new("call_clear", "memory_clear", "{}");
     let replies = [Reply::calls([store]), Reply::calls([clear])];
     let replies = replies.map(|reply| reply.with_usage(Usage::new(50, 10)));
-    let agent =
-        ToolOrchestrator::new(Scripted::replies(replies), Memory::default().tools().unwrap());
+    let agent = Agent::new(Scripted::replies(replies), Memory::default().tools().unwrap());
     let policy = ApprovalPolicy::from_effect(Effect::Irreversible);
     let agent = agent.unwrap().with_approval(policy).unwrap();
     let cx = Context::default().with_run("clear", metadata(PROMPT));
@@ -155,7 +154,7 @@ async fn a_list_has_the_task_and_the_cost_of_each_run_and_can_be_filtered() {
     World::new(folder.path(), Duration::ZERO).short().await;
     let journal = Journal::open(folder.path()).unwrap();
     // A program without metadata for this command.
-    let agent = ToolOrchestrator::new(Scripted::replies([Reply::text("Hello.")]), []).unwrap();
+    let agent = Agent::new(Scripted::replies([Reply::text("Hello.")]), []).unwrap();
     let cx = Context::default().with_run("foreign", [("tenant", "acme"), ("kind", "greeting")]);
     journal.drive(&agent, "foreign", "Say\n\u{202e} hello.", &cx).await.unwrap();
     let list = |arguments: &[&str]| {
@@ -269,7 +268,7 @@ async fn a_masked_call_is_decided_on_and_made_with_its_key() {
         }
     });
     let memory = Memory::default();
-    let agent = ToolOrchestrator::new(model, memory.tools().unwrap()).unwrap();
+    let agent = Agent::new(model, memory.tools().unwrap()).unwrap();
     let agent = agent.with_approval(ApprovalPolicy::from_effect(Effect::Idempotent)).unwrap();
     let task = format!("Store {KEY}.");
     let cx = Context::default().with_run("store", metadata(&task));
@@ -297,7 +296,7 @@ async fn a_masked_call_is_decided_on_and_made_with_its_key() {
 }
 
 /// An agent that calls another one twice. Each of its models gives its call the same id.
-fn twice() -> ToolOrchestrator {
+fn twice() -> Agent {
     let results = |request: &Request| {
         request.messages.iter().filter(|said| matches!(&***said, Message::Tool(_))).count()
     };
@@ -312,10 +311,10 @@ fn twice() -> ToolOrchestrator {
         _ => Ok(Reply::text("Cleared twice.")),
     });
     let policy = || ApprovalPolicy::from_effect(Effect::Irreversible);
-    let inner = ToolOrchestrator::new(inner, Memory::default().tools().unwrap()).unwrap();
+    let inner = Agent::new(inner, Memory::default().tools().unwrap()).unwrap();
     let inner =
         Tool::new(inner.with_approval(policy()).unwrap()).unwrap().with_effect(Effect::Read);
-    ToolOrchestrator::new(outer, [inner.named("helper").unwrap()]).unwrap()
+    Agent::new(outer, [inner.named("helper").unwrap()]).unwrap()
 }
 
 #[tokio::test]

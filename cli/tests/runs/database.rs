@@ -10,7 +10,7 @@ use toolwright_journal::{Journal, RunStatus};
 use toolwright_memory::Memory;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{Context, Effect, Reply, ToolCall};
-use toolwright_orchestrator::{ApprovalPolicy, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, ApprovalPolicy};
 use toolwright_postgres::Runs;
 
 use crate::command::{PROMPT, Ran, ran, without_times};
@@ -68,11 +68,10 @@ fn command(place: &str, arguments: &[&str]) -> Command {
 }
 
 /// An agent that asks before it clears the memory.
-fn agent() -> ToolOrchestrator {
+fn agent() -> Agent {
     let clear = ToolCall::new("call_clear", "memory_clear", "{}");
     let replies = [Reply::calls([clear]), Reply::text("Cleared.")];
-    let agent =
-        ToolOrchestrator::new(Scripted::replies(replies), Memory::default().tools().unwrap());
+    let agent = Agent::new(Scripted::replies(replies), Memory::default().tools().unwrap());
     let policy = ApprovalPolicy::from_effect(Effect::Irreversible);
     agent.unwrap().with_approval(policy).unwrap()
 }

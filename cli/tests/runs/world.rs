@@ -22,7 +22,7 @@ use toolwright_module::{
     Context, Effect, Error, LanguageModel, Message, Reply, Request, Result, Signature, Tool,
     ToolCall, from_fn,
 };
-use toolwright_orchestrator::{ApprovalPolicy, Edited, Limits, ReAct, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, ApprovalPolicy, Edited, Limits, ReAct};
 
 /// Makes runs. The pauses of models and tools are this long, times one to ten.
 pub(crate) struct World {
@@ -196,8 +196,7 @@ impl World {
             ),
         ];
         let agent =
-            ToolOrchestrator::new(self.model(replies), [self.find_order(), self.check_stock()])
-                .unwrap();
+            Agent::new(self.model(replies), [self.find_order(), self.check_stock()]).unwrap();
         let tool = Tool::new(agent).unwrap().with_effect(Effect::Read);
         tool.named("research").unwrap().described("Find out facts about orders.")
     }
@@ -215,8 +214,7 @@ impl World {
                 "Hinges and glue are in stock. The brass handle is late: 3 pieces are left, and 4 are reserved.",
             ),
         ];
-        let agent =
-            ToolOrchestrator::new(self.model(replies), [self.find_order(), self.check_stock()]);
+        let agent = Agent::new(self.model(replies), [self.find_order(), self.check_stock()]);
         let agent = agent.unwrap().with_instructions("You help the warehouse of a hardware shop.");
         let task = "Which parts of order 1042 are late?";
         let cx = self.cx().with_run("short", metadata(task));
@@ -257,7 +255,7 @@ impl World {
             self.pay_back(),
             self.send_letter(),
         ];
-        let agent = ToolOrchestrator::new(self.model(replies), tools)
+        let agent = Agent::new(self.model(replies), tools)
             .unwrap()
             .with_instructions("You settle complaints. Pay back at most what was paid.");
         let react = ReAct::<Settle>::new(agent).unwrap();
@@ -275,7 +273,7 @@ impl World {
             Reply::calls([call("c2", "finish", json!({"paid": "much", "told": "Sorry."}))]),
             Reply::calls([call("c3", "finish", "{'paid': '24.0', 'told': 'Sorry.'}")]),
         ];
-        let agent = ToolOrchestrator::new(self.model(replies), [self.find_order()]).unwrap();
+        let agent = Agent::new(self.model(replies), [self.find_order()]).unwrap();
         let react = ReAct::<Settle>::new(agent).unwrap();
         let settle = Settle { complaint: "A hinge broke.".to_owned() };
         let cx = self.cx();
@@ -299,24 +297,24 @@ impl World {
             };
             Ok(with_usage(reply, request, &before))
         });
-        let agent = ToolOrchestrator::new(model, [self.find_order(), self.check_stock()]).unwrap();
+        let agent = Agent::new(model, [self.find_order(), self.check_stock()]).unwrap();
         let task = "Is the glue of order 1042 in stock?";
         let cx = self.cx().with_run("down", metadata(task));
         self.journal.drive(&agent, "down", task, &cx).await.unwrap_err();
     }
 
     /// Returns an agent that writes a letter and pays money back, both with a person's approval.
-    pub(crate) fn careful(&self) -> ToolOrchestrator {
+    pub(crate) fn careful(&self) -> Agent {
         self.careful_with(24.0)
     }
 
-    fn careful_with(&self, amount: f64) -> ToolOrchestrator {
+    fn careful_with(&self, amount: f64) -> Agent {
         let letter = "Dear Ada Obi,\n\nwe are sorry that the hinges broke. You get 24.00 EUR back, and two new hinges are on their way.\n\nYour hardware shop";
         let below = vec![
             Reply::calls([call("w1", "send_letter", json!({"to": "Ada Obi", "text": letter}))]),
             Reply::text("The letter is sent."),
         ];
-        let below = ToolOrchestrator::new(self.model(below), [self.send_letter()]).unwrap();
+        let below = Agent::new(self.model(below), [self.send_letter()]).unwrap();
         let writer = Tool::new(below).unwrap().with_effect(Effect::Read).named("writer").unwrap();
         let replies = vec![
             Reply::calls([call("c1", "find_order", json!({"order": 1042}))]),
@@ -337,7 +335,7 @@ impl World {
         ];
         let tools = [self.find_order(), self.pay_back(), writer];
         let policy = ApprovalPolicy::from_effect(Effect::Irreversible);
-        ToolOrchestrator::new(self.model(replies), tools).unwrap().with_approval(policy).unwrap()
+        Agent::new(self.model(replies), tools).unwrap().with_approval(policy).unwrap()
     }
 
     pub(crate) const CAREFUL: &str = "Pay back 24.00 EUR for order 1042, and tell the customer.";
@@ -380,7 +378,7 @@ impl World {
         ];
         let tools = self.careful().tools().to_vec();
         let policy = ApprovalPolicy::from_effect(Effect::Irreversible);
-        let agent = ToolOrchestrator::new(self.model(rest), tools).unwrap();
+        let agent = Agent::new(self.model(rest), tools).unwrap();
         let agent = agent.with_approval(policy).unwrap();
         self.journal.drive(&agent, id, Self::CAREFUL, &self.cx()).await.unwrap();
     }
@@ -388,7 +386,7 @@ impl World {
     /// A run with these replies.
     pub(crate) async fn scripted(&self, id: &str, replies: Vec<Reply>) {
         let tools = [self.find_order(), self.check_stock()];
-        let agent = ToolOrchestrator::new(self.model(replies), tools).unwrap();
+        let agent = Agent::new(self.model(replies), tools).unwrap();
         self.journal.drive(&agent, id, "Do it.", &self.cx()).await.unwrap();
     }
 
@@ -439,7 +437,7 @@ impl World {
             }
         });
         let limits = Limits { max_iterations: steps + 10, ..Limits::default() };
-        let agent = ToolOrchestrator::new(model, [check, self.research()]).unwrap();
+        let agent = Agent::new(model, [check, self.research()]).unwrap();
         let agent = agent.with_limits(limits).with_editor(|sent: &[Arc<Message>]| {
             let start = sent.len().checked_sub(9)?;
             let start = start
@@ -488,7 +486,7 @@ impl World {
             })
         });
         let policy = ApprovalPolicy::from_effect(Effect::Irreversible);
-        let agent = ToolOrchestrator::new(model, [tool]).unwrap().with_approval(policy).unwrap();
+        let agent = Agent::new(model, [tool]).unwrap().with_approval(policy).unwrap();
         let agent = agent.with_instructions(text);
         let reason = text.to_owned();
         let cx = self.cx().with_run(id, [(text, text)]).with_approver(move |asked: Approval| {

@@ -31,7 +31,7 @@ use toolwright_module::{
     Context, Dialect, Effect, LanguageModel, Message, Reply, Request, Result, Signature, Tool,
     ToolCall, from_fn,
 };
-use toolwright_orchestrator::{ApprovalPolicy, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, ApprovalPolicy};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -77,7 +77,7 @@ impl LanguageModel for Adds {
     }
 }
 
-fn agent(effect: Effect, gate: Option<Arc<Gate>>) -> ToolOrchestrator {
+fn agent(effect: Effect, gate: Option<Arc<Gate>>) -> Agent {
     let add = from_fn(move |Add { a, b }: Add| {
         let gate = gate.clone();
         async move {
@@ -88,7 +88,7 @@ fn agent(effect: Effect, gate: Option<Arc<Gate>>) -> ToolOrchestrator {
         }
     });
     let add = Tool::new(add.with_effect(effect)).unwrap();
-    ToolOrchestrator::new(Adds, [add]).unwrap()
+    Agent::new(Adds, [add]).unwrap()
 }
 
 /// A place where calls wait until it opens.

@@ -9,16 +9,16 @@ use toolwright_module::approval::Decision;
 use toolwright_module::error::Stage;
 use toolwright_module::{Context, Effect, Message, Reply, Tool, ToolCall};
 use toolwright_orchestrator::perform::{Part, PartKind, ReplayError};
-use toolwright_orchestrator::{ApprovalPolicy, AwaitsApproval, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, ApprovalPolicy, AwaitsApproval};
 
 use crate::support::{TASK, World, calls, folder};
 
-fn agent(world: &World) -> ToolOrchestrator {
+fn agent(world: &World) -> Agent {
     let said = [
         calls([("a", "tidy", "1"), ("b", "tidy", "2"), ("c", "tidy", "3"), ("d", "look", "4")]),
         Reply::text("Done."),
     ];
-    ToolOrchestrator::new(world.model(said), [world.look(), world.tidy()])
+    Agent::new(world.model(said), [world.look(), world.tidy()])
         .unwrap()
         .with_approval(ApprovalPolicy::from_effect(Effect::Write))
         .unwrap()
@@ -90,7 +90,7 @@ async fn the_waiting_calls_of_agents_side_by_side_are_all_listed() {
     let (world, cx, folder) = (World::default(), Context::default(), folder());
     let below = |name: &str| {
         let said = [calls([("x", "tidy", "1"), ("y", "tidy", "2")]), Reply::text("Done.")];
-        let agent = ToolOrchestrator::new(world.model(said), [world.tidy()])
+        let agent = Agent::new(world.model(said), [world.tidy()])
             .unwrap()
             .with_approval(ApprovalPolicy::from_effect(Effect::Write))
             .unwrap();
@@ -98,8 +98,7 @@ async fn the_waiting_calls_of_agents_side_by_side_are_all_listed() {
     };
     let task = |id: &str, name: &str| ToolCall::new(id, name, r#"{"task": "Do it."}"#);
     let said = [Reply::calls([task("h", "hall"), task("k", "kitchen")]), Reply::text("Done.")];
-    let agent =
-        ToolOrchestrator::new(world.model(said), [below("hall"), below("kitchen")]).unwrap();
+    let agent = Agent::new(world.model(said), [below("hall"), below("kitchen")]).unwrap();
     let journal = Journal::open(folder.path()).unwrap();
     journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
     let waiting = journal.run("run").unwrap().waiting;

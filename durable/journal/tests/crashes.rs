@@ -19,7 +19,7 @@ use toolwright_module::{Context, Result};
 use toolwright_orchestrator::perform::{
     Open, OutcomeKind, PartId, PartIdKind, Record, Replay, Store, with_performer,
 };
-use toolwright_orchestrator::{AwaitsApproval, Finished, ToolOrchestrator, Unfinished};
+use toolwright_orchestrator::{Agent, AwaitsApproval, Finished, Unfinished};
 
 use actors::{Cast, Chance, TASK, World, key};
 
@@ -120,7 +120,7 @@ fn until_crash<T>(work: impl Future<Output = T>, disk: &Disk) -> Option<T> {
 /// Drives a run from these records until it ends or its disk crashes. Returns its records too.
 fn go_on(
     world: &Arc<World>,
-    agent: &ToolOrchestrator,
+    agent: &Agent,
     records: &[Record],
     room: Option<u64>,
     keeps_replay: bool,

@@ -12,12 +12,12 @@ use toolwright_module::{
     Context, Effect, Error, LanguageModel, Message, Reply, Signature, ToolCall,
 };
 use toolwright_orchestrator::perform::Record;
-use toolwright_orchestrator::{ApprovalPolicy, Finished, Limits, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, ApprovalPolicy, Finished, Limits};
 
 use crate::support::{TASK, World, calls, folder, journals, react, tool};
 
 /// Drives a run until the model is asked for the reply with this number, which fails.
-async fn until(nth: usize, journal: &Journal, agent: impl Fn(Vec<Reply>) -> ToolOrchestrator) {
+async fn until(nth: usize, journal: &Journal, agent: impl Fn(Vec<Reply>) -> Agent) {
     let said = [calls([("a", "look", "the hall")]), calls([("b", "tidy", "the hall")])];
     let agent = agent(said[..nth].to_vec());
     journal.drive(&agent, "run", TASK, &Context::default()).await.unwrap_err();
@@ -57,10 +57,10 @@ async fn a_call_with_a_result_keeps_it_when_its_tool_is_gone() {
         ..Options::default()
     });
     let tools = || [world.look(), world.tidy()];
-    until(2, &journal, |said| ToolOrchestrator::new(model(said), tools()).unwrap()).await;
+    until(2, &journal, |said| Agent::new(model(said), tools()).unwrap()).await;
     assert_eq!(changes.lock().unwrap().len(), 0);
 
-    let agent = ToolOrchestrator::new(done(), []).unwrap();
+    let agent = Agent::new(done(), []).unwrap();
     let finished = journal.drive(&agent, "run", TASK, &cx).await.unwrap();
     assert_eq!(result(&finished, "a"), ("the hall is empty", false));
     assert_eq!(result(&finished, "b"), ("the hall is tidy", false));
@@ -73,10 +73,10 @@ async fn an_open_call_that_the_agent_cannot_make_stops_the_run_with_the_choices(
     let (folder, world, cx) = (folder(), World::default(), Context::default());
     let journal = Journal::open(folder.path()).unwrap();
     let falls = || tool("look", Effect::Idempotent, async |_| Err(Error::stop("the power failed")));
-    until(1, &journal, |said| ToolOrchestrator::new(model(said), [falls()]).unwrap()).await;
+    until(1, &journal, |said| Agent::new(model(said), [falls()]).unwrap()).await;
     let before = std::fs::read(folder.path().join("run.journal")).unwrap();
 
-    let agent = ToolOrchestrator::new(done(), [world.tidy()]).unwrap();
+    let agent = Agent::new(done(), [world.tidy()]).unwrap();
     let error = journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
     assert_eq!(
         journals(&error).to_string(),
@@ -85,7 +85,7 @@ async fn an_open_call_that_the_agent_cannot_make_stops_the_run_with_the_choices(
     assert!(matches!(journals(&error), JournalError::OpenCall { .. }));
     // Nothing is written, and a tool of the old name goes on with it.
     assert_eq!(std::fs::read(folder.path().join("run.journal")).unwrap(), before);
-    let agent = ToolOrchestrator::new(done(), [world.look()]).unwrap();
+    let agent = Agent::new(done(), [world.look()]).unwrap();
     assert_eq!(journal.drive(&agent, "run", TASK, &cx).await.unwrap().answer, "Done.");
 }
 
@@ -93,17 +93,17 @@ async fn an_open_call_that_the_agent_cannot_make_stops_the_run_with_the_choices(
 async fn a_call_of_a_tool_that_never_was_there_stays_refused() {
     let (folder, world, cx) = (folder(), World::default(), Context::default());
     let journal = Journal::open(folder.path()).unwrap();
-    until(2, &journal, |said| ToolOrchestrator::new(model(said), [world.look()]).unwrap()).await;
+    until(2, &journal, |said| Agent::new(model(said), [world.look()]).unwrap()).await;
     // The model wanted to tidy, and could not. Meanwhile it was asked again.
     let said = vec![
         calls([("a", "look", "the hall")]),
         calls([("b", "tidy", "the hall")]),
         calls([("c", "look", "the hall")]),
     ];
-    let agent = ToolOrchestrator::new(model(said), [world.look()]).unwrap();
+    let agent = Agent::new(model(said), [world.look()]).unwrap();
     journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
 
-    let agent = ToolOrchestrator::new(done(), [world.look(), world.tidy()]).unwrap();
+    let agent = Agent::new(done(), [world.look(), world.tidy()]).unwrap();
     let finished = journal.drive(&agent, "run", TASK, &cx).await.unwrap();
     assert_eq!(result(&finished, "b"), ("The call was not made.", true));
     assert_eq!(world.counts(), [0, 2, 0, 0]);
@@ -111,7 +111,7 @@ async fn a_call_of_a_tool_that_never_was_there_stays_refused() {
 
 #[tokio::test]
 async fn smaller_limits_and_a_stricter_policy_do_not_judge_what_has_happened() {
-    let changes: [fn(ToolOrchestrator) -> ToolOrchestrator; 3] = [
+    let changes: [fn(Agent) -> Agent; 3] = [
         |agent| agent.with_limits(Limits::default().with_tool("look", 0)),
         |agent| agent.with_approval(ApprovalPolicy::from_effect(Effect::Read)).unwrap(),
         |agent| agent.with_limits(Limits { max_calls_per_reply: 0, ..Limits::default() }),
@@ -120,8 +120,8 @@ async fn smaller_limits_and_a_stricter_policy_do_not_judge_what_has_happened() {
         let (folder, world, cx) = (folder(), World::default(), Context::default());
         let journal = Journal::open(folder.path()).unwrap();
         let tools = || [world.look(), world.tidy()];
-        until(2, &journal, |said| ToolOrchestrator::new(model(said), tools()).unwrap()).await;
-        let agent = change(ToolOrchestrator::new(done(), tools()).unwrap());
+        until(2, &journal, |said| Agent::new(model(said), tools()).unwrap()).await;
+        let agent = change(Agent::new(done(), tools()).unwrap());
         let finished = journal.drive(&agent, "run", TASK, &cx).await.unwrap();
         assert_eq!(result(&finished, "b"), ("the hall is tidy", false));
         assert_eq!(world.counts(), [0, 1, 1, 0]);
@@ -133,9 +133,9 @@ async fn a_smaller_number_of_rounds_ends_a_run_after_what_has_happened() {
     let (folder, world, cx) = (folder(), World::default(), Context::default());
     let journal = Journal::open(folder.path()).unwrap();
     let tools = || [world.look(), world.tidy()];
-    until(2, &journal, |said| ToolOrchestrator::new(model(said), tools()).unwrap()).await;
+    until(2, &journal, |said| Agent::new(model(said), tools()).unwrap()).await;
     let limits = Limits { max_iterations: 1, ..Limits::default() };
-    let agent = ToolOrchestrator::new(done(), tools()).unwrap().with_limits(limits);
+    let agent = Agent::new(done(), tools()).unwrap().with_limits(limits);
     let finished = journal.drive(&agent, "run", TASK, &cx).await.unwrap();
     assert_eq!(result(&finished, "b"), ("the hall is tidy", false));
     assert_eq!((finished.ending, &*finished.answer), (Ending::LimitReached, "Done."));
@@ -150,7 +150,7 @@ async fn a_decision_of_before_holds_under_a_policy_that_does_not_ask() {
         .clone()
         .with_approver(async |_| Ok(toolwright_module::approval::Decision::deny("Not the hall.")));
     let said = vec![calls([("b", "tidy", "the hall")])];
-    let agent = ToolOrchestrator::new(model(said), [world.tidy()]).unwrap();
+    let agent = Agent::new(model(said), [world.tidy()]).unwrap();
     let agent = agent.with_approval(ApprovalPolicy::from_effect(Effect::Write)).unwrap();
     journal.drive(&agent, "run", TASK, &denies).await.unwrap_err();
 
@@ -161,7 +161,7 @@ async fn a_decision_of_before_holds_under_a_policy_that_does_not_ask() {
         let copy = crate::support::folder();
         std::fs::copy(folder.path().join("run.journal"), copy.path().join("run.journal")).unwrap();
         let journal = Journal::open(copy.path()).unwrap();
-        let agent = ToolOrchestrator::new(done(), tools).unwrap();
+        let agent = Agent::new(done(), tools).unwrap();
         let finished = journal.drive(&agent, "run", TASK, &cx).await.unwrap();
         let (text, failed) = result(&finished, "b");
         assert!(failed && text.contains("Not the hall."), "{text}");

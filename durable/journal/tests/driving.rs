@@ -14,7 +14,7 @@ use toolwright_module::predict::Validator;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{Context, Effect, Error, Message, Reply, Signature, ToolCall};
 use toolwright_orchestrator::perform::{Record, value};
-use toolwright_orchestrator::{Limits, Task, ToolOrchestrator, Unfinished};
+use toolwright_orchestrator::{Agent, Limits, Task, Unfinished};
 
 use crate::support::{TASK, World, calls, drive, folder, journals, react, tool};
 
@@ -84,7 +84,7 @@ async fn a_typed_run_has_its_output_again() {
     let task = name.task(&Name { a: 2, b: 3 }).unwrap();
     let error = journal.drive(name.agent(), "sum", task, &cx).await.unwrap_err();
     assert!(matches!(journals(&error), JournalError::OtherTask { .. }), "{error:#}");
-    let plain = ToolOrchestrator::new(Scripted::replies([]), []).unwrap();
+    let plain = Agent::new(Scripted::replies([]), []).unwrap();
     let task = serde_json::to_string(&add).unwrap();
     let error = journal.drive(&plain, "sum", task, &cx).await.unwrap_err();
     assert!(matches!(journals(&error), JournalError::OtherTask { .. }), "{error:#}");
@@ -105,7 +105,7 @@ async fn a_provider_that_was_down_is_asked_again_and_the_rest_is_not() {
         next.map_err(|text| Error::stop(text).at(Stage::Transport))
     });
     let world = World::default();
-    let agent = ToolOrchestrator::new(model, [world.look()]).unwrap();
+    let agent = Agent::new(model, [world.look()]).unwrap();
     let error = journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
     assert_eq!(error.stage(), Stage::Transport);
     let run = journal.run("run").unwrap();
@@ -127,7 +127,7 @@ async fn a_refused_task_has_failed() {
             Ok(Reply::text("No.").with_finish(toolwright_module::model::Finish::Refused))
         })
     };
-    let agent = ToolOrchestrator::new(refused(), []).unwrap();
+    let agent = Agent::new(refused(), []).unwrap();
     for _ in 0..2 {
         let error = journal.drive(&agent, "run", TASK, &Context::default()).await.unwrap_err();
         assert!(error.downcast_ref::<Unfinished>().is_some(), "{error:#}");
@@ -149,7 +149,7 @@ async fn a_result_over_the_limit_is_not_written_and_the_model_reads_why() {
         .with_options(Options { max_result_bytes: 1_000, ..Options::default() });
     let long = tool("look", Effect::Read, async |_| Ok("x".repeat(2_000)));
     let model = Scripted::replies([calls([("a", "look", "here")]), Reply::text("Done.")]);
-    let agent = ToolOrchestrator::new(model, [long]).unwrap();
+    let agent = Agent::new(model, [long]).unwrap();
     let finished = journal.drive(&agent, "run", TASK, &Context::default()).await.unwrap();
     let Message::Tool(result) = &*finished.history[2] else { panic!("{:?}", finished.history) };
     assert!(result.failed);
@@ -182,7 +182,7 @@ async fn a_tool_has_the_id_the_metadata_and_the_same_key_each_time() {
         let pay = SeesContext { seen, fails };
         let pay = toolwright_module::Tool::new(pay).unwrap();
         let said = [calls([("a", "look", "here")]), Reply::text("Done.")];
-        ToolOrchestrator::new(World::default().model(said), [pay]).unwrap()
+        Agent::new(World::default().model(said), [pay]).unwrap()
     };
     let cx = Context::default().with_run("anything", [("tenant", "acme")]);
     journal.drive(&agent(true), "run", TASK, &cx).await.unwrap_err();
@@ -228,11 +228,9 @@ async fn a_dropped_drive_lets_go_of_the_run_even_if_a_tool_kept_its_context() {
     let kept: Arc<Mutex<Vec<Context>>> = Arc::default();
     let keeps = Keeps { kept: Arc::clone(&kept) };
     let said = [calls([("a", "look", "here")]), Reply::text("Done.")];
-    let agent = ToolOrchestrator::new(
-        World::default().model(said),
-        [toolwright_module::Tool::new(keeps).unwrap()],
-    )
-    .unwrap();
+    let agent =
+        Agent::new(World::default().model(said), [toolwright_module::Tool::new(keeps).unwrap()])
+            .unwrap();
     let cx = Context::default();
     let drive = journal.drive(&agent, "run", TASK, &cx);
     tokio::time::timeout(Duration::from_millis(200), drive).await.unwrap_err();
@@ -240,7 +238,7 @@ async fn a_dropped_drive_lets_go_of_the_run_even_if_a_tool_kept_its_context() {
     let (result, _) = {
         let world = World::default();
         let said = [calls([("a", "look", "here")]), Reply::text("Done.")];
-        let agent = ToolOrchestrator::new(world.model(said), [world.look()]).unwrap();
+        let agent = Agent::new(world.model(said), [world.look()]).unwrap();
         (journal.drive(&agent, "run", TASK, &cx).await, world)
     };
     assert_eq!(result.unwrap().answer, "Done.");
@@ -274,12 +272,12 @@ async fn a_write_that_failed_is_made_again_without_a_question() {
     let cx = Context::default();
     let said = || [calls([("a", "tidy", "here")]), Reply::text("Done.")];
     let fails = tool("tidy", Effect::Write, async |_| Err(Error::stop("the broom broke")));
-    let agent = ToolOrchestrator::new(World::default().model(said()), [fails]).unwrap();
+    let agent = Agent::new(World::default().model(said()), [fails]).unwrap();
     let error = journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
     assert_eq!(error.stage(), Stage::Module, "{error:#}");
     assert_eq!(journal.run("run").unwrap().status, RunStatus::Open);
     let world = World::default();
-    let agent = ToolOrchestrator::new(world.model(said()), [world.tidy()]).unwrap();
+    let agent = Agent::new(world.model(said()), [world.tidy()]).unwrap();
     assert_eq!(journal.drive(&agent, "run", TASK, &cx).await.unwrap().answer, "Done.");
     assert_eq!(world.counts(), [1, 0, 1, 0]);
 }
@@ -369,7 +367,7 @@ async fn a_validator_runs_again_and_its_recorded_value_is_computed_once() {
     let journal = Journal::open(folder.path()).unwrap();
     let (computed, checked) = (Arc::default(), Arc::default());
     let validator = Computes { computed: Arc::clone(&computed), checked: Arc::clone(&checked) };
-    let agent = ToolOrchestrator::new(Scripted::replies([Reply::text("Done.")]), []).unwrap();
+    let agent = Agent::new(Scripted::replies([Reply::text("Done.")]), []).unwrap();
     let agent = agent.with_validator(validator);
     journal.drive(&agent, "run", TASK, &Context::default()).await.unwrap_err();
     journal.drive(&agent, "run", TASK, &Context::default()).await.unwrap();
@@ -383,12 +381,12 @@ async fn an_open_run_goes_on_with_its_task_from_the_journal() {
     let cx = Context::default();
     let history = [Message::user("Hi."), Message::assistant("Hello.")];
     let down = Scripted::new(|_| Err(Error::stop("the provider is down")));
-    let agent = ToolOrchestrator::new(down, []).unwrap().with_instructions("Be quick.");
+    let agent = Agent::new(down, []).unwrap().with_instructions("Be quick.");
     let task = Task::new(TASK).with_history(history);
     journal.drive(&agent, "run", task, &cx).await.unwrap_err();
     let task = journal.task("run").unwrap();
     assert_eq!(task.history().len(), 3);
-    let agent = ToolOrchestrator::new(Scripted::replies([Reply::text("Done.")]), []).unwrap();
+    let agent = Agent::new(Scripted::replies([Reply::text("Done.")]), []).unwrap();
     assert_eq!(journal.drive(&agent, "run", task, &cx).await.unwrap().history.len(), 5);
     assert!(matches!(journal.task("other"), Err(JournalError::NoSuchRun { .. })));
 }

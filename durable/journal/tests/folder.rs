@@ -8,7 +8,7 @@ use toolwright_module::approval::Decision;
 use toolwright_module::error::Stage;
 use toolwright_module::event::Ending;
 use toolwright_module::{Context, Effect, Reply};
-use toolwright_orchestrator::{ApprovalPolicy, AwaitsApproval, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, ApprovalPolicy, AwaitsApproval};
 
 use crate::support::{TASK, World, calls, drive, folder, journals, tool};
 
@@ -64,14 +64,14 @@ async fn of_two_drives_at_once_one_works_and_the_other_fails_or_gets_the_answer(
 }
 
 /// Returns an agent whose write waits for a person.
-fn asks(world: &World, effect: Effect) -> ToolOrchestrator {
+fn asks(world: &World, effect: Effect) -> Agent {
     let writes = world.tidy().with_effect(effect);
     let said = [
         calls([("a", "look", "the hall")]),
         calls([("b", "tidy", "the hall")]),
         Reply::text("Done."),
     ];
-    ToolOrchestrator::new(world.model(said), [world.look(), writes])
+    Agent::new(world.model(said), [world.look(), writes])
         .unwrap()
         .with_approval(ApprovalPolicy::from_effect(Effect::Write))
         .unwrap()
@@ -203,7 +203,7 @@ async fn an_irreversible_call_with_an_unknown_outcome_needs_more_than_an_approva
             if breaks { std::future::pending().await } else { Ok("tidy".to_owned()) }
         };
         let tidy = tool("tidy", Effect::Irreversible, work);
-        ToolOrchestrator::new(World::default().model(said()), [tidy]).unwrap()
+        Agent::new(World::default().model(said()), [tidy]).unwrap()
     };
     let agent_that_hangs = agent(true);
     let drive = journal.drive(&agent_that_hangs, "run", TASK, &cx);
@@ -232,7 +232,7 @@ async fn a_call_of_an_agent_below_is_decided_from_elsewhere() {
     let below = below.named("helper").unwrap();
     let task = toolwright_module::ToolCall::new("h", "helper", r#"{"task": "Do it."}"#);
     let said = [Reply::calls([task]), Reply::text("All done.")];
-    let agent = ToolOrchestrator::new(world.model(said), [below]).unwrap();
+    let agent = Agent::new(world.model(said), [below]).unwrap();
     let error = journal.drive(&agent, "run", TASK, &cx).await.unwrap_err();
     assert_eq!(error.stage(), Stage::Approval);
     let waiting = journal.run("run").unwrap().waiting.remove(0);
@@ -372,7 +372,7 @@ async fn a_second_question_about_a_call_is_not_the_first_one() {
     let agent = || {
         let hang = |_| std::future::pending::<toolwright_module::Result<String>>();
         let tidy = tool("tidy", Effect::Irreversible, hang);
-        ToolOrchestrator::new(World::default().model(said()), [tidy]).unwrap()
+        Agent::new(World::default().model(said()), [tidy]).unwrap()
     };
     let cut_off = async || {
         let agent = agent();

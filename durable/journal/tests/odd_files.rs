@@ -17,7 +17,7 @@ use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::message::Image;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{Context, Effect, Reply, Signature, Tool, ToolCall, from_fn};
-use toolwright_orchestrator::ToolOrchestrator;
+use toolwright_orchestrator::Agent;
 
 use crate::support::{TASK, World, calls, drive, folder, journals};
 
@@ -242,14 +242,14 @@ impl Signature for Deep {
 }
 
 /// Returns an agent whose tool returns a value with this many lists inside each other.
-fn deep(levels: usize) -> ToolOrchestrator {
+fn deep(levels: usize) -> Agent {
     let work = move |_: Deep| async move {
         let nested = (0..levels).fold(json!(1), |inside, _| json!([inside]));
         Ok(Found { image: Image::bytes("image/png", *b"x"), nested })
     };
     let tool = Tool::new(from_fn(work).with_effect(Effect::Read)).unwrap();
     let model = Scripted::replies([calls([("a", "look", "here")]), Reply::text("Done.")]);
-    ToolOrchestrator::new(model, [tool.named("look").unwrap()]).unwrap()
+    Agent::new(model, [tool.named("look").unwrap()]).unwrap()
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use toolwright_journal::{Journal, JournalError, Options, RunStatus};
 use toolwright_module::message::{Audio, Document, Image, Part, ToolResult};
 use toolwright_module::testing::Scripted;
 use toolwright_module::{Context, Effect, Message, Reply, Signature, Tool, from_fn};
-use toolwright_orchestrator::{Finished, Limits, Task, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, Finished, Limits, Task};
 
 use crate::support::{TASK, World, calls, folder, journals};
 
@@ -40,7 +40,7 @@ impl Signature for Look {
 }
 
 /// Returns an agent whose tool returns pictures of these lengths with a text of this length.
-fn sees(text: usize, lengths: &[usize]) -> ToolOrchestrator {
+fn sees(text: usize, lengths: &[usize]) -> Agent {
     let lengths = lengths.to_vec();
     let work = move |_: Look| {
         let images = lengths.iter().zip(0..);
@@ -50,7 +50,7 @@ fn sees(text: usize, lengths: &[usize]) -> ToolOrchestrator {
     };
     let tool = Tool::new(from_fn(work).with_effect(Effect::Read)).unwrap().named("look").unwrap();
     let said = [calls([("a", "look", "here")]), Reply::text("Done.")];
-    ToolOrchestrator::new(World::default().model(said), [tool]).unwrap()
+    Agent::new(World::default().model(said), [tool]).unwrap()
 }
 
 fn result(finished: &Finished) -> &ToolResult {
@@ -158,7 +158,7 @@ async fn parts_of_a_task_its_history_and_texts_like_references_come_back() {
     let task = Task::from(said.to_vec());
     let agent = || {
         let model = Scripted::replies([Reply::text("part:2")]);
-        ToolOrchestrator::new(model, []).unwrap()
+        Agent::new(model, []).unwrap()
     };
     let cx = Context::default();
     let finished = journal.drive(&agent(), "run", task.clone(), &cx).await.unwrap();

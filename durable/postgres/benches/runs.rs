@@ -20,7 +20,7 @@ use toolwright_module::{
     Cancellation, Context, Dialect, Effect, LanguageModel, Message, Reply, Request, Result,
     Signature, Tool, ToolCall, from_fn,
 };
-use toolwright_orchestrator::ToolOrchestrator;
+use toolwright_orchestrator::Agent;
 use toolwright_postgres::Runs;
 
 const STEPS: usize = 5;
@@ -64,9 +64,9 @@ impl LanguageModel for Adds {
     }
 }
 
-fn agent(effect: Effect) -> ToolOrchestrator {
+fn agent(effect: Effect) -> Agent {
     let add = from_fn(async |add: Add| Ok(add.a + add.b)).with_effect(effect);
-    ToolOrchestrator::new(Adds, [Tool::new(add).unwrap()]).unwrap()
+    Agent::new(Adds, [Tool::new(add).unwrap()]).unwrap()
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {

@@ -11,7 +11,7 @@ use toolwright_module::model::Finish;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{Cancellation, Context, Effect, Message, Reply, Signature, ToolCall};
 use toolwright_orchestrator::perform::Record;
-use toolwright_orchestrator::{ReAct, Task, ToolOrchestrator, Unfinished};
+use toolwright_orchestrator::{Agent, ReAct, Task, Unfinished};
 use toolwright_postgres::{Options, RunStatus, Runs, RunsError};
 
 use crate::support::{Counts, TASK, World, calls, database, runs_error, tool, until};
@@ -68,7 +68,7 @@ async fn any_other_text_is_kept_as_it_is() {
     for id in ids {
         let said = [calls([("a\0b", "look", odd)]), Reply::text(odd)];
         let world = World::default();
-        let agent = ToolOrchestrator::new(world.model(said), [world.look()]).unwrap();
+        let agent = Agent::new(world.model(said), [world.look()]).unwrap();
         let finished = runs.drive(&agent, id, odd, &world.cx()).await.unwrap();
         assert_eq!(finished.answer, odd);
         assert_eq!(runs.drive(&agent, id, odd, &world.cx()).await.unwrap(), finished);
@@ -106,20 +106,20 @@ async fn a_typed_run_has_its_output_again_and_typed_workers_drive_it() {
     let (runs, cx) = (database.runs().await, Context::default());
     let sum = || Ok(Reply::calls([ToolCall::new("1", "finish", r#"{"result": 5}"#)]));
     let add = Add { a: 2, b: 3 };
-    let react = ToolOrchestrator::new(Scripted::new(move |_| sum()), []).unwrap();
+    let react = Agent::new(Scripted::new(move |_| sum()), []).unwrap();
     let react = ReAct::<Add>::new(react).unwrap();
     let (agent, task) = (react.agent(), react.task(&add).unwrap());
     assert_eq!(runs.drive(agent, "sum", task.clone(), &cx).await.unwrap().answer, 5);
     assert_eq!(runs.drive(agent, "sum", task.clone(), &cx).await.unwrap().answer, 5);
 
-    let name = ToolOrchestrator::new(Scripted::replies([]), []).unwrap();
+    let name = Agent::new(Scripted::replies([]), []).unwrap();
     let name = ReAct::<Name>::new(name).unwrap();
     let other = name.task(&Name { a: 2, b: 3 }).unwrap();
     let error = runs.drive(name.agent(), "sum", other, &cx).await.unwrap_err();
     let is_other =
         |error: &RunsError| matches!(error, RunsError::Journal(JournalError::OtherTask { .. }));
     assert!(is_other(runs_error(&error)), "{error:#}");
-    let plain = ToolOrchestrator::new(Scripted::replies([]), []).unwrap();
+    let plain = Agent::new(Scripted::replies([]), []).unwrap();
     let error = runs.drive(&plain, "sum", task.clone(), &cx).await.unwrap_err();
     assert!(is_other(runs_error(&error)), "{error:#}");
 
@@ -188,7 +188,7 @@ async fn a_refused_task_has_failed_and_a_worker_leaves_it_alone() {
     let Some(database) = database().await else { return };
     let runs = database.runs().await;
     let refused = || Ok(Reply::text("No.").with_finish(Finish::Refused));
-    let agent = ToolOrchestrator::new(Scripted::new(move |_| refused()), []).unwrap();
+    let agent = Agent::new(Scripted::new(move |_| refused()), []).unwrap();
     for _ in 0..2 {
         let error = runs.drive(&agent, "run", TASK, &Context::default()).await.unwrap_err();
         assert!(error.downcast_ref::<Unfinished>().is_some(), "{error:#}");
@@ -216,7 +216,7 @@ async fn a_result_over_the_limit_is_not_written_and_the_model_reads_why() {
         .with_options(Options { max_result_bytes: 1_000, ..Options::default() });
     let long = tool("look", Effect::Read, async |_| Ok("x".repeat(2_000)));
     let model = Scripted::replies([calls([("a", "look", "here")]), Reply::text("Done.")]);
-    let agent = ToolOrchestrator::new(model, [long]).unwrap();
+    let agent = Agent::new(model, [long]).unwrap();
     let finished = runs.drive(&agent, "run", TASK, &Context::default()).await.unwrap();
     let Message::Tool(result) = &*finished.history[2] else { panic!("{:?}", finished.history) };
     assert!(result.text.contains("keeps at most 1000 bytes"), "{}", result.text);
@@ -237,7 +237,7 @@ async fn a_recorded_call_of_a_tool_that_is_gone_keeps_its_result_and_an_open_one
     });
     let new_agent = |world: &World| {
         let said = [Reply::text("Not asked."), Reply::text("Nothing to do.")];
-        ToolOrchestrator::new(world.model(said), [world.tidy()]).unwrap()
+        Agent::new(world.model(said), [world.tidy()]).unwrap()
     };
     // Only the start and the reply are left: its call is open.
     runs.drive(&world.small(), "run", TASK, &world.cx()).await.unwrap();

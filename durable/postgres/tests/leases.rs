@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 use toolwright_module::error::Stage;
 use toolwright_module::{Cancellation, Context, Effect, Error, Reply};
-use toolwright_orchestrator::ToolOrchestrator;
+use toolwright_orchestrator::Agent;
 use toolwright_orchestrator::perform::{OutcomeKind, Record};
 use toolwright_postgres::{RunStatus, Runs, RunsError};
 
@@ -23,7 +23,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(runs: &Runs, agent: ToolOrchestrator, cx: Context) -> Self {
+    fn start(runs: &Runs, agent: Agent, cx: Context) -> Self {
         let (cancellation, runs) = (Cancellation::default(), runs.clone());
         let cx = cx.with_cancellation(cancellation.clone());
         let task = tokio::spawn(async move { runs.work(&agent, 8, &cx).await });
@@ -230,7 +230,7 @@ async fn a_failed_drive_is_tried_again_and_its_error_can_be_read() {
             false => Ok(Reply::text("Done.")),
         })
     };
-    let agent = ToolOrchestrator::new(model, []).unwrap();
+    let agent = Agent::new(model, []).unwrap();
     runs.start(&agent, "run", TASK, &Context::default()).await.unwrap();
     let worker = Worker::start(&runs, agent, world.cx());
     until("the error", async || runs.run("run").await.unwrap().error.is_some()).await;
@@ -360,7 +360,7 @@ async fn records_at_the_same_time_share_a_statement() {
         ]),
         Reply::text("Done."),
     ];
-    let agent = ToolOrchestrator::new(world.model(said), [world.look()]).unwrap();
+    let agent = Agent::new(world.model(said), [world.look()]).unwrap();
     runs.drive(&agent, "run", TASK, &world.cx()).await.unwrap();
     let sql = "SELECT count(DISTINCT xmin::text) FROM toolwright_records";
     let (transactions, records) = (

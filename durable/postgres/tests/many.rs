@@ -11,13 +11,13 @@ use toolwright_module::event::Ending;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{Cancellation, Context, Effect, Reply, Request, Tool};
 use toolwright_orchestrator::perform::{Record, ReplayError};
-use toolwright_orchestrator::{ApprovalPolicy, AwaitsApproval, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, ApprovalPolicy, AwaitsApproval};
 use toolwright_postgres::{RunStatus, Runs, RunsError};
 
 use crate::support::{Look, TASK, World, calls, database, until};
 
 /// Returns an agent whose write waits for a person.
-fn asks(world: &World, effect: Effect) -> ToolOrchestrator {
+fn asks(world: &World, effect: Effect) -> Agent {
     let writes = world.tidy().with_effect(effect);
     world
         .agent([world.look(), writes])
@@ -154,7 +154,7 @@ async fn a_call_with_a_very_long_id_can_wait() {
     let id: String =
         (0..20_000_u32).map(|n| format!("{:x}\0", n.wrapping_mul(2_654_435_761))).collect();
     let said = [calls([(&id, "tidy", "the hall")]), Reply::text("Done.")];
-    let agent = ToolOrchestrator::new(world.model(said), [world.tidy()])
+    let agent = Agent::new(world.model(said), [world.tidy()])
         .unwrap()
         .with_approval(ApprovalPolicy::from_effect(Effect::Write))
         .unwrap();
@@ -239,7 +239,7 @@ async fn ended_runs_are_deleted_by_age() {
     let Some(database) = database().await else { return };
     let (runs, world) = (database.runs().await, World::default());
     let said = [calls([("a", "look", "here")]), Reply::text("Done.")];
-    let agent = ToolOrchestrator::new(world.model(said), [world.look()]).unwrap();
+    let agent = Agent::new(world.model(said), [world.look()]).unwrap();
     for id in ["old", "new"] {
         runs.drive(&agent, id, TASK, &world.cx()).await.unwrap();
     }
@@ -394,7 +394,7 @@ async fn a_run_that_is_driven_elsewhere_can_be_cancelled() {
     });
     let wait = toolwright_module::from_fn(async |_: Look| std::future::pending().await);
     let wait = Tool::new(wait.with_effect(Effect::Write)).unwrap().named("wait").unwrap();
-    let agent = ToolOrchestrator::new(model, [wait]).unwrap();
+    let agent = Agent::new(model, [wait]).unwrap();
     let cx = Context::default();
     let elsewhere = Runs::connect(&database.url, "agent").await.unwrap();
     let cancels = async {

@@ -28,7 +28,7 @@ use scripted_run::{EchoModule, Script, approve, die_at, ended, log};
 use serde::Deserialize;
 use serde_json::Value;
 use toolwright_module::{Effect, Tool};
-use toolwright_orchestrator::{ApprovalPolicy, ToolOrchestrator};
+use toolwright_orchestrator::ApprovalPolicy;
 use toolwright_restate::{Decide, Events, Restate, Waiting};
 
 /// The input of a run.
@@ -57,7 +57,7 @@ impl Agent {
         let prefix = if logs_id { format!("{}/", ctx.key()) } else { String::new() };
         let tool = Tool::new(EchoModule { effect, prefix: prefix.clone() }).terminal()?;
         let model = Script { plan, prefix: prefix.clone() };
-        let mut agent = ToolOrchestrator::new(model, [tool]).terminal()?;
+        let mut agent = toolwright_orchestrator::Agent::new(model, [tool]).terminal()?;
         let mut cx = toolwright_module::Context::default();
         if asks {
             agent = agent.with_approval(ApprovalPolicy::from_effect(Effect::Read)).terminal()?;

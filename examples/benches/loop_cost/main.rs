@@ -22,7 +22,7 @@ use futures_util::future::join_all;
 use toolwright_module::message::ToolResult;
 use toolwright_module::{Context, Contract, LanguageModel, Message, Request};
 use toolwright_openai::OpenAi;
-use toolwright_orchestrator::{Limits, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, Limits};
 
 const TASK: &str = "Add up all numbers from one on.";
 const ROUNDS: usize = 31;
@@ -69,7 +69,7 @@ fn main() {
         let model = OpenAi::at(&server.base_url(), "bench").unwrap();
         let add = add();
         let tools: Arc<[Arc<Contract>]> = Arc::new([Arc::clone(add.contract())]);
-        let agent = ToolOrchestrator::new(model.clone(), [add]).unwrap();
+        let agent = Agent::new(model.clone(), [add]).unwrap();
         let agent =
             agent.with_limits(Limits { max_iterations: steps as u32 + 1, ..Limits::default() });
         for at_once in [1, 64] {

@@ -20,7 +20,7 @@ use add::{Add, Sum};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use toolwright_module::{Context, Effect, Tool, from_fn};
 use toolwright_openai::OpenAi;
-use toolwright_orchestrator::{Run, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, Run};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -58,7 +58,7 @@ fn main() {
             }
         });
         let add = Tool::new(add.with_effect(Effect::Read)).unwrap();
-        ToolOrchestrator::new(model, [add]).unwrap()
+        Agent::new(model, [add]).unwrap()
     };
     runtime.block_on(async {
         let agent = agents(&server.base_url());

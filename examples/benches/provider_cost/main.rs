@@ -27,7 +27,7 @@ use toolwright_anthropic::Anthropic;
 use toolwright_gemini::Gemini;
 use toolwright_module::{Context, Effect, Tool};
 use toolwright_openai::{Api, OpenAi};
-use toolwright_orchestrator::{Limits, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, Limits};
 use toolwright_signature::{Contract, Dialect};
 
 const TASK: &str = "Add up all numbers.";
@@ -100,7 +100,7 @@ fn definitions(api: &str, tools: &[Tool]) -> Box<RawValue> {
 }
 
 /// Returns Toolwright's agent.
-fn agent(api: &str, address: &str, tools: Vec<Tool>, steps: usize) -> ToolOrchestrator {
+fn agent(api: &str, address: &str, tools: Vec<Tool>, steps: usize) -> Agent {
     let openai = |api| {
         let model = OpenAi::at(&format!("{address}/v1"), "bench").unwrap().with_api(api);
         // OpenAI itself takes at most 128 tools, compatible servers take more.
@@ -108,15 +108,15 @@ fn agent(api: &str, address: &str, tools: Vec<Tool>, steps: usize) -> ToolOrches
     };
     let limits = Limits { max_iterations: steps as u32 + 1, ..Limits::default() };
     let agent = match api {
-        "chat" => ToolOrchestrator::new(openai(Api::Chat), tools),
-        "responses" => ToolOrchestrator::new(openai(Api::Responses), tools),
+        "chat" => Agent::new(openai(Api::Chat), tools),
+        "responses" => Agent::new(openai(Api::Responses), tools),
         "anthropic" => {
             let model = Anthropic::at(&format!("{address}/v1"), "bench").unwrap();
-            ToolOrchestrator::new(model, tools)
+            Agent::new(model, tools)
         }
         _ => {
             let model = Gemini::at(&format!("{address}/v1beta"), "bench").unwrap();
-            ToolOrchestrator::new(model, tools)
+            Agent::new(model, tools)
         }
     };
     agent.unwrap().with_limits(limits)

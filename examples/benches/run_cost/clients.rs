@@ -2,7 +2,7 @@
 
 use toolwright_module::Context;
 use toolwright_openai::OpenAi;
-use toolwright_orchestrator::ToolOrchestrator;
+use toolwright_orchestrator::Agent;
 use toolwright_signature::Dialect;
 
 use crate::add::{Add, Sum, add};
@@ -20,7 +20,7 @@ pub(crate) struct Clients {
     reqwest: Reqwest,
     byot: Byot,
     typed: Typed,
-    agent: ToolOrchestrator,
+    agent: Agent,
 }
 
 impl Clients {
@@ -32,7 +32,7 @@ impl Clients {
             reqwest: Reqwest::new(base_url, &definition),
             byot: Byot::new(base_url, &definition),
             typed: Typed::new(base_url, &definition),
-            agent: ToolOrchestrator::new(model, [tool]).unwrap(),
+            agent: Agent::new(model, [tool]).unwrap(),
         }
     }
 

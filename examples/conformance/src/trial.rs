@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use toolwright_module::message::ReplyPart;
 use toolwright_module::model::Delta;
 use toolwright_module::{Context, Error, LanguageModel, Reply, Request, Tool};
-use toolwright_orchestrator::{Finished, Task, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, Finished, Task};
 use toolwright_provider::ProviderError;
 
 use crate::server::{ContractServer, Seen};
@@ -62,7 +62,7 @@ impl Trial {
         tools: impl IntoIterator<Item = Tool>,
         task: impl Into<Task>,
     ) -> Check<Finished> {
-        let agent = ToolOrchestrator::new(Arc::clone(&self.model), tools)?;
+        let agent = Agent::new(Arc::clone(&self.model), tools)?;
         Ok(agent.run(task, &self.context()).await?)
     }
 

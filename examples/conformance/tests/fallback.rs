@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use toolwright_conformance::PROVIDERS;
 use toolwright_module::model::Fallback;
 use toolwright_module::{Context, Signature, Tool, from_fn};
-use toolwright_orchestrator::ToolOrchestrator;
+use toolwright_orchestrator::Agent;
 
 use crate::listener::Listener;
 use crate::wires::{self, Piece};
@@ -36,7 +36,7 @@ async fn a_run_goes_on_with_another_provider_if_the_first_fails() {
             let model = Fallback::new((first.model)(&calls.url).unwrap())
                 .or((second.model)(&answers.url).unwrap());
             let look_up = Tool::new(from_fn(async |_: LookUp| Ok("ash: a tree".to_owned())));
-            let agent = ToolOrchestrator::new(model, [look_up.unwrap()]).unwrap();
+            let agent = Agent::new(model, [look_up.unwrap()]).unwrap();
             let finished = agent.run("What is an ash?", &Context::default()).await.unwrap();
 
             let pair = format!("{}, then {}", first.name, second.name);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use toolwright_anthropic::Anthropic;
 use toolwright_gemini::Gemini;
 use toolwright_module::{Context, LanguageModel, Module, Predict, Signature};
-use toolwright_orchestrator::ToolOrchestrator;
+use toolwright_orchestrator::Agent;
 
 use crate::listener::Listener;
 
@@ -61,7 +61,7 @@ async fn an_agent_asks_again_and_the_hosted_parts_stay_in_the_conversation() {
     let server = Listener::start();
     for (model, replies) in providers(&server.url) {
         replies.into_iter().for_each(|reply| server.answer(reply));
-        let agent = ToolOrchestrator::new(model, []).unwrap();
+        let agent = Agent::new(model, []).unwrap();
         let finished = agent.run("Add 1 and 2.", &Context::default()).await.unwrap();
         assert_eq!(finished.answer, ANSWER);
         let second = server.bodies().pop().unwrap().to_string();

@@ -26,9 +26,7 @@ use toolwright_module::{
     Context, Dialect, Effect, Error, LanguageModel, Message, Module, Reply, Request, Result,
     Signature, Tool, ToolCall, ToolOutput,
 };
-use toolwright_orchestrator::{
-    ApprovalPolicy, Choosing, Limits, ReAct, Task, TaskAnswer, ToolOrchestrator,
-};
+use toolwright_orchestrator::{Agent, ApprovalPolicy, Choosing, Limits, ReAct, Task, TaskAnswer};
 
 use super::chance::{Chance, mix};
 use super::checks;
@@ -132,8 +130,8 @@ pub(crate) enum Kind {
 }
 
 /// An agent, with the values that the checks need.
-pub(crate) struct Agent {
-    pub(crate) orchestrator: ToolOrchestrator,
+pub(crate) struct TestAgent {
+    pub(crate) orchestrator: Agent,
     /// The same agent as a typed one, if the run is typed.
     pub(crate) react: Option<ReAct<CountRooms>>,
     pub(crate) limits: Limits,
@@ -207,7 +205,13 @@ impl Cast {
 
     /// Returns an agent whose tools may be agents, `deep` levels below the top. It `may_hang` if
     /// something above ends it.
-    pub(crate) fn agent(&mut self, free: bool, deep: usize, may_hang: bool, kind: Kind) -> Agent {
+    pub(crate) fn agent(
+        &mut self,
+        free: bool,
+        deep: usize,
+        may_hang: bool,
+        kind: Kind,
+    ) -> TestAgent {
         let (limits, settings) = self.limits(free, deep);
         let model_may_hang = may_hang || limits.max_time.is_some();
         let tool_may_hang = model_may_hang || limits.tool_time.is_some();
@@ -262,7 +266,7 @@ impl Cast {
         } else {
             Choosing::Calls
         };
-        let orchestrator = ToolOrchestrator::new(Arc::clone(&model), tools.clone())
+        let orchestrator = Agent::new(Arc::clone(&model), tools.clone())
             .unwrap()
             .with_limits(limits.clone())
             .with_settings(settings.clone())
@@ -278,10 +282,10 @@ impl Cast {
             orchestrator
         };
         let react = (kind == Kind::ReAct).then(|| {
-            let agent = ToolOrchestrator::new(model, tools).unwrap().with_limits(limits.clone());
+            let agent = Agent::new(model, tools).unwrap().with_limits(limits.clone());
             ReAct::new(agent.with_settings(settings).unwrap()).unwrap()
         });
-        Agent { orchestrator, react, limits, approval }
+        TestAgent { orchestrator, react, limits, approval }
     }
 
     fn approval(&mut self) -> ApprovalPolicy {
@@ -408,7 +412,7 @@ impl Module for Actor {
 
 struct Helper {
     player: Player,
-    agent: ToolOrchestrator,
+    agent: Agent,
 }
 
 impl Module for Helper {

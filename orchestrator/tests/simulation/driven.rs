@@ -19,7 +19,7 @@ use toolwright_orchestrator::{
 
 use super::by_hand::Desk;
 use super::cast::{
-    Agent, CUT_OUTPUT, Cast, CountRooms, Kind, Meddler, Roles, Rooms, arguments, fall,
+    CUT_OUTPUT, Cast, CountRooms, Kind, Meddler, Roles, Rooms, TestAgent, arguments, fall,
 };
 use super::chance::Chance;
 use super::checks::{self, Drive};
@@ -220,7 +220,7 @@ async fn polled<T>(work: impl Future<Output = T>, times: Option<u64>) -> Option<
 }
 
 struct Scene {
-    agent: Agent,
+    agent: TestAgent,
     kind: Kind,
     /// The run before its first step.
     run: Run,
@@ -295,7 +295,7 @@ async fn go(world: &Arc<World>, scene: &Scene, seed: u64) -> Option<Story> {
     story
 }
 
-fn begin(agent: &Agent, kind: Kind) -> Run {
+fn begin(agent: &TestAgent, kind: Kind) -> Run {
     match kind {
         Kind::Untyped => agent.orchestrator.start("Go.").unwrap(),
         Kind::Output => {

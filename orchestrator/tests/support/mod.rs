@@ -17,7 +17,7 @@ use toolwright_module::{
     Context, Dialect, Effect, LanguageModel, Message, Reply, Request, Result, Signature, Tool,
     ToolCall, from_fn,
 };
-use toolwright_orchestrator::{Finished, Limits, ReAct, RunError, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, Finished, Limits, ReAct, RunError};
 
 /// Look at a place.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -89,9 +89,9 @@ pub(crate) fn replies(
 pub(crate) fn agent(
     tools: impl IntoIterator<Item = Tool>,
     said: impl IntoIterator<Item = Reply>,
-) -> (ToolOrchestrator, Asked) {
+) -> (Agent, Asked) {
     let (model, asked) = replies(said);
-    (ToolOrchestrator::new(model, tools).unwrap(), asked)
+    (Agent::new(model, tools).unwrap(), asked)
 }
 
 /// Returns a module on an agent with this model and these tools.
@@ -99,7 +99,7 @@ pub(crate) fn react<S: Signature>(
     model: impl LanguageModel,
     tools: impl IntoIterator<Item = Tool>,
 ) -> Result<ReAct<S>, RunError> {
-    ReAct::new(ToolOrchestrator::new(model, tools)?)
+    ReAct::new(Agent::new(model, tools)?)
 }
 
 /// Runs an input to its output.
@@ -172,7 +172,7 @@ pub(crate) fn ten_tokens() -> Settings {
 }
 
 /// Runs a task, and fails instead of hanging.
-pub(crate) async fn run(agent: &ToolOrchestrator) -> Finished {
+pub(crate) async fn run(agent: &Agent) -> Finished {
     agent.run("Look after the house.", &soon()).await.unwrap()
 }
 

@@ -16,7 +16,7 @@ use toolwright_module::{
     Signature, Tool, ToolCall, ToolOutput,
 };
 use toolwright_orchestrator::perform::value;
-use toolwright_orchestrator::{ApprovalPolicy, Limits, Task, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, ApprovalPolicy, Limits, Task};
 
 pub(crate) const TASK: &str = "Go.";
 
@@ -389,7 +389,7 @@ impl Hook for Watches {
 /// The agents, which all seeds share.
 pub(crate) struct Cast {
     pub(crate) world: Arc<World>,
-    agents: Vec<ToolOrchestrator>,
+    agents: Vec<Agent>,
 }
 
 fn is_limited(seed: u64) -> bool {
@@ -417,7 +417,7 @@ impl Cast {
                 None => ApprovalPolicy::default(),
                 Some(effect) => ApprovalPolicy::from_effect(effect),
             };
-            ToolOrchestrator::new(Speaker(Arc::clone(&world)), tools)
+            Agent::new(Speaker(Arc::clone(&world)), tools)
                 .unwrap()
                 .with_hook(Watches(Arc::clone(&world)))
                 .with_limits(Limits { max_iterations: 4, max_parallel: 2, ..Limits::default() })
@@ -428,7 +428,7 @@ impl Cast {
                     _ => Ok(()),
                 })
         };
-        let below = |agent: ToolOrchestrator, name: &str, effect| {
+        let below = |agent: Agent, name: &str, effect| {
             Tool::new(agent).unwrap().with_effect(effect).named(name).unwrap()
         };
         let mut agents = Vec::new();
@@ -444,7 +444,7 @@ impl Cast {
     }
 
     /// Returns the agent of a seed.
-    pub(crate) fn agent(&self, seed: u64) -> ToolOrchestrator {
+    pub(crate) fn agent(&self, seed: u64) -> Agent {
         let mut chance = Chance::of(seed, "agent");
         let agent = chance.pick(&self.agents);
         let mut limits = Limits {

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use toolwright_journal::{Journal, JournalError};
 use toolwright_module::{Error, LanguageModel, Result, Signature, Tool};
 use toolwright_orchestrator::perform::{OutcomeKind, PartId, Record};
-use toolwright_orchestrator::{Finished, ReAct, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, Finished, ReAct};
 
 pub(crate) use self::world::*;
 
@@ -52,13 +52,13 @@ pub(crate) fn react<S: Signature>(
     model: impl LanguageModel,
     tools: impl IntoIterator<Item = Tool>,
 ) -> ReAct<S> {
-    ReAct::new(ToolOrchestrator::new(model, tools).unwrap()).unwrap()
+    ReAct::new(Agent::new(model, tools).unwrap()).unwrap()
 }
 
 /// Drives a run with an agent of a new world.
 pub(crate) async fn drive(
     journal: &Journal,
-    agent: impl Fn(&World) -> ToolOrchestrator,
+    agent: impl Fn(&World) -> Agent,
 ) -> (Result<Finished>, Counts) {
     let world = World::default();
     let (agent, cx) = (agent(&world), world.cx());
@@ -67,9 +67,7 @@ pub(crate) async fn drive(
 }
 
 /// Returns the bytes of the file of a finished run.
-pub(crate) async fn finished(
-    agent: impl Fn(&World) -> ToolOrchestrator,
-) -> (Finished, Vec<Record>, Vec<u8>) {
+pub(crate) async fn finished(agent: impl Fn(&World) -> Agent) -> (Finished, Vec<Record>, Vec<u8>) {
     let folder = folder();
     let journal = Journal::open(folder.path()).unwrap();
     let (result, _) = drive(&journal, agent).await;

@@ -14,7 +14,7 @@ use toolwright_module::{
     Context, Effect, LanguageModel, Message, Reply, Request, Result, Signature, Tool, ToolCall,
     from_fn,
 };
-use toolwright_orchestrator::ToolOrchestrator;
+use toolwright_orchestrator::Agent;
 
 /// The task of most runs.
 pub(crate) const TASK: &str = "Tidy up.";
@@ -86,31 +86,30 @@ impl World {
     }
 
     /// Returns an agent with these tools that reads once and writes once.
-    pub(crate) fn agent(&self, tools: [Tool; 2]) -> ToolOrchestrator {
+    pub(crate) fn agent(&self, tools: [Tool; 2]) -> Agent {
         let said = [
             calls([("a", "look", "the hall")]),
             calls([("b", "tidy", "the hall")]),
             Reply::text("Done."),
         ];
-        ToolOrchestrator::new(self.model(said), tools).unwrap()
+        Agent::new(self.model(said), tools).unwrap()
     }
 
     /// Returns an agent that reads once and writes once.
-    pub(crate) fn small(&self) -> ToolOrchestrator {
+    pub(crate) fn small(&self) -> Agent {
         self.agent([self.look(), self.tidy()])
     }
 
     /// Returns an agent with three reads side by side, two agents below side by side that read and
     /// write, and a write.
-    pub(crate) fn house(&self) -> ToolOrchestrator {
+    pub(crate) fn house(&self) -> Agent {
         let below = |name: &str| {
             let said = [
                 calls([("x", "look", name)]),
                 calls([("y", "tidy", name)]),
                 Reply::text(format!("The {name} is done.")),
             ];
-            let agent =
-                ToolOrchestrator::new(self.model(said), [self.look(), self.tidy()]).unwrap();
+            let agent = Agent::new(self.model(said), [self.look(), self.tidy()]).unwrap();
             // As one that reads, so that both run side by side.
             Tool::new(agent).unwrap().with_effect(Effect::Read).named(name).unwrap()
         };
@@ -122,7 +121,7 @@ impl World {
             Reply::text("Done."),
         ];
         let tools = [self.look(), self.tidy(), below("hall"), below("kitchen")];
-        ToolOrchestrator::new(self.model(said), tools).unwrap()
+        Agent::new(self.model(said), tools).unwrap()
     }
 
     /// Returns a context whose approver lets calls be made again.

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use toolwright_module::Reply;
-use toolwright_orchestrator::{Limits, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, Limits};
 
 use super::memory::{End, Fate, workflow};
 use super::world::{World, calls};
@@ -86,7 +86,7 @@ async fn reads_run_side_by_side_up_to_the_limit() {
         let reads = ["1", "2", "3", "4", "5"].map(|id| (id, "look", id));
         let model = world.model("house", [calls(reads), Reply::text("Done.")]);
         let limits = Limits { max_parallel: most, ..Limits::default() };
-        let agent = ToolOrchestrator::new(model, world.tools()).unwrap().with_limits(limits);
+        let agent = Agent::new(model, world.tools()).unwrap().with_limits(limits);
         workflow.finished(&agent, &world.cx()).await;
         assert_eq!(world.most_at_once.load(Ordering::SeqCst), expected);
     }

@@ -12,7 +12,7 @@ use toolwright_module::{
     Cancellation, Context, Effect, Error, Message, Reply, Request, Tool, ToolCall, from_fn,
 };
 use toolwright_orchestrator::perform::Record;
-use toolwright_orchestrator::{ApprovalPolicy, Limits, ToolOrchestrator};
+use toolwright_orchestrator::{Agent, ApprovalPolicy, Limits};
 
 use super::memory::{End, Fate, Workflow, workflow};
 use super::world::{Look, World, calls};
@@ -21,13 +21,13 @@ use crate::restate::Restate;
 
 const TASK: &str = "Tidy up.";
 
-async fn attempt(workflow: &Workflow, agent: &ToolOrchestrator, cx: &Context) -> End {
+async fn attempt(workflow: &Workflow, agent: &Agent, cx: &Context) -> End {
     workflow.attempt(&Restate::default(), agent, TASK, cx, Fate::default()).await
 }
 
-fn asks(world: &World) -> ToolOrchestrator {
+fn asks(world: &World) -> Agent {
     let said = [calls([("a", "tidy", "the hall")]), Reply::text("Done.")];
-    let agent = ToolOrchestrator::new(world.model("house", said), world.tools()).unwrap();
+    let agent = Agent::new(world.model("house", said), world.tools()).unwrap();
     agent.with_approval(ApprovalPolicy::from_effect(Effect::Write)).unwrap()
 }
 
@@ -63,7 +63,7 @@ async fn a_cancellation_at_any_moment_ends_the_run_and_each_replay_the_same_way(
         let (world, workflow) = (World::default(), workflow());
         let agent = || {
             let said = [calls([("a", "tidy", "1"), ("b", "look", "2")]), Reply::text("Done.")];
-            ToolOrchestrator::new(world.model("house", said), world.tools()).unwrap()
+            Agent::new(world.model("house", said), world.tools()).unwrap()
         };
         let fate = Fate { cancelled_at: Some(2 * cancelled_at), ..Fate::default() };
         let cx = world.cx();
@@ -108,7 +108,7 @@ async fn only_an_error_that_may_go_away_is_tried_again() {
                 _ => Ok(Reply::text("Done.")),
             })
         };
-        let agent = || ToolOrchestrator::new(model(), []).unwrap();
+        let agent = || Agent::new(model(), []).unwrap();
         let cx = Context::default();
         let end = attempt(&workflow, &agent(), &cx).await;
         let text = format!("{end:?}");
@@ -138,7 +138,7 @@ async fn a_write_that_failed_is_made_again_without_a_question() {
         });
         let tool = Tool::new(tool.with_effect(Effect::Write)).unwrap().named("tidy").unwrap();
         let said = [calls([("a", "tidy", "1")]), Reply::text("Done.")];
-        ToolOrchestrator::new(world.model("house", said), [tool]).unwrap()
+        Agent::new(world.model("house", said), [tool]).unwrap()
     };
     let end = attempt(&workflow, &agent(), &world.cx()).await;
     assert!(format!("{end:?}").contains("Retryable"), "{end:?}");
@@ -156,7 +156,7 @@ async fn a_result_that_is_too_large_is_not_recorded_and_the_model_gets_the_reaso
             Some(Message::Tool { .. }) => Ok(Reply::text("Done.")),
             _ => Ok(calls([("a", "look", "1")])),
         });
-    let agent = ToolOrchestrator::new(model, [tool]).unwrap();
+    let agent = Agent::new(model, [tool]).unwrap();
     let restate = Restate { max_result_bytes: 50_000, ..Restate::default() };
     let cx = Context::default();
     let end = workflow.attempt(&restate, &agent, TASK, &cx, Fate::default()).await;
@@ -188,7 +188,7 @@ async fn a_picture_does_not_count_for_the_limit_of_a_text_and_too_many_are_left_
     });
     let tool = Tool::new(tool.with_effect(Effect::Read)).unwrap().named("look").unwrap();
     let said = [calls([("a", "look", "1")]), Reply::text("Done.")];
-    let agent = ToolOrchestrator::new(World::default().model("house", said), [tool]).unwrap();
+    let agent = Agent::new(World::default().model("house", said), [tool]).unwrap();
     let agent = agent.with_limits(Limits { max_part_bytes: 1 << 30, ..Limits::default() });
     let restate = Restate { max_result_bytes: 50_000, ..Restate::default() };
     let end = workflow.attempt(&restate, &agent, TASK, &Context::default(), Fate::default()).await;
@@ -226,7 +226,7 @@ async fn a_deadline_of_the_context_ends_the_run() {
     let tool = Tool::new(tool.with_effect(Effect::Read)).unwrap().named("look").unwrap();
     let world = World::default();
     let said = [calls([("a", "look", "1")]), Reply::text("Done.")];
-    let agent = ToolOrchestrator::new(world.model("house", said), [tool]).unwrap();
+    let agent = Agent::new(world.model("house", said), [tool]).unwrap();
     let cx = Context::default().with_deadline(Instant::now() + Duration::from_millis(50));
     let end = attempt(&workflow, &agent, &cx).await;
     let text = format!("{end:?}");
@@ -256,17 +256,17 @@ async fn the_listener_gets_each_record_once() {
 }
 
 /// Returns an agent whose first call is an agent that always fails.
-fn above_a_failing_one(world: &World) -> ToolOrchestrator {
+fn above_a_failing_one(world: &World) -> Agent {
     let noted = world.clone();
     let fails = Scripted::new(move |_: &Request| {
         noted.note("ask below".to_owned());
         Err(Error::other("the key is wrong").at(Stage::Provider))
     });
-    let below = Tool::new(ToolOrchestrator::new(fails, []).unwrap()).unwrap();
+    let below = Tool::new(Agent::new(fails, []).unwrap()).unwrap();
     let task = ToolCall::new("h", "hall", r#"{"task": "Do it."}"#);
     let said = [Reply::calls([task]), Reply::text("It failed.")];
     let model = world.model("house", said);
-    ToolOrchestrator::new(model, [below.named("hall").unwrap()]).unwrap()
+    Agent::new(model, [below.named("hall").unwrap()]).unwrap()
 }
 
 #[tokio::test]
@@ -296,7 +296,7 @@ async fn a_cancellation_of_the_context_ends_the_run() {
     });
     let tool = Tool::new(tool.with_effect(Effect::Write)).unwrap().named("tidy").unwrap();
     let said = [calls([("a", "tidy", "1")]), Reply::text("Done.")];
-    let agent = ToolOrchestrator::new(world.model("house", said), [tool]).unwrap();
+    let agent = Agent::new(world.model("house", said), [tool]).unwrap();
     let cx = Context::default().with_cancellation(cancellation);
     let end = attempt(&workflow, &agent, &cx).await;
     assert!(format!("{end:?}").contains("Terminal"), "{end:?}");

@@ -12,7 +12,7 @@ use toolwright_module::{
     Context, Effect, LanguageModel, Message, Reply, Request, Result, Signature, Tool, ToolCall,
     from_fn,
 };
-use toolwright_orchestrator::ToolOrchestrator;
+use toolwright_orchestrator::Agent;
 
 /// Look at a place.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -86,14 +86,14 @@ impl World {
 
     /// Returns an agent with three reads side by side, two agents below side by side that read and
     /// write, and a write.
-    pub(crate) fn house(&self) -> ToolOrchestrator {
+    pub(crate) fn house(&self) -> Agent {
         let below = |name: &str| {
             let said = [
                 calls([("x", "look", name)]),
                 calls([("y", "tidy", name)]),
                 Reply::text(format!("The {name} is done.")),
             ];
-            let agent = ToolOrchestrator::new(self.model(name, said), self.tools()).unwrap();
+            let agent = Agent::new(self.model(name, said), self.tools()).unwrap();
             // As one that reads, so that both are in one batch.
             Tool::new(agent).unwrap().with_effect(Effect::Read).named(name).unwrap()
         };
@@ -106,7 +106,7 @@ impl World {
         ];
         let [look, tidy] = self.tools();
         let tools = [look, tidy, below("hall"), below("kitchen")];
-        ToolOrchestrator::new(self.model("house", said), tools).unwrap()
+        Agent::new(self.model("house", said), tools).unwrap()
     }
 
     /// Returns a context whose approver lets calls be made again.

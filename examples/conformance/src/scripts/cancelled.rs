@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 use toolwright_module::error::Stage;
 use toolwright_module::{Cancellation, Context, Error};
-use toolwright_orchestrator::ToolOrchestrator;
+use toolwright_orchestrator::Agent;
 
 use super::hi;
 use crate::script::{Saw, Script};
@@ -90,7 +90,7 @@ fn cancelling(trial: &Trial) -> (Context, impl Future<Output = Instant> + use<>)
 type End = (Option<Error>, Instant);
 
 async fn run(trial: &Trial, cx: &Context) -> Check<End> {
-    let agent = ToolOrchestrator::new(trial.model.clone(), [])?;
+    let agent = Agent::new(trial.model.clone(), [])?;
     let result = agent.run("Hi!", cx).await;
     Ok((result.err(), Instant::now()))
 }
