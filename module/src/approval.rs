@@ -1,5 +1,6 @@
 //! Approval of tool calls by a person.
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::effect::Effect;
@@ -27,6 +28,64 @@ pub struct Approval {
     pub asked_before: u32,
 }
 
+impl Approval {
+    /// Checks that a decision suits the call. Homes of runs and drivers check with this function before
+    /// they record the decision. Whether new arguments fit the tool is a question for its contract.
+    ///
+    /// ```
+    /// use toolwright_module::approval::{Approval, Decision, WrongDecision};
+    /// use toolwright_module::{Effect, ToolCall};
+    ///
+    /// let call = ToolCall::new("1", "pay", "{}");
+    /// let (path, effect) = (Vec::new(), Effect::Irreversible);
+    /// let mut asked = Approval { path, call, effect, unknown: false, asked_before: 0 };
+    /// assert_eq!(asked.check(&Decision::Approve), Ok(()));
+    /// assert_eq!(asked.check(&Decision::CallAgain), Err(WrongDecision::NotMade));
+    ///
+    /// // The program was killed during the call.
+    /// asked.unknown = true;
+    /// assert_eq!(asked.check(&Decision::Approve), Err(WrongDecision::Irreversible));
+    /// assert_eq!(asked.check(&Decision::CallAgain), Ok(()));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`WrongDecision`] says what to decide instead.
+    pub fn check(&self, decision: &Decision) -> Result<(), WrongDecision> {
+        match decision {
+            // A program may approve every call. That must not pay twice.
+            Decision::Approve | Decision::Edit { .. }
+                if self.unknown && self.effect == Effect::Irreversible =>
+            {
+                Err(WrongDecision::Irreversible)
+            }
+            Decision::CallAgain | Decision::Happened { .. } if !self.unknown => {
+                Err(WrongDecision::NotMade)
+            }
+            Decision::Edit { arguments } => match serde_json::from_str::<IgnoredAny>(arguments) {
+                Ok(_) => Ok(()),
+                Err(error) => Err(WrongDecision::Arguments(error.to_string())),
+            },
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The reason why a decision does not suit its call. The text follows the name of the call.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WrongDecision {
+    /// A plain approval cannot repeat an irreversible call whose outcome is unknown.
+    #[error("may have taken effect and is irreversible; decide `CallAgain`, `Happened` or `Deny`")]
+    Irreversible,
+    /// The call was never begun, so it has no result and cannot be made again.
+    #[error("was not made, so it has no result; decide `Approve`, `Edit` or `Deny`")]
+    NotMade,
+    /// The new arguments are not JSON.
+    #[error("needs its arguments as JSON: {0}")]
+    Arguments(String),
+}
+
 fn is_zero(count: &u32) -> bool {
     *count == 0
 }
@@ -41,8 +100,8 @@ fn is_zero(count: &u32) -> bool {
 pub enum Decision {
     /// Make the call.
     Approve,
-    /// Make the call again, although it may have taken effect already. It is for a call whose
-    /// outcome is unknown, and otherwise like `Approve`.
+    /// Make the call again, although it may have taken effect already. It is only for a call whose
+    /// outcome is unknown.
     CallAgain,
     /// The call has taken effect, and this is its result. It is only for a call whose outcome is
     /// unknown.

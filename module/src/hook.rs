@@ -126,6 +126,10 @@ pub trait Hook: Send + Sync + 'static {
 
     /// Handles a tool call. `arguments` is the text that the model wrote. Default: runs it.
     ///
+    /// In an agent, the call has begun: its time limit runs. If it is interrupted here, for example
+    /// while the hook waits, and its tool has the effect [`Write`](crate::Effect::Write) or a stronger
+    /// one, the outcome of the call is unknown, even if the tool was not called.
+    ///
     /// # Errors
     ///
     /// Any error. Its [`Audience`](crate::error::Audience) decides whether the model reads it.

@@ -160,7 +160,7 @@ impl<'a> Driver<'a> {
                             return Ok(Some(self.typed_answer(result, &reading)));
                         }
                         Ok(Verdict::Rejected(why)) => {
-                            self.track.apply(&self.caller, StepResultKind::Rejected(why))
+                            self.track.apply_clocked(&self.caller, StepResultKind::Rejected(why))
                         }
                         Err(error) => Err(error),
                     }
@@ -168,7 +168,7 @@ impl<'a> Driver<'a> {
                 Due::Done(result) => return Ok(Some(result)),
             };
             if let Err(error) = taken {
-                self.track.count(&self.caller);
+                self.track.charge_unfinished(&self.caller);
                 return Err(error.with_usage(self.track.run.spent().usage));
             }
         }
@@ -224,7 +224,7 @@ impl<'a> Driver<'a> {
         let asked = pin!(self.caller.ask(self.track.run));
         let asked = before_deadlines(deadline, &self.caller.cx, asked).await;
         let answer = self.caller.model_answer(asked)?;
-        self.track.apply(&self.caller, answer)
+        self.track.apply_clocked(&self.caller, answer)
     }
 
     /// Makes the calls of the current step and applies each result when its call has ended, so that
@@ -232,7 +232,7 @@ impl<'a> Driver<'a> {
     async fn call_due(&mut self, deadline: Option<Instant>) -> Result<()> {
         let Some(said) = self.track.run.last_message() else { return Ok(()) };
         if let Some(limit) = self.forbids_the_calls(&said, deadline) {
-            return self.track.apply(&self.caller, StepResultKind::Exhausted(limit));
+            return self.track.apply_clocked(&self.caller, StepResultKind::Exhausted(limit));
         }
         let next_two = {
             let mut due = self.track.run.due_calls(&said);
@@ -290,7 +290,7 @@ impl<'a> Driver<'a> {
         match called {
             Ok((result, error)) => {
                 failures.extend(error.map(|error| ToolFailure { call: call.clone(), error }));
-                track.apply(caller, StepResultKind::Tools(vec![result]))
+                track.apply_clocked(caller, StepResultKind::Tools(vec![result]))
             }
             Err(error) => {
                 // After an interruption the outcome is not known, and the mark stays.
@@ -298,7 +298,7 @@ impl<'a> Driver<'a> {
                     track.run.unmark_begun();
                 }
                 match not_begun(&error) {
-                    Some(limit) => track.apply(caller, StepResultKind::Exhausted(limit)),
+                    Some(limit) => track.apply_clocked(caller, StepResultKind::Exhausted(limit)),
                     None => Err(error),
                 }
             }
@@ -344,27 +344,28 @@ impl<'a> Driver<'a> {
             left -= results.len();
             match results.as_slice() {
                 [] => {}
-                _ if left == 0 => track.apply(caller, StepResultKind::Tools(results))?,
+                _ if left == 0 => track.apply_clocked(caller, StepResultKind::Tools(results))?,
                 _ => track.apply_some(caller, results)?,
             }
         }
         match (failed, forbidden) {
             (Some(error), _) => Err(error),
-            (None, Some(limit)) => track.apply(caller, StepResultKind::Exhausted(limit)),
+            (None, Some(limit)) => track.apply_clocked(caller, StepResultKind::Exhausted(limit)),
             (None, None) => Ok(()),
         }
     }
 }
 
 impl Track<'_> {
-    /// Applies the result of a step that ended now.
-    fn apply(&mut self, caller: &Caller<'_>, kind: StepResultKind) -> Result<()> {
+    /// Applies the result of a step that ended now. The clock says how long it took.
+    fn apply_clocked(&mut self, caller: &Caller<'_>, kind: StepResultKind) -> Result<()> {
         let (elapsed, spent) = (self.lap(), self.spent(caller));
         self.apply_with(kind, elapsed, spent)
     }
 
-    /// Applies the result of a step that took `elapsed`.
-    fn apply_after(
+    /// Applies the result of a step that took `elapsed` according to its outcomes, which may be those
+    /// of an earlier drive.
+    fn apply_recorded(
         &mut self,
         caller: &Caller<'_>,
         kind: StepResultKind,
@@ -415,7 +416,7 @@ impl Track<'_> {
     }
 
     /// Charges the run with the cost of a step that has no answer.
-    fn count(&mut self, caller: &Caller<'_>) {
+    fn charge_unfinished(&mut self, caller: &Caller<'_>) {
         self.leave_out_below();
         let spent = self.spent(caller);
         self.run.charge(spent);
@@ -425,6 +426,6 @@ impl Track<'_> {
 /// If the drive is dropped during a step, the cost so far is charged.
 impl Drop for Driver<'_> {
     fn drop(&mut self) {
-        self.track.count(&self.caller);
+        self.track.charge_unfinished(&self.caller);
     }
 }

@@ -1,4 +1,5 @@
 //! Errors of runs.
+use toolwright_module::approval::WrongDecision;
 use toolwright_module::error::Stage;
 
 use crate::tool_names::available_tools;
@@ -87,22 +88,13 @@ pub enum RunError {
         fault: toolwright_signature::ContractError,
     },
 
-    /// A plain approval cannot repeat an irreversible call whose outcome is unknown.
-    #[error(
-        "the outcome of the irreversible call `{id}` is unknown; decide `CallAgain`, `Happened` or `Deny`"
-    )]
-    UnknownOutcome {
+    /// A decision does not suit its call.
+    #[error("the call `{id}` {reason}")]
+    WrongDecision {
         /// The id of the call.
         id: String,
-    },
-
-    /// A call that was never made has no result.
-    #[error(
-        "the call `{id}` was not made, so it has no result; decide `Approve`, `Edit` or `Deny`"
-    )]
-    NotMade {
-        /// The id of the call.
-        id: String,
+        /// Why, and what to decide instead.
+        reason: WrongDecision,
     },
 
     /// The history of a task cannot be sent to a model.
@@ -207,9 +199,7 @@ impl RunError {
     /// Converts the error to a module's error, which ends the run.
     pub(crate) fn into_module(self) -> toolwright_module::Error {
         let stage = match self {
-            Self::WrongArguments { .. } | Self::UnknownOutcome { .. } | Self::NotMade { .. } => {
-                Stage::Approval
-            }
+            Self::WrongArguments { .. } | Self::WrongDecision { .. } => Stage::Approval,
             Self::Panicked { .. } => Stage::Panic,
             _ => Stage::Setup,
         };

@@ -99,7 +99,7 @@ impl Limits {
         self
     }
 
-    /// Returns the limit of one kind, which ends a question. `None` means no limit.
+    /// Returns the limit of one kind, which forbids a request or a call. `None` means no limit.
     pub(crate) fn allows(&self, limit: LimitKind) -> Option<u64> {
         match limit {
             LimitKind::Time => {

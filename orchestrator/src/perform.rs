@@ -1,6 +1,6 @@
 //! The seam for journals and durable engines: who performs the parts of a run.
 //!
-//! A run is made of parts: questions to the model, tool calls, a person's decisions, and the runs of
+//! A run is made of parts: requests to the model, tool calls, a person's decisions, and the runs of
 //! agents below. The driver gives each part, with the work that it takes, to the [`Perform`] of the
 //! context. A performer returns the [`Outcome`] that it already has, or does the work and keeps the
 //! outcome. A run whose program was killed is driven again from its start with the same performer,
@@ -48,7 +48,8 @@ pub type Work<'a> = BoxFuture<'a, Performed>;
 #[non_exhaustive]
 pub enum Open {
     /// The work ended with an error that is not an outcome, such as an error of the provider or
-    /// [`Error::stop`] of a tool, or it did not begin. The next drive does it again.
+    /// [`Error::stop`] of a tool, or it did not begin. The next drive does it again. A performer may
+    /// return it too, if its error has a stage that the drive should end with.
     Work(Error),
     /// A cancellation or a deadline of the context ended the work during a call. It is unknown
     /// whether the call took effect.
@@ -88,8 +89,9 @@ pub trait Perform: Send + Sync {
     /// keeps its outcome. The part's [`id`](Part::id) identifies it in a run and in every run
     /// below.
     ///
-    /// An engine that needs an order takes the part's place when this method is called, not at the
-    /// first poll of the future.
+    /// The driver calls this method in the order of the calls, but may poll the futures in any order.
+    /// An engine whose journal has an order must therefore reserve the part's place in it when this
+    /// method is called, not at the first poll of the future.
     fn perform<'a>(&'a self, part: Part, work: Work<'a>) -> BoxFuture<'a, Performed>;
 
     /// Performs a batch of calls that may run concurrently, at most `most` at a time. Returns one
@@ -119,8 +121,12 @@ pub trait Perform: Send + Sync {
     /// start of a drive of the run.
     ///
     /// The run does not judge recorded calls again: a call with an outcome keeps it even if the tool,
-    /// its limit or the approval policy has changed. Default: nothing, so the current agent judges
-    /// recorded calls again.
+    /// its limit or the approval policy has changed.
+    ///
+    /// Default: nothing. The driver then judges recorded calls again with the current agent. It cannot
+    /// tell a new run from a recorded one, so a change of the agent can lead to other parts than
+    /// those that were recorded. A performer with this default must notice that by
+    /// [`Part::identity`], as that of Restate does.
     fn earlier(&self, path: &[InCall]) -> Earlier {
         let _ = path;
         Earlier::default()

@@ -319,17 +319,17 @@ impl Run {
         first.map_or(&[], |parts| parts)
     }
 
-    /// Returns the number of questions to the model.
+    /// Returns the number of requests to the model.
     pub(crate) fn asked(&self) -> u64 {
         self.state.asked
     }
 
-    /// Returns how often a limit forbade the next question.
+    /// Returns how often a limit forbade the next request.
     pub(crate) fn exhausted(&self) -> u32 {
         self.state.exhausted
     }
 
-    /// Passes over an outcome of the next question that a smaller limit forbade.
+    /// Passes over an outcome of the next request that a smaller limit forbade.
     pub(crate) fn pass_exhausted(&mut self) {
         self.state.exhausted = self.state.exhausted.saturating_add(1);
     }
@@ -351,8 +351,12 @@ impl Run {
 
     /// Replaces the limits, so that a run that reached a limit of its budget or its time can
     /// continue. If the model was already asked for its last answer, use
-    /// [`follow_up`](Self::follow_up) instead. A stored run keeps its own limits, whatever limits
-    /// the agent has that drives it.
+    /// [`follow_up`](Self::follow_up) instead.
+    ///
+    /// A stored run keeps its own limits, whatever limits the agent has that
+    /// [resumes](crate::Agent::resume) or drives it. A home of runs, such as the journal, calls this
+    /// method with the limits of the agent before it continues a run, so that the limits of a new
+    /// version of the program apply.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.state.limits = limits;
@@ -564,14 +568,14 @@ impl Run {
         match self.state.phase {
             Phase::LastWord { limit } => Some(limit),
             // If the budget allows one more request, it is for the answer.
-            Phase::Model if self.has_one_question_left() => Some(Some(LimitKind::ModelCalls)),
+            Phase::Model if self.has_one_request_left() => Some(Some(LimitKind::ModelCalls)),
             _ => None,
         }
     }
 
     /// Returns whether the budget allows one more request. A typed run answers by a call, so it
     /// needs no last request without tools.
-    pub(super) fn has_one_question_left(&self) -> bool {
+    pub(super) fn has_one_request_left(&self) -> bool {
         let most = self.state.limits.budget.model_calls;
         let asked = self.state.spent.model_calls;
         self.state.output.is_none() && most.is_some_and(|most| most <= asked.saturating_add(1))
@@ -738,8 +742,7 @@ impl Run {
             (Phase::Approval { awaits, .. }, StepResultKind::Decisions(decisions)) => {
                 let ids = decisions.iter().map(|(id, _)| id.as_str());
                 if ids.len() == awaits.len() && are_some(self.awaited(awaits), ids) {
-                    self.check_unknown(decisions)?;
-                    return self.check_edits(self.awaited(awaits), decisions);
+                    return self.check_decisions(self.awaited(awaits), decisions);
                 }
                 "one decision for each of its calls, by id"
             }

@@ -68,10 +68,10 @@ pub struct RunState {
     #[serde(default, skip_serializing_if = "Choosing::is_default")]
     pub(crate) choosing: Choosing,
     pub(crate) iterations: u32,
-    /// The number of questions to the model.
+    /// The number of requests to the model.
     #[serde(default)]
     pub(crate) asked: u64,
-    /// How often a limit forbade the next question.
+    /// How often a limit forbade the next request.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) exhausted: u32,
     pub(crate) spent: Spent,

@@ -241,7 +241,7 @@ async fn a_call_with_a_lost_outcome_follows_its_effect_and_the_decision() {
     insta::assert_snapshot!(denied.0.unwrap(), @"Whether the call took effect is not known, and it is not made again: Ask the bank.");
     assert_eq!(denied.1, 0);
     let (refused, made) = decided(Effect::Irreversible, Some(Decision::Approve)).await;
-    insta::assert_snapshot!(refused.unwrap_err(), @"the outcome of the irreversible call `p` is unknown; decide `CallAgain`, `Happened` or `Deny`");
+    insta::assert_snapshot!(refused.unwrap_err(), @"the call `p` may have taken effect and is irreversible; decide `CallAgain`, `Happened` or `Deny`");
     assert_eq!(made, 0);
     let (waits, made) = decided(Effect::Write, None).await;
     insta::assert_snapshot!(waits.unwrap_err(), @"it is not known whether the call took effect; `pay` waits for a person's approval; record the decision with `decide` of the journal or database that has the run, or with `StepResult::decisions` in a run of your own, or give the context an approver; then drive the run again");

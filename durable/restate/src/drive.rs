@@ -200,7 +200,7 @@ impl<'a, E: Engine> Drive<'a, E> {
     /// and there is a listener.
     async fn settle(&mut self, pending: Pending) -> Result<(Performed, Option<Record>), Stop> {
         let (part, name, identity) = (&pending.part, &pending.name, pending.part.identity());
-        let asks = part.question().filter(|_| self.asks_outside);
+        let asks = part.approval().filter(|_| self.asks_outside);
         let mut refused: Option<String> = None;
         for attempt in 0_u64.. {
             if let Some(approval) = &asks

@@ -2,8 +2,7 @@
 
 use restate_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
-use toolwright_module::Effect;
-use toolwright_module::approval::{Approval, Decision};
+use toolwright_module::approval::{Approval, Decision, WrongDecision};
 use toolwright_module::event::Event;
 
 use crate::record::{Answer, CHUNKS, Chunk, Question, WAITING, chunk_key};
@@ -114,24 +113,25 @@ pub async fn decide(ctx: &SharedWorkflowContext<'_>, decide: Decide) -> HandlerR
     if is_decided(ctx, &question.promise).await? {
         return failed(409, "was decided already");
     }
-    match &decision {
-        Decision::Approve | Decision::Edit { .. }
-            if approval.unknown && approval.effect == Effect::Irreversible =>
-        {
-            return failed(
-                400,
-                "may have taken effect and is irreversible; decide `call_again`, `happened` or `deny`",
-            );
-        }
-        Decision::Edit { arguments } => {
-            if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(arguments) {
-                return failed(400, &format!("needs its arguments as JSON: {error}"));
-            }
-        }
-        _ => {}
+    if let Err(reason) = approval.check(&decision) {
+        return failed(400, &in_json(&reason));
     }
     ctx.resolve_promise(&question.promise, Json(Answer { approval, decision }));
     Ok(())
+}
+
+/// Returns why a decision does not suit its call, with the names that decisions have in JSON.
+fn in_json(reason: &WrongDecision) -> String {
+    match reason {
+        WrongDecision::Irreversible => {
+            "may have taken effect and is irreversible; decide `call_again`, `happened` or `deny`"
+                .to_owned()
+        }
+        WrongDecision::NotMade => {
+            "was not made, so it has no result; decide `approve`, `edit` or `deny`".to_owned()
+        }
+        reason => reason.to_string(),
+    }
 }
 
 /// Returns the events of the run from a place on. Start with 0, and pass [`Events::next`] then.

@@ -94,7 +94,7 @@ impl Core {
         self.filter.is_some() || self.editor.is_some()
     }
 
-    /// Applies the filter and the editor before a question to the model.
+    /// Applies the filter and the editor before a request to the model.
     pub(crate) fn prepare(&self, run: &mut Run) -> error::Result<()> {
         if let Some(filter) = &self.filter {
             let shown = self.tools.iter().filter(|tool| filter(run, tool)).map(Tool::name);

@@ -127,7 +127,7 @@ impl<O: Send + Sync + 'static> Agent<O> {
         Ok(finished.with_answer(answer))
     }
 
-    /// Drives a run for one step: one question, one batch of calls, or the decisions on calls.
+    /// Drives a run for one step: one request to the model, one batch of calls, or the decisions on calls.
     /// Returns the result once the run has ended, and `None` before.
     ///
     /// It is for user interfaces and for loops that do something between two steps.
@@ -148,7 +148,7 @@ impl<O: Send + Sync + 'static> Agent<O> {
     /// while agent.step(&mut run, &cx).await?.is_none() {
     ///     steps += 1;
     /// }
-    /// // A question, a call, and the question with the answer.
+    /// // A request, a call, and the request with the answer.
     /// assert_eq!(steps, 3);
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())

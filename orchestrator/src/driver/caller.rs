@@ -1,4 +1,20 @@
 //! The calls of a drive: the model, the tools and the approver, with their limits and panics.
+//!
+//! # The life of a tool call
+//!
+//! 1. The run checks the call when it takes the reply: the tool, the calls per reply, the calls of one
+//!    tool. A call that fails a check gets its result at once.
+//! 2. A person decides, if the call needs approval.
+//! 3. The run's time and its budget are checked. A call that they forbid is not made.
+//! 4. The call is begun: the run marks it, or the performer records it. Only calls that change
+//!    something are marked. If such a call is interrupted from here on, its outcome is unknown.
+//! 5. The time is checked again, and the ledger reserves one tool call. If the run's limits forbid it,
+//!    the mark is removed.
+//! 6. `tool_time` runs, the span is opened, and [`EventKind::ToolStarted`] is emitted.
+//! 7. The hooks run, the outermost first, and within them the arguments are read and the tool is
+//!    called.
+//! 8. The reservation is settled, the result is cut to its limits, and
+//!    [`EventKind::ToolFinished`] is emitted.
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
@@ -142,7 +158,7 @@ impl Caller<'_> {
         calls: &[ToolCall],
         unknown: Option<u32>,
     ) -> Result<Decision> {
-        let asked = self.decision(call.clone(), unknown).question();
+        let asked = self.decision(call.clone(), unknown).approval();
         let decides = async {
             match asked {
                 Some(asked) => runner::approve(&self.cx, asked).await.transpose(),

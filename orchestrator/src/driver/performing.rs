@@ -33,7 +33,7 @@ impl Driver<'_> {
         loop {
             let kind = PartKind::Ask { nth, task, attempt: self.track.run.exhausted() };
             let (outcome, is_made) =
-                self.caller.perform_question(self.track.run, kind, performer, deadline).await?;
+                self.caller.perform_request(self.track.run, kind, performer, deadline).await?;
             elapsed = elapsed.saturating_add(outcome.elapsed);
             let kind = match outcome.kind {
                 OutcomeKind::Reply(reply) => StepResultKind::Model(reply),
@@ -47,7 +47,7 @@ impl Driver<'_> {
                 }
                 _ => return Err(perform::another_kind()),
             };
-            return self.track.apply_after(&self.caller, kind, elapsed);
+            return self.track.apply_recorded(&self.caller, kind, elapsed);
         }
     }
 
@@ -165,14 +165,14 @@ impl Driver<'_> {
         self.track.leave_out_below();
         if !results.is_empty() {
             let kind = StepResultKind::Tools(results);
-            self.track.apply_after(&self.caller, kind, std::mem::take(&mut elapsed))?;
+            self.track.apply_recorded(&self.caller, kind, std::mem::take(&mut elapsed))?;
         }
         if unknown && failed.is_none() {
             self.track.run.ask_about_next();
         }
         if let (Some(limit), None, false) = (forbidden, &failed, unknown) {
             let kind = StepResultKind::Exhausted(limit);
-            self.track.apply_after(&self.caller, kind, elapsed)?;
+            self.track.apply_recorded(&self.caller, kind, elapsed)?;
         }
         failed.map_or(Ok(()), Err)
     }
@@ -253,13 +253,13 @@ impl Driver<'_> {
         if let Some(error) = waits {
             return Err(error);
         }
-        track.apply_after(caller, StepResultKind::Decisions(decisions), Duration::ZERO)
+        track.apply_recorded(caller, StepResultKind::Decisions(decisions), Duration::ZERO)
     }
 }
 
 impl Caller<'_> {
-    /// Performs a question. Also returns whether it was asked now.
-    async fn perform_question(
+    /// Performs a request to the model. Also returns whether it was sent now.
+    async fn perform_request(
         &self,
         run: &Run,
         kind: PartKind,

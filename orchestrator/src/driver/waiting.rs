@@ -57,7 +57,7 @@ pub(super) async fn before_context_deadline<T>(
         .unwrap_or_else(|| Err(Error::other(DeadlinePassed).at(Stage::Limit)))
 }
 
-/// Waits for a question until a deadline of the run and that of the context. Returns `None` if the
+/// Waits for a reply until a deadline of the run and that of the context. Returns `None` if the
 /// deadline of the run passed first.
 pub(super) async fn before_deadlines<T>(
     deadline: Option<Instant>,

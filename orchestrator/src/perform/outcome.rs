@@ -19,7 +19,11 @@ pub struct Outcome {
     /// The cost of the part, including everything below it.
     #[serde(default)]
     pub spent: Spent,
-    /// Duration of the work.
+    /// Duration of the work. It counts towards [`Limits::max_time`](crate::Limits::max_time), in this
+    /// drive and in every later one that finds the outcome.
+    ///
+    /// If the run's time ended during a call, or before it could begin, this is the time since the
+    /// step began: all of the run's time is over then.
     #[serde(default)]
     pub elapsed: Duration,
     /// Name of the person who decided, if the program gave it. It is for people who look at the run,
@@ -35,8 +39,8 @@ pub struct Outcome {
 pub enum OutcomeKind {
     /// The model's reply.
     Reply(Reply),
-    /// A limit of the run forbade the question or the call, which was not begun. With a larger one,
-    /// the question is asked.
+    /// A limit of the run forbade the request or the call, which was not begun. With a larger one,
+    /// the request is sent.
     Exhausted {
         /// The kind of limit.
         limit: LimitKind,

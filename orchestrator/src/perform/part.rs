@@ -27,13 +27,13 @@ pub struct Part {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PartKind {
-    /// A question to the model.
+    /// A request to the model.
     Ask {
-        /// The number of the question in its run, from 0.
+        /// The number of the request in its run, from 0.
         nth: u64,
         /// A hash of the run's current task.
         task: u64,
-        /// 0, and one more each time a limit forbade the question and is larger now.
+        /// 0, and one more each time a limit forbade the request and is larger now.
         #[serde(default)]
         attempt: u32,
     },
@@ -114,9 +114,9 @@ impl Part {
         }
     }
 
-    /// Returns the question that a decision answers. `None` for another part.
+    /// Returns the call that a person decides on in this part. `None` for another part.
     #[must_use]
-    pub fn question(&self) -> Option<Approval> {
+    pub fn approval(&self) -> Option<Approval> {
         let PartKind::Decide { call, effect, unknown, .. } = &self.kind else { return None };
         Some(Approval {
             path: self.path.clone(),
@@ -169,11 +169,11 @@ pub struct PartId {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum PartIdKind {
-    /// A question to the model.
+    /// A request to the model.
     Ask {
-        /// The number of the question in its run.
+        /// The number of the request in its run.
         nth: u64,
-        /// The attempt, after a limit forbade the question.
+        /// The attempt, after a limit forbade the request.
         attempt: u32,
     },
     /// A tool call.

@@ -135,7 +135,7 @@ pub struct Waiting {
 impl Waiting {
     /// Returns the question of a part that is a decision.
     pub(super) fn of(part: &Part) -> Option<Self> {
-        let approval = part.question()?;
+        let approval = part.approval()?;
         let PartKind::Decide { contract, .. } = &part.kind else { return None };
         let contract = contract.clone();
         Some(Self { part: part.id(), identity: part.identity(), approval, contract })

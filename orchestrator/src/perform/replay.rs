@@ -16,8 +16,16 @@ use super::{
 pub trait Store: Send + Sync {
     /// Appends a record. It must be on disk when the future ends.
     ///
-    /// The future is dropped one second after the deadline of the context. The next drive appends
-    /// the record again then, and a record that is in the list twice does no harm.
+    /// A record may be in the list twice, so an append whose result is unknown can be repeated.
+    /// Records have no numbers; only their order counts. The future is dropped one second after the
+    /// deadline of the context, and the next drive then appends the record again.
+    ///
+    /// # Errors
+    ///
+    /// The record was not stored. The drive ends, and no model sees the error. With
+    /// [`Open::Performer`], which `?` makes, the drive ends with the stage
+    /// [`Stage::Journal`](toolwright_module::error::Stage::Journal). [`Open::Work`] keeps the stage of
+    /// its error, for example that of a run that was cancelled meanwhile.
     fn append<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), Open>>;
 }
 

@@ -585,7 +585,7 @@ impl Run {
             None
         } else if self.tool_calls_left() == 0 {
             Some(LimitKind::ToolCalls)
-        } else if self.has_one_question_left() {
+        } else if self.has_one_request_left() {
             Some(LimitKind::ModelCalls)
         } else {
             None

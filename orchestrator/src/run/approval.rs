@@ -2,7 +2,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value;
-use toolwright_module::approval::Decision;
+use toolwright_module::approval::{Approval, Decision, WrongDecision};
 use toolwright_module::{Effect, ToolCall};
 use toolwright_signature::ContractError;
 
@@ -82,7 +82,7 @@ impl Run {
     ///
     /// ```
     /// # use toolwright_module::{Effect, Reply, Signature, Tool, ToolCall, from_fn};
-    /// # use toolwright_module::approval::Decision;
+    /// # use toolwright_module::approval::{Approval, Decision, WrongDecision};
     /// # use toolwright_orchestrator::{StepResult, ApprovalPolicy, Limits, Run};
     /// # /// Delete everything.
     /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -124,42 +124,18 @@ impl Run {
         self.state.lost.get(id).copied().unwrap_or_default()
     }
 
-    /// Checks a decision before it is recorded. One that cannot be applied must not be kept.
+    /// Checks a decision before it is recorded. One that cannot be applied must not be kept. New
+    /// arguments are checked against the tool's schema now: the person can correct them, and the model
+    /// could not.
     pub(crate) fn check_decision(&self, call: &ToolCall, decision: &Decision) -> Result<()> {
-        self.check_unknown(&[(call.id.clone(), decision.clone())])?;
-        match self.misfit(call, decision) {
-            Some(fault) => Err(RunError::WrongArguments { id: call.id.clone(), fault }),
-            None => Ok(()),
+        if let Some(fault) = self.misfit(call, decision) {
+            return Err(RunError::WrongArguments { id: call.id.clone(), fault });
         }
+        self.check_suits(call, decision)
     }
 
-    /// Checks that an irreversible call with an unknown outcome is not repeated by a plain approval,
-    /// which a program may give to every call, and that no other call is said to have happened.
-    pub(super) fn check_unknown(&self, decisions: &[(String, Decision)]) -> Result<()> {
-        let unknown = self.unknown_outcome();
-        let not_made = |(id, decision): &&(String, Decision)| {
-            matches!(decision, Decision::Happened { .. }) && unknown != Some(id)
-        };
-        if let Some((id, _)) = decisions.iter().find(not_made) {
-            return Err(RunError::NotMade { id: id.clone() });
-        }
-        let Some(unknown) = unknown else { return Ok(()) };
-        let approved = |(id, decision): &&(String, Decision)| {
-            id == unknown && matches!(decision, Decision::Approve | Decision::Edit { .. })
-        };
-        let call = self.calls().find(|call| call.id == unknown);
-        let effect = call.and_then(|call| self.tools.effect(&call.name));
-        match decisions.iter().find(approved) {
-            Some((id, _)) if effect == Some(Effect::Irreversible) => {
-                Err(RunError::UnknownOutcome { id: id.clone() })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Checks a person's arguments against the tool's schema now. The person can correct them; the
-    /// model could not. A call that an earlier drive made with them is not judged again.
-    pub(super) fn check_edits<'a>(
+    /// Checks each decision. A call that an earlier drive made is not judged again.
+    pub(super) fn check_decisions<'a>(
         &self,
         calls: impl Iterator<Item = &'a ToolCall>,
         decisions: &[(String, Decision)],
@@ -167,12 +143,25 @@ impl Run {
         let decisions: HashMap<&str, &Decision> =
             decisions.iter().map(|(id, decision)| (id.as_str(), decision)).collect();
         for call in calls {
-            let decision = decisions.get(call.id.as_str()).filter(|_| !self.was_made(&call.id));
-            if let Some(fault) = decision.and_then(|decision| self.misfit(call, decision)) {
-                return Err(RunError::WrongArguments { id: call.id.clone(), fault });
+            match decisions.get(call.id.as_str()) {
+                Some(decision) if self.was_made(&call.id) => self.check_suits(call, decision)?,
+                Some(decision) => self.check_decision(call, decision)?,
+                None => {}
             }
         }
         Ok(())
+    }
+
+    fn check_suits(&self, call: &ToolCall, decision: &Decision) -> Result<()> {
+        let effect = self.tools.effect(&call.name).unwrap_or(Effect::Write);
+        let unknown = self.unknown_outcome() == Some(&*call.id);
+        let (path, call) = (Vec::new(), call.clone());
+        let asked = Approval { path, call, effect, unknown, asked_before: 0 };
+        match asked.check(decision) {
+            // The tool's policy decides about new arguments, and may repair them.
+            Ok(()) | Err(WrongDecision::Arguments(_)) => Ok(()),
+            Err(reason) => Err(RunError::WrongDecision { id: asked.call.id, reason }),
+        }
     }
 
     /// Returns whether an earlier drive began a call.
