@@ -95,6 +95,7 @@ record the decision with `decide` of the journal or database that has the run, o
 give the agent a tool with this name and input (`Tool::named`), finish the run with the previous version of the program, or delete it => resume it with the tools that it was started with, or delete it
 decide `Approve`, `Edit` or `Deny` => decide with --approve, --edit or --deny
 see `RunSummary::waiting` => see `toolwright runs show`
+check the id, `runs` lists all of them => check the id, `toolwright runs list` shows all of them
 ; add one with `Context::with` => ; the program that started the run has to give it one
 its `LanguageModel::stream` must end with `Delta::Done` or an error => the program of the model has to be fixed
 set it with `Ledger::with_prices`, and pass the ledger with `Context::with_ledger` => the program that started the run has to set it

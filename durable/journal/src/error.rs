@@ -181,7 +181,7 @@ pub enum JournalError {
     },
 
     /// There is no such run.
-    #[error("there is no run `{id}` in {}", folder.display())]
+    #[error("there is no run `{id}` in {}; check the id, `runs` lists all of them", folder.display())]
     NoSuchRun {
         /// Run id.
         id: String,
@@ -312,7 +312,7 @@ impl JournalError {
         Self::Damaged { path: path.to_owned(), at, reason: reason.into() }
     }
 
-    /// Returns the error as one that ends a run.
+    /// Returns the error as one that ends a drive.
     pub(crate) fn into_module(self) -> Error {
         Error::stop(self).at(Stage::Journal)
     }

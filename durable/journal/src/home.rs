@@ -1,10 +1,10 @@
-//! The parts of a drive that another home of runs, such as a database, shares with the journal:
-//! everything except the storage of the records. To only run agents, use
-//! [`Journal`](crate::Journal).
+//! The code that all homes of runs share, for a home of your own: everything except the storage of
+//! the records. To only run agents, use [`Journal`](crate::Journal).
 //!
-//! A home keeps the [`Record`]s of a run in their order. To drive the run, it makes a [`Drive`], adds
-//! the records of earlier drives to it, and gives it a [`Store`] for further records. The crate
-//! `toolwright-postgres` does so with tables.
+//! A home keeps the [`Record`]s of a run in their order, and lets one [`Drive`] of the run at a time
+//! append to them. [`decided`] and [`cancelled`] return the records for what people do, [`summary`]
+//! returns the entry of a list, and [`DriveEnd`] says what the end of a drive means for the run. The
+//! crate `toolwright-postgres` is a home with tables.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,24 +17,39 @@ use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::budget::Spent;
 use toolwright_module::error::Stage;
 use toolwright_module::model::BoxFuture;
-use toolwright_module::{Context, Effect, Error, Message};
+use toolwright_module::{Context, Error, Message};
 use toolwright_orchestrator::perform::{
     self, Open, PartIdKind, Record, Replay, ReplayError, Started, Store,
 };
 use toolwright_orchestrator::{
-    Agent, Finished, Resumed, Run, RunError, RunState, Task, ToolSet, Unfinished,
+    Agent, AwaitsApproval, Finished, Resumed, Run, RunError, RunState, Task, ToolSet, Unfinished,
 };
 
 use crate::deploys;
 use crate::error::{JournalError, Result};
 use crate::options::{Listener, Options};
 use crate::summary::Questions;
-pub use crate::summary::first_words;
+pub use crate::summary::{first_words, of_records as summary};
 
 /// The longest id of a run, in bytes.
 const MAX_ID_BYTES: usize = 4_096;
 
 /// One drive of a run: of a new one, or of one with records of earlier drives.
+///
+/// A home calls the methods in this order:
+///
+/// 1. [`new`](Self::new) with a task, or [`stored`](Self::stored) with the records if the caller
+///    does not know the task.
+/// 2. After `new`: append [`started`](Self::started) as the first record, if there is no run with this
+///    id. Otherwise get the right to drive the run, read its records, and call
+///    [`set_records`](Self::set_records). To refuse a wrong task before that, use
+///    [`check`](Self::check).
+/// 3. If [`finished`] returns a result, return it.
+/// 4. If [`earlier_tools`](Self::earlier_tools) returns a hash, read the tools with this hash and call
+///    [`check_tools`](Self::check_tools). The home stores the [`tools`](Self::tools) of each new run
+///    for that.
+/// 5. [`run`](Self::run) drives the run, and appends its records to the [`Store`].
+/// 6. [`DriveEnd::of`] the result says what the home does with the run now.
 pub struct Drive {
     id: String,
     cx: Context,
@@ -46,7 +61,7 @@ pub struct Drive {
     records: Vec<Record>,
     /// Whether an error that ends a drive and leaves its run open is a record, so that a person can
     /// see why the run stopped.
-    pub(crate) keeps_errors: bool,
+    keeps_errors: bool,
 }
 
 /// The run before its first step.
@@ -96,12 +111,21 @@ impl Drive {
         Self { id, cx, metadata, start, tools, records, keeps_errors: false }
     }
 
-    /// Adds the records of earlier drives.
+    /// Records each error that ends the drive and leaves the run open, so that a person can see why it
+    /// stopped. Call this if the home does not keep the error elsewhere, such as in a column.
+    #[must_use]
+    pub fn with_recorded_errors(mut self) -> Self {
+        self.keeps_errors = true;
+        self
+    }
+
+    /// Sets the records of earlier drives, with the first one. They replace the new run and any
+    /// records that were set before.
     ///
     /// # Errors
     ///
     /// The errors of [`check`](Self::check), or the first record does not start a run.
-    pub fn add(&mut self, records: Vec<Record>) -> Result<()> {
+    pub fn set_records(&mut self, records: Vec<Record>) -> Result<()> {
         let (started, records) = split(&self.id, records)?;
         self.check(&started)?;
         self.start = Start::Stored(started.run);
@@ -124,12 +148,12 @@ impl Drive {
         }
     }
 
-    /// Returns the first record of the run.
+    /// Returns the start of the run, for its first record.
     ///
     /// # Errors
     ///
     /// The id is empty or too long.
-    pub fn started(&self) -> Result<Record> {
+    pub fn started(&self) -> Result<Started> {
         if self.id.is_empty() {
             return Err(JournalError::NoId);
         }
@@ -137,7 +161,7 @@ impl Drive {
             return Err(JournalError::LongId { bytes: self.id.len(), most: MAX_ID_BYTES });
         }
         let (metadata, run) = (self.metadata.clone(), self.state().clone());
-        Ok(Record::Started(Started::new(&self.id, metadata, run)))
+        Ok(Started::new(&self.id, metadata, run))
     }
 
     /// Returns the tools of the agent.
@@ -158,7 +182,7 @@ impl Drive {
     /// # Errors
     ///
     /// [`JournalError::OpenCall`] if the agent cannot make an open call of the run.
-    pub fn compare(&mut self, earlier: ToolSet) -> Result<()> {
+    pub fn check_tools(&mut self, earlier: ToolSet) -> Result<()> {
         if !self.records.iter().any(|record| matches!(record, Record::Finished { .. })) {
             deploys::check_open_calls(&self.id, &self.records, &earlier, &self.tools)?;
         }
@@ -308,6 +332,33 @@ fn says_why(error: &Error) -> bool {
     !matches!(error.stage(), Stage::Approval | Stage::Cancelled | Stage::Journal | Stage::Setup)
 }
 
+/// What the end of a drive means for its run. A home releases the run then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DriveEnd {
+    /// The run has its result, or the program cancelled the drive. Another drive may begin at once.
+    Released,
+    /// A call waits for a person. Another drive is of use after a decision.
+    Waiting,
+    /// The run has ended without a result. It is driven again only if someone asks for it.
+    Stopped,
+    /// The drive failed. Another one should begin after a pause.
+    Failed,
+}
+
+impl DriveEnd {
+    /// Returns what the result of a drive means for its run.
+    #[must_use]
+    pub fn of<O>(result: &toolwright_module::Result<Finished<O>>) -> Self {
+        match result {
+            Ok(_) => Self::Released,
+            Err(error) if error.downcast_ref::<AwaitsApproval>().is_some() => Self::Waiting,
+            Err(error) if error.downcast_ref::<Unfinished>().is_some() => Self::Stopped,
+            Err(error) if error.stage() == Stage::Cancelled => Self::Released,
+            Err(_) => Self::Failed,
+        }
+    }
+}
+
 /// Returns the result in the records of a run, if it has finished.
 ///
 /// # Errors
@@ -347,14 +398,17 @@ pub fn decided(
     person: Option<&str>,
     replaces: bool,
 ) -> Result<Record> {
-    check_decision(id, asked, &decision)?;
+    let wrong = |reason: String| {
+        let (id, call) = (id.to_owned(), asked.call.id.clone());
+        JournalError::Decision { id, call, reason }
+    };
+    asked.check(&decision).map_err(|reason| wrong(reason.to_string()))?;
     let questions: Questions = records.into_iter().collect();
     questions.check()?;
     let waiting = questions.find(id, asked, replaces)?;
-    waiting.check_edit(&decision).map_err(|fault| {
-        let reason = format!("needs arguments that fit its tool: {fault}");
-        JournalError::Decision { id: id.to_owned(), call: asked.call.id.clone(), reason }
-    })?;
+    waiting
+        .check_edit(&decision)
+        .map_err(|fault| wrong(format!("needs arguments that fit its tool: {fault}")))?;
     Ok(waiting.decided(decision, person))
 }
 
@@ -375,30 +429,6 @@ pub fn cost(record: &Record) -> Spent {
             outcome.spent
         }
         _ => Spent::default(),
-    }
-}
-
-fn check_decision(id: &str, asked: &Approval, decision: &Decision) -> Result<()> {
-    let refused = |reason: String| {
-        let (id, call) = (id.to_owned(), asked.call.id.clone());
-        Err(JournalError::Decision { id, call, reason })
-    };
-    match decision {
-        Decision::Approve | Decision::Edit { .. }
-            if asked.unknown && asked.effect == Effect::Irreversible =>
-        {
-            refused("may have taken effect and is irreversible; decide `CallAgain`, `Happened` or `Deny`".to_owned())
-        }
-        Decision::Happened { .. } if !asked.unknown => {
-            refused("was not made, so it has no result; decide `Approve`, `Edit` or `Deny`".to_owned())
-        }
-        Decision::Edit { arguments } => {
-            match serde_json::from_str::<serde::de::IgnoredAny>(arguments) {
-                Ok(_) => Ok(()),
-                Err(error) => refused(format!("needs its arguments as JSON: {error}")),
-            }
-        }
-        _ => Ok(()),
     }
 }
 

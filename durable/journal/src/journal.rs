@@ -140,8 +140,7 @@ impl Journal {
     {
         let drive = Drive::new(agent, id, task, cx);
         async move {
-            let (mut drive, closes) = self.begin(id, drive?).await?;
-            drive.keeps_errors = true;
+            let (drive, closes) = self.begin(id, drive?.with_recorded_errors()).await?;
             match drive.finished().map_err(JournalError::into_module)? {
                 Some(finished) => Ok(finished),
                 None => drive.run(agent, Arc::clone(&closes.0), &self.options).await,
@@ -177,18 +176,14 @@ impl Journal {
         file.cut_parts()?;
         if records.is_empty() {
             self.keep_tools(drive.tools(), &path)?;
-            file.write(&[file::json(drive.started()?, id)?])?;
+            file.write(&[file::json(Record::Started(drive.started()?), id)?])?;
         } else {
-            drive.add(records)?;
+            drive.set_records(records)?;
         }
         // Also for a file that was there: the program that made it may have been killed before this.
         file::sync_folder(&self.folder).map_err(|error| JournalError::io(&self.folder, error))?;
-        if let Some(hash) = drive.earlier_tools() {
-            let earlier = self.stored_tools(hash);
-            self.keep_tools(drive.tools(), &path)?;
-            if let Some(earlier) = earlier {
-                drive.compare(earlier)?;
-            }
+        if let Some(earlier) = drive.earlier_tools().and_then(|hash| self.stored_tools(hash)) {
+            drive.check_tools(earlier)?;
         }
         Ok((file, contents.torn, drive))
     }

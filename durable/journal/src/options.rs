@@ -41,7 +41,7 @@ pub struct Options {
     /// sounds do not count. They are stored beside the records, and their limit is that of the run,
     /// [`Limits::max_part_bytes`](toolwright_orchestrator::Limits::max_part_bytes).
     pub max_result_bytes: u64,
-    /// Gets each record of a part, with the id of the run, when it is safe and before the run goes
+    /// Gets each record of a part, with the id of the run, when it is stored and before the run goes
     /// on.
     ///
     /// The listener runs on the task of the drive, so it should be quick. Parts that were recorded

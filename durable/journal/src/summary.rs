@@ -29,7 +29,7 @@ pub struct RunSummary {
     pub status: RunStatus,
     /// The metadata of the first drive.
     pub metadata: BTreeMap<String, String>,
-    /// First words of the task, on one line. It is `None` for a long conversation in a database.
+    /// First words of the task, on one line. It is `None` for a long conversation in a list of a database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
     /// Cost of all parts so far. It is `None` for a file that cannot be read.
@@ -221,12 +221,35 @@ pub(crate) fn records<'a>(
 /// killed before its first record was on disk.
 pub(crate) fn of_file(path: &Path, bytes: &[u8]) -> Result<Option<RunSummary>> {
     let contents = file::parse(path, bytes)?;
+    let records = records(path, &contents).map(|line| {
+        let Line { at, record } = line?;
+        if let Record::Started(started) = &record {
+            name::check(path, &started.id)?;
+        }
+        Ok((file::time(at), record))
+    });
+    let mut summary = of_records(records)?;
+    if let Some(summary) = &mut summary {
+        summary.bytes = bytes.len() as u64 + parts::length(path);
+    }
+    Ok(summary)
+}
+
+/// Returns the summary of the records of a run, each with its time. It is `None` if the run was never
+/// started. The home sets [`RunSummary::bytes`] and [`RunSummary::worker`].
+///
+/// # Errors
+///
+/// The error of a record, or a question was changed ([`ReplayError::Question`]).
+pub fn of_records(
+    records: impl IntoIterator<Item = Result<(SystemTime, Record)>>,
+) -> Result<Option<RunSummary>> {
     let (mut summary, mut questions) = (None::<RunSummary>, Questions::default());
     // By part, because a record may be there twice.
-    let mut costs = HashMap::new();
-    for line in records(path, &contents) {
-        let Line { at, record } = line?;
-        let time = file::time(at);
+    let (mut costs, mut count) = (HashMap::new(), 0);
+    for record in records {
+        let (time, record) = record?;
+        count += 1;
         if let Some(summary) = &mut summary {
             summary.changed = time;
             (summary.status, summary.ending, summary.error) = match &record {
@@ -239,14 +262,11 @@ pub(crate) fn of_file(path: &Path, bytes: &[u8]) -> Result<Option<RunSummary>> {
             };
         }
         if let Record::Started(started) = record {
-            name::check(path, &started.id)?;
             summary = Some(RunSummary {
                 task: Some(first_words(&started.task())),
                 metadata: started.metadata,
                 started: time,
                 changed: time,
-                records: contents.lines.len(),
-                bytes: bytes.len() as u64 + parts::length(path),
                 ..RunSummary::new(started.id, RunStatus::Open)
             });
             continue;
@@ -261,7 +281,7 @@ pub(crate) fn of_file(path: &Path, bytes: &[u8]) -> Result<Option<RunSummary>> {
         questions.check()?;
         let mut spent = Spent::default();
         costs.into_values().for_each(|cost| spent += cost);
-        summary.spent = Some(spent);
+        (summary.spent, summary.records) = (Some(spent), count);
         summary.waiting = questions.waiting.into_values().map(|waiting| waiting.approval).collect();
         if !summary.waiting.is_empty() && summary.status == RunStatus::Open {
             summary.status = RunStatus::Waiting;

@@ -64,7 +64,7 @@ async fn of_two_drives_at_once_one_works_and_the_other_fails_or_gets_the_answer(
 }
 
 /// Returns an agent whose write waits for a person.
-fn asks(world: &World, effect: Effect) -> Agent {
+pub(crate) fn asks(world: &World, effect: Effect) -> Agent {
     let writes = world.tidy().with_effect(effect);
     let said = [
         calls([("a", "look", "the hall")]),
@@ -349,6 +349,9 @@ async fn a_call_that_never_began_has_no_result() {
     let happened = Decision::Happened { result: "It is tidy.".to_owned() };
     let error = journal.decide("run", &waiting, happened.clone()).unwrap_err();
     assert!(matches!(error, JournalError::Decision { .. }), "{error}");
+    assert!(error.to_string().contains("was not made"), "{error}");
+    // It cannot be made again, either.
+    let error = journal.decide("run", &waiting, Decision::CallAgain).unwrap_err();
     assert!(error.to_string().contains("was not made"), "{error}");
     journal.decide_as("Kate", "run", &waiting, Decision::deny("No.")).unwrap();
     let error = journal.replace_decision("Kate", "run", &waiting, happened.clone()).unwrap_err();

@@ -15,6 +15,7 @@ mod driving;
 mod folder;
 #[cfg(target_os = "linux")]
 mod full;
+mod home;
 #[cfg(unix)]
 mod odd_files;
 mod parts;

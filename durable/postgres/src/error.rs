@@ -61,7 +61,7 @@ pub enum RunsError {
     },
 
     /// There is no such run.
-    #[error("there is no run `{id}`")]
+    #[error("there is no run `{id}`; check the id, `runs` lists all of them")]
     NoSuchRun {
         /// Run id.
         id: String,
@@ -106,7 +106,7 @@ pub enum RunsError {
 }
 
 impl RunsError {
-    /// Returns the error as one that ends a run.
+    /// Returns the error as one that ends a drive.
     pub(crate) fn into_module(self) -> Error {
         let stage = match self {
             Self::Cancelled { .. } => Stage::Cancelled,

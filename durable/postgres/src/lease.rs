@@ -40,16 +40,16 @@ pub(crate) struct Taken {
     pub(crate) spent: Spent,
 }
 
-/// How the run is left when the drive has ended.
+/// The state of a run after a drive.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Left {
+pub(crate) struct AfterDrive {
     pub(crate) status: &'static str,
     pub(crate) error: Option<String>,
     /// Whether the drive failed, so that the run rests for a while.
     pub(crate) rests: bool,
 }
 
-impl Left {
+impl AfterDrive {
     pub(crate) fn open() -> Self {
         Self { status: "open", error: None, rests: false }
     }
@@ -84,7 +84,7 @@ struct End {
 
 enum Message {
     Append(Order),
-    Release(Left, oneshot::Sender<()>),
+    Release(AfterDrive, oneshot::Sender<()>),
 }
 
 /// Appends the records of one run, as long as the lease lasts.
@@ -180,10 +180,10 @@ impl Lease {
     }
 
     /// Ends the lease, and waits until the database knows.
-    pub(crate) async fn release(self, left: Left) {
+    pub(crate) async fn release(self, after: AfterDrive) {
         let (done, is_done) = oneshot::channel();
         // The task ends only after this message or a loss.
-        if self.messages.send(Message::Release(left, done)).is_ok() {
+        if self.messages.send(Message::Release(after, done)).is_ok() {
             let _ = is_done.await;
         }
     }
@@ -192,12 +192,12 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let (done, _) = oneshot::channel();
-        let left = match std::thread::panicking() {
-            true => Left::failed(&"the drive panicked"),
-            false => Left::open(),
+        let after = match std::thread::panicking() {
+            true => AfterDrive::failed(&"the drive panicked"),
+            false => AfterDrive::open(),
         };
         // After `release` this is a second message, which is ignored.
-        let _ = self.messages.send(Message::Release(left, done));
+        let _ = self.messages.send(Message::Release(after, done));
     }
 }
 
@@ -239,12 +239,12 @@ impl Keeper {
                     continue;
                 }
                 Some(Message::Append(order)) => orders.push(order),
-                Some(Message::Release(left, done)) => release = Some((left, done)),
+                Some(Message::Release(after, done)) => release = Some((after, done)),
             }
             while release.is_none() && orders.len() < MOST_AT_ONCE {
                 match messages.try_recv() {
                     Ok(Message::Append(order)) => orders.push(order),
-                    Ok(Message::Release(left, done)) => release = Some((left, done)),
+                    Ok(Message::Release(after, done)) => release = Some((after, done)),
                     Err(_) => break,
                 }
             }
@@ -262,8 +262,8 @@ impl Keeper {
                 // The drive may have been dropped.
                 let _ = done.send(());
             }
-            if let Some((left, done)) = release {
-                self.release(left).await;
+            if let Some((after, done)) = release {
+                self.release(after).await;
                 let _ = done.send(());
                 return;
             }
@@ -311,11 +311,11 @@ impl Keeper {
         Ok(())
     }
 
-    async fn release(&mut self, left: Left) {
+    async fn release(&mut self, after: AfterDrive) {
         if self.is_free {
             return;
         }
-        let Left { status, error, rests } = left;
+        let AfterDrive { status, error, rests } = after;
         let error = error.as_deref().map(without_nul);
         let Taken { number, lease, .. } = &self.taken;
         let arguments: &[&(dyn ToSql + Sync)] = &[number, lease, &status, &error, &rests];

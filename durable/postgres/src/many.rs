@@ -11,7 +11,7 @@ use toolwright_orchestrator::perform::{Record, Started};
 use toolwright_orchestrator::{Task, ToolSet};
 
 use crate::error::{Result, RunsError};
-use crate::lease::{milliseconds, without_nul};
+use crate::lease::milliseconds;
 use crate::runs::{Runs, pool, record, spent};
 use crate::tables;
 
@@ -96,6 +96,10 @@ impl Runs {
     pub async fn run(&self, id: &str) -> Result<RunSummary> {
         check_id(id)?;
         let mut run = self.list("id = $2", &[&id]).await?.pop().ok_or_else(|| no_such_run(id))?;
+        if run.task.is_none() {
+            // Damaged records have no task.
+            run.task = self.task(id).await.ok().map(|task| home::first_words(&task));
+        }
         if !run.waiting.is_empty() {
             let records = self.entries(id).await?.into_iter().map(|(_, record)| record);
             if let Err(error) = home::check_questions(records) {
@@ -317,8 +321,7 @@ impl Runs {
         let rows = change.query(sql, &[&number]).await?;
         let records = rows.iter().map(|row| record(id, row.try_get(0)?, row.try_get(1)?));
         let records = records.collect::<Result<Vec<_>>>()?;
-        let person = person.map(without_nul);
-        let decided = home::decided(id, records, waiting, decision, person.as_deref(), replaces)?;
+        let decided = home::decided(id, records, waiting, decision, person, replaces)?;
         if let Some(worker) = worker {
             return Err(RunsError::Locked { id: id.to_owned(), worker });
         }
@@ -412,9 +415,14 @@ fn asked(id: &str, nth: i32, text: &str) -> Result<Option<Approval>> {
     Ok(Some(waiting.approval))
 }
 
-/// Checks that the database may have a run with this id. Its texts have no NUL characters.
+/// Checks that the database may have a run with this id. Its texts are not empty and have no NUL
+/// characters.
 pub(crate) fn check_id(id: &str) -> Result<()> {
-    if id.contains('\0') { Err(no_such_run(id)) } else { Ok(()) }
+    match id {
+        "" => Err(JournalError::NoId.into()),
+        id if id.contains('\0') => Err(no_such_run(id)),
+        _ => Ok(()),
+    }
 }
 
 fn no_such_run(id: &str) -> RunsError {

@@ -10,16 +10,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::sleep;
 use tokio_postgres::{NoTls, Row};
-use toolwright_journal::home::{self, Drive};
+use toolwright_journal::home::{self, Drive, DriveEnd};
 use toolwright_journal::{JournalError, Options};
 use toolwright_module::Context;
 use toolwright_module::budget::Spent;
-use toolwright_module::error::Stage;
-use toolwright_orchestrator::perform::{Record, Started};
-use toolwright_orchestrator::{Agent, AwaitsApproval, Finished, Task, ToolSet, Unfinished};
+use toolwright_orchestrator::perform::Record;
+use toolwright_orchestrator::{Agent, Finished, Task, ToolSet};
 
 use crate::error::{Result, RunsError};
-use crate::lease::{self, Held, Left, Taken, milliseconds};
+use crate::lease::{self, AfterDrive, Held, Taken, milliseconds};
 use crate::many::check_id;
 use crate::tables;
 use crate::url;
@@ -35,8 +34,8 @@ const LONGEST_ID: usize = 1_000;
 
 const HAS_NUL: &str = "has a NUL character, which PostgreSQL cannot store";
 
-/// How often and with which pauses a run is tried that is driven. A drive that was dropped has its
-/// run until its last record is written.
+/// Number of attempts to take a run that another drive has, and the pause between two of them. A drive
+/// that was dropped keeps its run until its last record is written.
 const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
@@ -168,9 +167,11 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// - [`Stage::Journal`] with a [`RunsError`] as its cause. No model sees such an error.
-    /// - [`Stage::Approval`] with [`AwaitsApproval`] as its cause: a call waits for a person, and
-    ///   there is no approver. Give the decision to [`decide`](Self::decide) and drive the run again.
+    /// - [`Stage::Journal`](toolwright_module::error::Stage::Journal) with a [`RunsError`] as
+    ///   its cause. No model sees such an error.
+    /// - [`Stage::Approval`](toolwright_module::error::Stage::Approval) with
+    ///   [`AwaitsApproval`](toolwright_orchestrator::AwaitsApproval) as its cause: a call
+    ///   waits for a person, and there is no approver. Give the decision to [`decide`](Self::decide) and drive the run again.
     /// - The other errors of [`Agent::drive`]. After most of them the run can be driven
     ///   again.
     pub fn drive<'a, O>(
@@ -200,8 +201,9 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// - [`Stage::Journal`] with a [`RunsError`] as its cause.
-    /// - [`Stage::Setup`]: the agent cannot start a run.
+    /// - [`Stage::Journal`](toolwright_module::error::Stage::Journal) with a [`RunsError`] as
+    ///   its cause.
+    /// - [`Stage::Setup`](toolwright_module::error::Stage::Setup): the agent cannot start a run.
     pub fn start<'a, O: Send + Sync + 'static>(
         &'a self,
         agent: &'a Agent<O>,
@@ -235,8 +237,8 @@ impl Runs {
                 let number = taken.number;
                 let held = lease::hold(self.pool.clone(), taken);
                 let read = async {
-                    drive.add(self.records_of(id, number).await?)?;
-                    self.compare(id, drive).await
+                    drive.set_records(self.records_of(id, number).await?)?;
+                    self.check_tools(id, drive).await
                 };
                 return held.or_free(read.await).await.map(|(held, ())| Opened::Open(held));
             } else if attempt >= LOCK_TRIES {
@@ -260,17 +262,17 @@ impl Runs {
         let read = async {
             let records = self.records_of(&id, number).await?;
             let mut drive = Drive::stored(agent, &id, records, cx)?;
-            self.compare(&id, &mut drive).await?;
+            self.check_tools(&id, &mut drive).await?;
             Ok::<_, RunsError>(drive)
         };
         held.or_free(read.await).await
     }
 
     /// Compares the agent's tools with those with which the run was started.
-    async fn compare(&self, id: &str, drive: &mut Drive) -> Result<()> {
+    async fn check_tools(&self, id: &str, drive: &mut Drive) -> Result<()> {
         let Some(hash) = drive.earlier_tools() else { return Ok(()) };
         match self.stored_tools(hash).await? {
-            Some(earlier) => drive.compare(earlier)?,
+            Some(earlier) => drive.check_tools(earlier)?,
             None => tracing::warn!(run = id, "cannot compare the tools of a run"),
         }
         Ok(())
@@ -278,15 +280,15 @@ impl Runs {
 
     /// Inserts a run unless this id has one. If `worker` is set, that worker gets the lease at once.
     async fn insert(&self, id: &str, drive: &Drive, worker: Option<&str>) -> Result<Option<Taken>> {
-        check_text("id", id)?;
         let json = |source| JournalError::Json { id: id.to_owned(), source };
         let started = drive.started()?;
-        let record = serde_json::to_string(&started).map_err(json)?;
-        let Record::Started(Started { metadata, .. }) = &started else { return Ok(None) };
+        check_text("id", id)?;
+        let metadata = &started.metadata;
         if metadata.iter().any(|(name, value)| name.contains('\0') || value.contains('\0')) {
             return Err(RunsError::Text { what: "metadata", reason: HAS_NUL.to_owned() });
         }
         let metadata = serde_json::to_string(metadata).map_err(json)?;
+        let record = serde_json::to_string(&Record::Started(started)).map_err(json)?;
         let hash = drive.tools().hash();
         let is_known = self.tools.lock().unwrap_or_else(PoisonError::into_inner).contains(hash);
         let tools = match is_known {
@@ -390,7 +392,7 @@ impl fmt::Debug for Runs {
     }
 }
 
-/// What is needed of a run before it is taken.
+/// The state of a run that this worker has not taken.
 struct Found {
     is_finished: bool,
     worker: Option<String>,
@@ -408,7 +410,7 @@ impl Held {
         match result {
             Ok(found) => Ok((self, found)),
             Err(error) => {
-                self.lease.release(Left::failed(&error)).await;
+                self.lease.release(AfterDrive::failed(&error)).await;
                 Err(error)
             }
         }
@@ -426,18 +428,14 @@ impl Held {
             error = lease.lost() => Err(error.into_module()),
             result = drive.run(agent, writer, options) => result,
         };
-        let left = match &result {
-            Ok(_) => Left::open(),
-            Err(error) if error.downcast_ref::<AwaitsApproval>().is_some() => {
-                Left { status: "waiting", ..Left::open() }
-            }
-            Err(error) if error.downcast_ref::<Unfinished>().is_some() => {
-                Left { status: "failed", error: Some(format!("{error:#}")), rests: false }
-            }
-            Err(error) if error.stage() == Stage::Cancelled => Left::open(),
-            Err(error) => Left::failed(error),
+        let text = || result.as_ref().err().map(|error| format!("{error:#}"));
+        let (status, error, rests) = match DriveEnd::of(&result) {
+            DriveEnd::Released => ("open", None, false),
+            DriveEnd::Waiting => ("waiting", None, false),
+            DriveEnd::Stopped => ("failed", text(), false),
+            DriveEnd::Failed => ("open", text(), true),
         };
-        lease.release(left).await;
+        lease.release(AfterDrive { status, error, rests }).await;
         result
     }
 }

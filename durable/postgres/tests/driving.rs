@@ -48,7 +48,9 @@ async fn what_the_database_cannot_hold_is_refused_before_anything_happens() {
     let Some(database) = database().await else { return };
     let (runs, world) = (database.runs().await, World::default());
     let (agent, long) = (world.small(), "i".repeat(1_001));
-    for id in ["", "a\0b", &long] {
+    let error = runs.drive(&agent, "", TASK, &world.cx()).await.unwrap_err();
+    assert!(matches!(runs_error(&error), RunsError::Journal(JournalError::NoId)), "{error:#}");
+    for id in ["a\0b", &long] {
         let error = runs.drive(&agent, id, TASK, &world.cx()).await.unwrap_err();
         assert!(matches!(runs_error(&error), RunsError::Text { what: "id", .. }), "{error:#}");
     }

@@ -62,6 +62,10 @@ async fn a_list_has_no_task_of_a_long_conversation_or_a_damaged_record() {
     let listed = runs.runs().await.unwrap();
     let tasks: Vec<_> = listed.iter().map(|run| run.task.as_deref()).collect();
     assert_eq!(tasks, [None, None, Some(TASK)]);
+    // A single run has the first words of any task.
+    let task = runs.run("long").await.unwrap().task.unwrap();
+    assert!(task.starts_with(TASK), "{task}");
+    assert_eq!(runs.run("damaged").await.unwrap().task, None);
 }
 
 #[tokio::test]
@@ -315,7 +319,12 @@ async fn runs_in_a_database_have_the_functions_of_a_journal() {
         Record::Ended { outcome, .. } => outcome.by,
         _ => None,
     });
-    assert_eq!(by.as_deref(), Some("Kate\u{fffd}"));
+    assert_eq!(by.as_deref(), Some("Kate\0"));
+    let error = runs.run("").await.unwrap_err();
+    assert!(matches!(error, RunsError::Journal(JournalError::NoId)), "{error}");
+    let error = runs.start(&agent, "", TASK, &cx).await.unwrap_err();
+    let error = error.downcast_ref::<RunsError>();
+    assert!(matches!(error, Some(RunsError::Journal(JournalError::NoId))), "{error:?}");
     for id in ["another", "a\0"] {
         let none = [
             runs.task(id).await.err(),
