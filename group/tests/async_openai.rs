@@ -685,6 +685,9 @@ async fn arguments_of_read_call_under_another_name_are_read_or_the_call_is_not_m
         (json!({"function": {"name": "greet", "arguments": ""}}), Some("everybody")),
         (json!({"function": {"name": "greet"}}), None),
         (json!({"function": {"name": "greet", "kwargs": {"name": "A"}}}), None),
+        (json!({"name": "greet", "arguments": "{}", "kwargs": {"name": "A"}}), None),
+        (json!({"function": {"name": "greet", "arguments": "", "kwargs": {"name": "A"}}}), None),
+        (json!({"function": {"name": "greet", "arguments": "{}"}, "error": "no JSON"}), None),
         // Two names, or two sets of arguments.
         (json!({"name": "leave", "function": {"name": "greet", "arguments": "{}"}}), None),
         (

@@ -1,6 +1,6 @@
 //! The arguments of a call, which servers send under several names.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The names under which servers send the arguments of a call, the APIs' own among them.
 pub const ARGUMENTS: [&str; 4] = ["arguments", "args", "parameters", "input"];
@@ -41,6 +41,98 @@ fn weight(text: &str) -> u8 {
         text if text.trim().is_empty() => 1,
         text if is_empty_object(text) => 2,
         _ => 3,
+    }
+}
+
+/// What a call has beside its name and its arguments, under names that nobody knows.
+///
+/// If its arguments say nothing, what the model meant may be there, so such a call must not be made: it
+/// is [incomplete](crate::ToolCall::incomplete).
+///
+/// ```
+/// use toolwright_module::runner::Unread;
+///
+/// let call = serde_json::from_str(r#"{"name": "look", "kwargs": {"place": "hall"}}"#)?;
+/// assert!(Unread::of(&call).may_be_meant("{}"));
+/// assert!(!Unread::of(&call).may_be_meant(r#"{"place": "hall"}"#));
+/// let call = serde_json::from_str(r#"{"id": 7, "name": "look", "caller": {"type": "code"}}"#)?;
+/// assert_eq!(Unread::of(&call), Unread::Nothing);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unread {
+    /// Only what is known to be something else.
+    #[default]
+    Nothing,
+    /// A text, a number or `true`. It may be a field of the tool, but also something that an API got
+    /// later, such as the time of the call.
+    Word,
+    /// An object, a list, the JSON of an object, or an error of the call.
+    Content,
+}
+
+impl Unread {
+    /// Returns the most that a call has, in the object itself or in the one that has its name.
+    #[must_use]
+    pub fn of(call: &Map<String, Value>) -> Self {
+        const INSIDE: [&str; 3] = ["function", "custom", "custom_tool"];
+        const KNOWN: [&str; 19] = [
+            "type",
+            "id",
+            "index",
+            "name",
+            "call_id",
+            "status",
+            "object",
+            "namespace",
+            "phase",
+            "caller",
+            "created_by",
+            "cache_control",
+            "extra_content",
+            "provider_specific_fields",
+            "thoughtSignature",
+            "thought_signature",
+            "signature",
+            "willContinue",
+            "will_continue",
+        ];
+        let of_field = |(name, value): (&String, &Value)| match (&**name, value) {
+            (name, Value::Object(inside)) if INSIDE.contains(&name) => Self::of(inside),
+            (name, _) if KNOWN.contains(&name) || ARGUMENTS.contains(&name) => Self::Nothing,
+            ("error", value) if is_set(value) => Self::Content,
+            (_, Value::String(text)) if text.trim_start().starts_with('{') => {
+                if is_empty_object(text) { Self::Nothing } else { Self::Content }
+            }
+            (_, value) if !is_set(value) => Self::Nothing,
+            (_, Value::Object(_) | Value::Array(_)) => Self::Content,
+            _ => Self::Word,
+        };
+        call.iter().map(of_field).max().unwrap_or_default()
+    }
+
+    /// Returns whether it may be what the model meant, beside these arguments. `{}` says no more than no
+    /// arguments, but it shows that the server has a place for them.
+    #[must_use]
+    pub fn may_be_meant(self, arguments: &str) -> bool {
+        match weight(arguments) {
+            0 | 1 => self > Self::Nothing,
+            2 => self == Self::Content,
+            _ => false,
+        }
+    }
+}
+
+/// Returns whether a value says something. Servers send `false`, `0`, `""` or `{}` for nothing.
+#[must_use]
+pub fn is_set(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::Bool(true) => true,
     }
 }
 

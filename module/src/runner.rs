@@ -19,7 +19,9 @@ use crate::budget::{Budget, Spent};
 use crate::context::Context;
 use crate::effect::Effect;
 use crate::error::{Error, Result};
-pub use crate::given_arguments::{ARGUMENTS, given_arguments, is_empty_object, is_same_json};
+pub use crate::given_arguments::{
+    ARGUMENTS, Unread, given_arguments, is_empty_object, is_same_json, is_set,
+};
 use crate::hook::AnyHook;
 use crate::hook::chain;
 pub use crate::hook::chain::Innermost;

@@ -6,7 +6,7 @@ use async_openai::types::chat::{
 use async_openai::types::responses::{CustomToolCall, FunctionToolCall, OutputStatus};
 use serde_json::Value;
 use toolwright_module::ToolCall;
-use toolwright_module::runner::{ARGUMENTS, given_arguments};
+use toolwright_module::runner::{ARGUMENTS, Unread, given_arguments};
 
 /// The conversion of a call in one of `async-openai`'s types to the type that a
 /// [`ToolGroup`](crate::ToolGroup) runs.
@@ -134,7 +134,9 @@ pub fn read_call(item: &Value) -> Option<ToolCall> {
     // Responses sends `{}` for a call without arguments.
     let is_item = item.get("type").is_some_and(|kind| kind == "function_call");
     let is_lost = is_none || is_item && call.arguments.trim().is_empty();
-    call.incomplete = is_lost || !is_clear || !is_one(custom) || !is_whole(item);
+    let unread = item.as_object().map(Unread::of).unwrap_or_default();
+    let is_hidden = unread.may_be_meant(&call.arguments);
+    call.incomplete = is_lost || is_hidden || !is_clear || !is_one(custom) || !is_whole(item);
     Some(call)
 }
 

@@ -11,8 +11,9 @@ use toolwright_module::message::object_of;
 use toolwright_module::message::{Opaque, Reasoning, ReplyPart, Text};
 use toolwright_module::model::{Delta, Usage};
 use toolwright_module::runner::ARGUMENTS;
+use toolwright_provider::ending::is_whole;
 use toolwright_provider::lenient::{
-    Arguments, Piece as Content, PieceKind, Str, TEXTS, Words, has_unread, is_set, once, thoughts,
+    Arguments, Piece as Content, PieceKind, Str, TEXTS, Unread, Words, is_set, once, thoughts,
 };
 use toolwright_provider::{Deltas, ProviderError, ReplyParts, is_empty_object};
 
@@ -432,8 +433,11 @@ impl Block {
                 let is_unclear = self.is_unclear;
                 let (arguments, is_incomplete) = self.into_input();
                 let mut call = ToolCall::new(id, name, arguments);
-                let is_bare = call.arguments.trim().is_empty();
-                call.incomplete = is_incomplete || is_unclear || is_bare && has_unread(&fields);
+                let status = fields.get("status").and_then(Value::as_str).unwrap_or_default();
+                call.incomplete = is_incomplete
+                    || is_unclear
+                    || Unread::of(&fields).may_be_meant(&call.arguments)
+                    || !is_whole(status);
                 fields.retain(|name, value| is_opaque(name, value));
                 if !fields.is_empty() {
                     let opaque = Opaque::new(PROVIDER, Value::Object(fields));

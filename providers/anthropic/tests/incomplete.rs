@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use toolwright_module::model::Finish;
 use toolwright_module::{Contract, LanguageModel, Reply, Signature};
 
-use crate::common::{Answer, Server, hi, streamed};
+use crate::common::{Answer, Server, beside, hi, streamed};
 
 fn body(reason: &Value, input: &Value) -> Value {
     let call = json!({"type": "tool_use", "id": "toolu_1", "name": "purge", "input": input});
@@ -532,6 +532,19 @@ async fn the_input_of_a_call_under_another_name_is_read_or_the_call_is_not_made(
     // A tool without fields needs no input.
     for reply in replies(r#"{"type":"tool_use","id":"t","name":"ping"}"#).await {
         assert!(!reply.unwrap().tool_calls().next().unwrap().incomplete);
+    }
+}
+
+#[tokio::test]
+async fn a_call_beside_which_its_input_may_stand_is_not_made() {
+    for (input, beside, is_made) in beside::calls() {
+        let mut block = json!({"type": "tool_use", "id": "t", "name": "purge", "input": input});
+        block.as_object_mut().unwrap().extend(beside);
+        for reply in replies(&block.to_string()).await {
+            let reply = reply.unwrap();
+            let call = reply.tool_calls().next().unwrap();
+            assert_eq!(!call.incomplete, is_made, "{block}: {call:?}");
+        }
     }
 }
 

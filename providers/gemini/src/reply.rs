@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use toolwright_module::message::{Opaque, Reasoning, ReplyPart, Text, ToolCall, mark_incomplete};
 use toolwright_module::model::{Delta, Finish, Usage};
 use toolwright_module::{Reply, Request};
-use toolwright_provider::lenient::{self, Arguments, Count, PieceKind, Str, TEXTS, is_set};
+use toolwright_provider::lenient::{self, Arguments, Count, PieceKind, Str, TEXTS, Unread, is_set};
 use toolwright_provider::{
     Decoder, Deltas, ProviderError, ReplyParts, TokenCounts, check_has_call, complete_reply,
     ending, is_empty_object,
@@ -155,10 +155,12 @@ struct Call {
     arguments: Arguments,
     parameters: Arguments,
     input: Arguments,
-    #[serde(deserialize_with = "lenient::or_default")]
+    // A piece whose fields are spelled so, too, has no path and is an error.
+    #[serde(alias = "partial_args", deserialize_with = "lenient::or_default")]
     partial_args: Vec<Piece>,
-    #[serde(deserialize_with = "lenient::or_default")]
+    #[serde(alias = "will_continue", deserialize_with = "lenient::or_default")]
     will_continue: bool,
+    status: lenient::Text,
     /// Whether it must not be made: it is inside a thought, or it has no clear arguments.
     #[serde(skip)]
     is_doubtful: bool,
@@ -171,9 +173,10 @@ impl Call {
         let given = [args, arguments, parameters, input].map(std::mem::take);
         let is_clear;
         (call.args, is_clear) = Arguments::one_of(given);
-        let is_bare = call.args.0.is_empty() && call.partial_args.is_empty();
-        call.is_doubtful =
-            !is_clear || is_bare && lenient::has_unread(&serde_json::from_str(json)?);
+        let is_bare = call.partial_args.is_empty() && Unread::Content.may_be_meant(&call.args.0);
+        let is_hidden =
+            is_bare && Unread::of(&serde_json::from_str(json)?).may_be_meant(&call.args.0);
+        call.is_doubtful = !is_clear || is_hidden || !ending::is_whole(&call.status);
         Ok(call)
     }
 }

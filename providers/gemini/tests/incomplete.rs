@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use toolwright_module::model::Finish;
 use toolwright_module::{LanguageModel, Reply};
 
-use crate::common::{Answer, Server, hi, streamed};
+use crate::common::{Answer, Server, beside, hi, streamed};
 
 /// Returns the reply of these chunks, whole and streamed.
 async fn read(chunks: &[Value]) -> [Reply; 2] {
@@ -290,6 +290,29 @@ async fn arguments_under_another_name_are_read_or_the_call_is_not_made() {
             let reply = reply.unwrap();
             let made = reply.tool_calls().find(|call| !call.incomplete);
             assert_eq!(made.map(|call| &*call.arguments), arguments, "{call}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_beside_which_its_arguments_may_stand_is_not_made() {
+    for (args, beside, is_made) in beside::calls() {
+        let mut call = json!({"name": "purge", "args": args});
+        call.as_object_mut().unwrap().extend(beside);
+        for reply in of_parts(&json!({"functionCall": call}).to_string(), "").await {
+            let reply = reply.unwrap();
+            let made = reply.tool_calls().find(|call| !call.incomplete);
+            assert_eq!(made.is_some(), is_made, "{call}");
+        }
+    }
+    // Gateways spell the fields of pieces as the API's own description does.
+    for call in [
+        r#"{"name":"purge","args":{},"partial_args":[{"json_path":"$.prefix","string_value":"a"}]}"#,
+        r#"{"name":"purge","args":{"prefix":"a"},"will_continue":true}"#,
+    ] {
+        for reply in of_parts(&format!(r#"{{"functionCall":{call}}}"#), "").await {
+            let made = reply.is_ok_and(|reply| reply.tool_calls().any(|call| !call.incomplete));
+            assert!(!made, "{call}");
         }
     }
 }

@@ -11,10 +11,11 @@ use toolwright_module::model::{
     BoxFuture, Capabilities, Finish, Setting, SettingSet, Settings, Usage,
 };
 use toolwright_module::{LanguageModel, Reply, Request, Result, ToolCall};
+use toolwright_provider::lenient::Unread;
 use toolwright_provider::unread::with_notes;
 use toolwright_provider::{
     Deltas, ProviderError, ReplyParts, TokenCounts, check_has_call, complete_reply, ending,
-    lenient, mark_lost_halves,
+    lenient, mark_lost_halves, takes_fields,
 };
 use toolwright_signature::Dialect;
 
@@ -211,6 +212,25 @@ fn may_cut_calls(reason: Option<&StopReason>, body: &Value) -> bool {
         })
 }
 
+/// Returns whether a call with this name has a status that does not say that it is whole, or may have its
+/// arguments where genai does not look for them.
+fn is_doubtful(body: &Value, call: &ToolCall) -> bool {
+    match body {
+        Value::Array(list) => list.iter().any(|item| is_doubtful(item, call)),
+        Value::Object(fields) => {
+            let is_it = [fields.get("name"), body.pointer("/function/name")]
+                .contains(&Some(&Value::from(&*call.name)));
+            let is_unread = || Unread::of(fields).may_be_meant(&call.arguments);
+            let status = fields.get("status").and_then(Value::as_str).unwrap_or_default();
+            match is_it {
+                true => is_unread() || !ending::is_whole(status),
+                false => fields.values().any(|value| is_doubtful(value, call)),
+            }
+        }
+        _ => false,
+    }
+}
+
 fn reply(response: ChatResponse, request: &Request, body: &Value) -> Result<Reply, ProviderError> {
     let usage = usage(&response.usage);
     let (refusal, cut_off) = (refusal(body), cut_off(body));
@@ -238,9 +258,15 @@ fn reply(response: ChatResponse, request: &Request, body: &Value) -> Result<Repl
                 // Arguments that are not JSON stay the text that the model wrote.
                 let arguments = match call.fn_arguments {
                     Value::String(text) => text,
+                    Value::Null => String::new(),
                     value => value.to_string(),
                 };
-                let call = ToolCall::new(call.call_id, call.fn_name, arguments);
+                let mut call = ToolCall::new(call.call_id, call.fn_name, arguments);
+                // Only Gemini leaves out arguments that are empty.
+                call.incomplete = is_doubtful(body, &call)
+                    || call.arguments.trim().is_empty()
+                        && body.get("candidates").is_none()
+                        && takes_fields(&request.tools, &call.name);
                 parts.push(ReplyPart::Call(call));
             }
             _ => {}

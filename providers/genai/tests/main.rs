@@ -3,13 +3,16 @@
 
 use genai::adapter::AdapterKind;
 use genai::resolver::{AuthData, Endpoint, ServiceTargetResolver};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use toolwright_genai::{GenAi, genai};
 use toolwright_module::message::{Image, Part, Reasoning, ReplyPart, ToolResult};
 use toolwright_module::model::{Effort, Finish, Settings};
-use toolwright_module::{LanguageModel, Message, Request, ToolCall};
+use toolwright_module::{Contract, LanguageModel, Message, Request, Signature, ToolCall};
 
 /// Answers one request with this reply, and returns the request's body.
 async fn answer(listener: TcpListener, status: u16, reply: Value) -> Value {
@@ -112,6 +115,58 @@ async fn a_call_of_a_reply_that_was_cut_off_is_marked() {
         let reply = reply.unwrap();
         let call = reply.tool_calls().next().unwrap();
         assert_eq!(!call.incomplete, is_complete, "{reason}");
+    }
+}
+
+#[path = "../../tests/beside.rs"]
+mod beside;
+
+/// Delete files. Without a prefix, all of them.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Purge {
+    prefix: Option<String>,
+}
+
+impl Signature for Purge {
+    type Output = String;
+}
+
+/// genai has no arguments if the service gives them another name.
+#[tokio::test]
+async fn a_call_beside_which_its_arguments_may_stand_is_not_made() {
+    let mut calls = beside::calls();
+    calls.push((Value::Null, json!({}).as_object().unwrap().clone(), false));
+    for (arguments, beside, is_made) in calls {
+        let with = |mut call: Value| {
+            call.as_object_mut().unwrap().extend(beside.clone());
+            call
+        };
+        let block =
+            with(json!({"type": "tool_use", "id": "c1", "name": "purge", "input": arguments}));
+        let usage = json!({"input_tokens": 1, "output_tokens": 2});
+        let anthropic = json!({"content": [block], "stop_reason": "tool_use", "model": "bench", "usage": usage});
+        let call = with(json!({"name": "purge", "args": arguments}));
+        let gemini = json!({"candidates": [{"content": {"parts": [{"functionCall": call}]}, "finishReason": "STOP"}], "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 2}});
+        let call = with(
+            json!({"id": "c1", "type": "function", "function": {"name": "purge", "arguments": arguments}}),
+        );
+        let chat = json!({"model": "bench", "choices": [{"index": 0, "message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]});
+        for (kind, reply) in [
+            (AdapterKind::Anthropic, anthropic),
+            (AdapterKind::Gemini, gemini),
+            (AdapterKind::OpenAI, chat),
+        ] {
+            let (listener, model) = listen(kind).await;
+            let tools = [Arc::new(Contract::of::<Purge>().unwrap())];
+            let request = Request::new([Message::user("Hi!")]).with_tools(tools);
+            let body = reply.to_string();
+            let (_, reply) = tokio::join!(answer(listener, 200, reply), model.generate(&request));
+            // genai reads no call of OpenAI without arguments.
+            let made = reply.is_ok_and(|reply| reply.tool_calls().any(|call| !call.incomplete));
+            // Gemini leaves out arguments that are empty.
+            let is_empty = kind == AdapterKind::Gemini && arguments.is_null() && beside.is_empty();
+            assert_eq!(made, is_made || is_empty, "{body}");
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use toolwright_module::model::{Finish, Settings};
 use toolwright_module::{Contract, LanguageModel, Reply, Request, Signature};
 use toolwright_openai::Api;
 
-use crate::common::{Answer, Server, hi, streamed};
+use crate::common::{Answer, Server, beside, hi, streamed};
 
 /// Delete files. Without a prefix, all of them.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -665,6 +665,44 @@ async fn arguments_of_chat_under_another_name_are_read_or_the_call_is_not_made()
         json!({"choices": [{"message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]});
     let [reply, _] = read(Api::Chat, &whole, std::slice::from_ref(&whole)).await;
     assert!(!incomplete(&reply));
+}
+
+#[tokio::test]
+async fn a_call_beside_which_its_arguments_may_stand_is_not_made() {
+    for (arguments, beside, is_made) in beside::calls() {
+        let text = format!("{arguments} {beside:?}");
+        let with = |mut call: Value, beside: &serde_json::Map<String, Value>| {
+            call.as_object_mut().unwrap().extend(beside.clone());
+            call
+        };
+        let function = json!({"name": "purge", "arguments": arguments});
+        let chat =
+            with(json!({"index": 0, "id": "1", "type": "function", "function": function}), &beside);
+        let nested = json!({"index": 0, "id": "1", "function": with(function.clone(), &beside)});
+        let is_of_function = !beside.contains_key("status");
+        for message in [
+            json!({"tool_calls": [chat]}),
+            json!({"tool_calls": [nested]}),
+            json!({"function_call": with(function, &beside)}),
+        ] {
+            if !is_of_function && message["tool_calls"][0] != chat {
+                continue;
+            }
+            let choice = |name: &str| json!({"choices": [{"index": 0, name: message, "finish_reason": "tool_calls"}]});
+            for reply in read(Api::Chat, &choice("message"), &[choice("delta")]).await {
+                assert_eq!(!incomplete(&reply), is_made, "{text}: {message}");
+            }
+        }
+        let item = json!({"type": "function_call", "call_id": "1", "name": "purge", "arguments": arguments});
+        let item = with(item, &beside);
+        let whole = response("completed", None, std::slice::from_ref(&item));
+        let event = |kind: &str| json!({"type": format!("response.{kind}"), "output_index": 0, "item": item});
+        let end = json!({"type": "response.completed", "response": whole});
+        let stream = [event("output_item.added"), event("output_item.done"), end];
+        for reply in read(Api::Responses, &whole, &stream).await {
+            assert_eq!(!incomplete(&reply), is_made, "{text}");
+        }
+    }
 }
 
 /// Azure filters a reply beside the usual reason.

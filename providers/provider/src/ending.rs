@@ -105,6 +105,19 @@ pub fn is_unfinished(word: &str) -> bool {
     is_in(word, &UNFINISHED)
 }
 
+/// Returns whether the status of a reply, or of a call in it, says that it is whole. Most servers have
+/// none, which is an empty word here.
+///
+/// ```
+/// use toolwright_provider::ending::is_whole;
+///
+/// assert!(is_whole("") && is_whole("Completed") && !is_whole("incomplete"));
+/// ```
+#[must_use]
+pub fn is_whole(status: &str) -> bool {
+    is_in(status, &["", "completed", "complete", "succeeded", "success"])
+}
+
 /// Returns whether a word means that the reply ended for a call.
 #[must_use]
 pub fn is_for_calls(word: &str) -> bool {

@@ -36,10 +36,11 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{
     Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor,
 };
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
-use toolwright_module::runner::{ARGUMENTS, given_arguments, is_empty_object};
+use toolwright_module::runner::{ARGUMENTS, given_arguments};
+pub use toolwright_module::runner::{Unread, is_set};
 use toolwright_signature::check_fields_once;
 
 pub use self::words::{Piece, PieceKind, TEXTS, Words, thoughts};
@@ -224,36 +225,6 @@ impl<'de> Deserialize<'de> for Arguments {
     }
 }
 
-/// Returns whether a call has content under a name that is neither known nor one of [`ARGUMENTS`]. If
-/// the call has no arguments, they may be there, so it must not be made without them.
-///
-/// ```
-/// use toolwright_provider::lenient::has_unread;
-///
-/// let call = serde_json::from_str(r#"{"name": "look", "kwargs": {"place": "hall"}}"#)?;
-/// assert!(has_unread(&call));
-/// let call = serde_json::from_str(r#"{"id": 7, "name": "look", "caller": {"type": "code"}}"#)?;
-/// assert!(!has_unread(&call));
-/// # Ok::<(), serde_json::Error>(())
-/// ```
-#[must_use]
-pub fn has_unread(call: &Map<String, Value>) -> bool {
-    const KNOWN: [&str; 6] = [
-        "function",
-        "custom",
-        "caller",
-        "cache_control",
-        "extra_content",
-        "provider_specific_fields",
-    ];
-    let is_known = |name: &str| KNOWN.contains(&name) || ARGUMENTS.contains(&name);
-    call.iter().filter(|(name, _)| !is_known(name)).any(|(_, value)| match value {
-        Value::Object(_) | Value::Array(_) => is_set(value),
-        Value::String(text) => text.trim_start().starts_with('{') && !is_empty_object(text),
-        _ => false,
-    })
-}
-
 impl Arguments {
     /// Returns the arguments among those that a server sent under several names, and whether all say
     /// the same; see [`given_arguments`].
@@ -371,19 +342,5 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Option<T>, E> {
         self.other(Unexpected::Float(value))
-    }
-}
-
-/// Returns whether an error field means an error. Some servers send `false`, `0`, `""` or an
-/// empty object for success.
-#[must_use]
-pub fn is_set(value: &Value) -> bool {
-    match value {
-        Value::Null | Value::Bool(false) => false,
-        Value::String(text) => !text.is_empty(),
-        Value::Array(list) => !list.is_empty(),
-        Value::Object(fields) => !fields.is_empty(),
-        Value::Number(number) => number.as_f64() != Some(0.0),
-        Value::Bool(true) => true,
     }
 }

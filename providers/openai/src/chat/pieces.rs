@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use toolwright_module::message::{CallKind, Opaque, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
 use toolwright_module::{Reply, Request, ToolCall};
-use toolwright_provider::lenient::{Words, is_set};
+use toolwright_provider::lenient::{Unread, Words, is_set};
 use toolwright_provider::{
     Deltas, ReplyParts, TokenCounts, check_has_call, complete_reply, ending, is_empty_object,
     is_same_json,
@@ -92,8 +92,20 @@ struct Slot {
     event: usize,
     /// Whether the arguments so far cannot become JSON.
     is_broken: bool,
-    /// Whether a piece had content under an unknown name.
-    has_unread: bool,
+    /// What the pieces have under unknown names.
+    unread: Unread,
+    /// The last status. Most servers have none.
+    status: String,
+}
+
+impl Slot {
+    /// Keeps what a piece says beside the call itself.
+    fn note(&mut self, piece: &Call) {
+        self.unread = self.unread.max(piece.unread);
+        if !piece.status.is_empty() {
+            self.status.clone_from(&piece.status);
+        }
+    }
 }
 
 impl Pieces {
@@ -266,7 +278,7 @@ impl Pieces {
 
     fn settle_call(&mut self, part: usize, whole: Call, deltas: &mut Deltas) {
         for slot in self.calls.iter_mut().filter(|slot| slot.part == part) {
-            slot.has_unread |= whole.has_unread;
+            slot.note(&whole);
         }
         if let Some(call) = self.parts.call_mut(part) {
             call.incomplete |= whole.is_unclear;
@@ -313,8 +325,8 @@ impl Pieces {
         for call in calls.into_iter().chain(message.tool_calls).filter(Call::has_content) {
             self.call(call, deltas)?;
         }
-        let Call { name, arguments, has_unread, is_unclear, .. } = message.function_call.into();
-        let is_unread = has_unread && arguments.trim().is_empty();
+        let Call { name, arguments, unread, is_unclear, .. } = message.function_call.into();
+        let is_unread = unread.may_be_meant(&arguments);
         // Some servers send an empty one in every reply.
         if !name.is_empty() || !arguments.trim().is_empty() {
             let part = match self.legacy {
@@ -344,7 +356,8 @@ impl Pieces {
                 part,
                 event: self.events,
                 is_broken: false,
-                has_unread: false,
+                unread: Unread::Nothing,
+                status: String::new(),
             });
             place = Place::More(self.calls.len() - 1);
         }
@@ -358,7 +371,7 @@ impl Pieces {
         if let Place::Known(_) = place {
             return Ok(());
         }
-        self.calls[at].has_unread |= piece.has_unread;
+        self.calls[at].note(&piece);
         if let Some(call) = self.parts.call_mut(part) {
             if is_set(&piece.extra) {
                 call.opaque = Some(Box::new(opaque(&self.origin, piece.extra)));
@@ -494,9 +507,10 @@ impl Pieces {
     /// Returns the parts, with a call once that the server sent in both forms of the API.
     fn parts(&mut self) -> Vec<ReplyPart> {
         let legacy = self.legacy.and_then(|part| self.parts.call(part).cloned());
-        for slot in self.calls.iter().filter(|slot| slot.has_unread) {
+        for slot in &self.calls {
             if let Some(call) = self.parts.call_mut(slot.part) {
-                call.incomplete |= call.arguments.trim().is_empty();
+                call.incomplete |=
+                    slot.unread.may_be_meant(&call.arguments) || !ending::is_whole(&slot.status);
             }
         }
         // Thoughts that are taken out of the text are a part before it.

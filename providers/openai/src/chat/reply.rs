@@ -7,8 +7,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use toolwright_provider::TokenCounts;
+use toolwright_provider::ending::is_whole;
 use toolwright_provider::lenient::{
-    Arguments, Count, Piece, Str, Text, Words, fields, has_unread, if_object, object, or_default,
+    Arguments, Count, Piece, Str, Text, Unread, Words, fields, if_object, object, or_default,
     thoughts,
 };
 
@@ -103,8 +104,10 @@ pub(super) struct Call {
     pub(super) name: String,
     pub(super) arguments: String,
     pub(super) is_custom: bool,
-    /// Whether there is content under an unknown name, and are no arguments.
-    pub(super) has_unread: bool,
+    /// What stands under unknown names.
+    pub(super) unread: Unread,
+    /// Whether the server finished it. Most servers leave it out.
+    pub(super) status: String,
     /// Whether it has two names, or two sets of arguments.
     pub(super) is_unclear: bool,
     /// Google's data of a call, such as a signature.
@@ -129,6 +132,7 @@ struct CallForm<'e> {
     args: Arguments,
     parameters: Arguments,
     input: Arguments,
+    status: Str<'e>,
     extra_content: Value,
 }
 
@@ -145,23 +149,31 @@ impl From<CallForm<'_>> for Call {
             args,
             parameters,
             input,
-            ..
+            status,
+            extra_content: extra,
         } = form;
         let is_custom = &*kind == "custom" || !custom.name.is_empty();
         let (called, text, is_clear) = function.name_and_arguments();
         let (name, is_one) = Text::one_of([custom.name, called, name]);
         let given = [Arguments(custom.input.0), text, arguments, args, parameters, input];
         let (arguments, is_same) = Arguments::one_of(given);
-        let (index, extra, is_unclear) =
-            (index.0, form.extra_content, !(is_clear && is_one && is_same));
-        let (id, name, arguments) = (id.0, name.0, arguments.0);
-        Self { index, id, name, arguments, is_custom, has_unread: false, is_unclear, extra }
+        Self {
+            index: index.0,
+            id: id.0,
+            name: name.0,
+            arguments: arguments.0,
+            is_custom,
+            unread: Unread::Nothing,
+            status: status.0.into_owned(),
+            is_unclear: !(is_clear && is_one && is_same),
+            extra,
+        }
     }
 }
 
 impl From<Function> for Call {
     fn from(function: Function) -> Self {
-        let has_unread = function.has_unread;
+        let unread = function.unread;
         let (name, arguments, is_clear) = function.name_and_arguments();
         Self {
             index: None,
@@ -169,7 +181,8 @@ impl From<Function> for Call {
             name: name.0,
             arguments: arguments.0,
             is_custom: false,
-            has_unread,
+            unread,
+            status: String::new(),
             is_unclear: !is_clear,
             extra: Value::Null,
         }
@@ -180,15 +193,15 @@ impl Call {
     /// Returns whether the piece says anything. Some servers send an empty one in every reply.
     pub(super) fn has_content(&self) -> bool {
         let texts = [&self.id, &self.name, &self.arguments];
-        self.has_unread || self.is_unclear || texts.iter().any(|text| !text.is_empty())
+        let is_doubtful =
+            self.is_unclear || self.unread == Unread::Content || !is_whole(&self.status);
+        is_doubtful || texts.iter().any(|text| !text.is_empty())
     }
 
     fn of<E: Error>(json: &str) -> Result<Self, E> {
         let mut call: Self = read(json)?;
-        if call.arguments.trim().is_empty() {
-            let fields: Map<String, Value> = read(json)?;
-            let function = fields.get("function").and_then(Value::as_object);
-            call.has_unread = has_unread(&fields) || function.is_some_and(has_unread);
+        if Unread::Content.may_be_meant(&call.arguments) {
+            call.unread = Unread::of(&read(json)?);
         }
         Ok(call)
     }
@@ -203,9 +216,9 @@ pub(crate) struct Function {
     pub(super) args: Arguments,
     pub(super) parameters: Arguments,
     pub(super) input: Arguments,
-    /// Whether there is content under an unknown name.
+    /// What stands under unknown names.
     #[serde(skip)]
-    pub(super) has_unread: bool,
+    pub(super) unread: Unread,
 }
 
 #[derive(Default, Deserialize)]
@@ -333,7 +346,7 @@ fn only_call<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Function, D::
     if !json.starts_with('{') {
         return Ok(Function::default());
     }
-    Ok(Function { has_unread: has_unread(&read(json)?), ..read(json)? })
+    Ok(Function { unread: Unread::of(&read(json)?), ..read(json)? })
 }
 
 impl Function {

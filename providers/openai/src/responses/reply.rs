@@ -14,9 +14,10 @@ use serde_json::{Map, Value, json};
 use toolwright_module::message::{CallKind, Opaque, Reasoning, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
 use toolwright_module::{Contract, Reply, Request, ToolCall};
-use toolwright_provider::ending::{self, is_same, is_unfinished};
+use toolwright_provider::ending::{self, is_same, is_unfinished, is_whole};
 use toolwright_provider::lenient::{
-    Arguments, Count, Piece, Str, Text, Words, if_object, is_set, object, or_default, thoughts,
+    Arguments, Count, Piece, Str, Text, Unread, Words, if_object, is_set, object, or_default,
+    thoughts,
 };
 use toolwright_provider::{
     Deltas, ReplyParts, TokenCounts, complete_reply, is_empty_object, settle, takes_fields,
@@ -176,7 +177,7 @@ struct Item<'e> {
     result: Value,
     /// The MCP server that the model's server called.
     server_label: Value,
-    /// Whether a call has two names, or two sets of arguments.
+    /// Whether a call has two names or two sets of arguments, or may have them under an unknown name.
     #[serde(skip)]
     is_unclear: bool,
 }
@@ -196,7 +197,11 @@ impl<'e> Item<'e> {
         let given = given.into_iter().chain([arguments, input.clone()]);
         let (arguments, is_same) = Arguments::one_of(given);
         (item.name, item.arguments) = (name, arguments);
-        item.is_unclear = !(is_clear && is_one && is_same);
+        // An item begins without arguments, which come later.
+        let is_hidden = !item.name.is_empty()
+            && Unread::Content.may_be_meant(&item.arguments.0)
+            && Unread::of(&read(raw)?) == Unread::Content;
+        item.is_unclear = !(is_clear && is_one && is_same) || is_hidden;
         let is_named = !item.name.is_empty() && !item.call_id.is_empty();
         item.kind = Str(Cow::Borrowed(match &*item.kind {
             "tool_call" | "tool_use" | "function" => "function_call",
@@ -343,12 +348,6 @@ impl Response {
         (reply.model, reply.reason) = (self.model.filled(), reason);
         Ok(reply)
     }
-}
-
-/// Returns whether a status says that the reply or item is whole. Some servers have none.
-fn is_whole(status: &str) -> bool {
-    let words = ["", "completed", "complete", "succeeded", "success"];
-    words.iter().any(|known| is_same(status, known))
 }
 
 /// Returns whether the server did not finish an item: a message, reasoning or a call. Only a call needs
