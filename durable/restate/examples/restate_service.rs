@@ -51,7 +51,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let agent = Agent::new(Scripted::new(|_| Ok(Reply::text("Done."))), [])?
         .with_approval(ApprovalPolicy::from_effect(Effect::Irreversible))?;
     let assistant = Assistant { agent, restate: Restate::default() };
-    // No question to the model and no call takes longer than ten minutes.
+    // No request to the model and no call takes longer than ten minutes.
     let options = toolwright_restate::options(Duration::from_secs(600));
     let service = assistant.into_service_definition().options(options);
     HttpServer::new(Endpoint::builder().bind(service).build())

@@ -61,7 +61,7 @@ type Listener = Arc<dyn Fn(&str, &Record) + Send + Sync>;
 /// }
 ///
 /// # fn serve(agent: Agent) {
-/// // No question to the model takes longer than ten minutes.
+/// // No request to the model takes longer than ten minutes.
 /// let options = toolwright_restate::options(Duration::from_secs(600));
 /// let assistant = Assistant { agent, restate: Restate::default() };
 /// let endpoint = Endpoint::builder()
