@@ -295,6 +295,27 @@ fn fields_beside_a_wrapped_result_are_dropped_and_listed() {
     assert!(read(r#"{"result":["a"]}"#, Policy::Exact).is_ok());
 }
 
+/// The comment may have the fields that the model means.
+#[test]
+fn an_object_with_nothing_but_a_comment_is_a_fault() {
+    for wire in [
+        r#"{/* "prefix":"a" */}"#,
+        "{ // prefix: a\n}",
+        "{\n# prefix: a\n}",
+        r#"{"scope":{/* "owner":"Ada" */}}"#,
+        r#"Here: {/* "prefix":"a" */}"#,
+        r#"{"arguments":{/* "prefix":"a" */}}"#,
+    ] {
+        for policy in POLICIES {
+            assert!(read(wire, policy).is_err(), "{wire} under {policy:?}");
+        }
+    }
+    let error = read(r#"{/* "prefix":"a" */}"#, Policy::Coerce).unwrap_err();
+    assert!(error.contains("there is only a comment between the brackets"), "{error}");
+    let both = read(r#"{/* all of */ "prefix":"tmp"}"#, Policy::Coerce).unwrap();
+    assert_eq!(both.value, tmp());
+}
+
 #[test]
 fn a_type_field_that_no_struct_knows_is_dropped_and_listed() {
     let read = read(r#"{"prefix":"tmp","_type":"Purge"}"#, Policy::Strict).unwrap();
@@ -400,7 +421,8 @@ fn a_tool_without_arguments_refuses_the_call_of_another() {
     for policy in POLICIES {
         let read = |wire: &str| contract.read_with::<Stop>(wire, policy);
         assert!(read(r#"{"name":"start","arguments":{}}"#).is_err());
-        assert!(read(r#"{"name":"stop","arguments":{}}"#).is_ok());
+        let whole = read(r#"{"name":"stop","arguments":{}}"#);
+        assert_eq!(whole.is_ok(), policy >= Policy::Repair, "{whole:?}");
         assert!(read(r#"{"dummy":""}"#).is_ok());
     }
 }
@@ -689,6 +711,14 @@ impl Signature for Pong {
     type Output = ();
 }
 
+/// The same as a tuple.
+#[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug)]
+struct Nothing(());
+
+impl Signature for Nothing {
+    type Output = ();
+}
+
 #[test]
 fn null_for_no_arguments_is_listed_as_a_repair() {
     let (ping, pong) = (Contract::of::<Ping>().unwrap(), Contract::of::<Pong>().unwrap());
@@ -708,6 +738,51 @@ fn null_for_no_arguments_is_listed_as_a_repair() {
             assert!(pong.read_with::<Pong>(wire, Policy::Strict).unwrap().repairs.is_empty());
         }
     }
+}
+
+/// The model meant a part of what the tool does, so that a call without arguments is another one.
+#[test]
+fn what_a_type_without_fields_gets_is_a_fault_under_every_policy() {
+    let (ping, pong) = (Contract::of::<Ping>().unwrap(), Contract::of::<Pong>().unwrap());
+    let unit = Contract::of::<Nothing>().unwrap();
+    for wire in [
+        r#"{"place":"hall"}"#,
+        r#"{"dry_run":true}"#,
+        r#"{"confirm":false}"#,
+        r#"{"count":0}"#,
+        r#"{"arguments":{"place":"hall"}}"#,
+        r#"{"arguments":"{\"place\":\"hall\"}"}"#,
+        r#"{"name":"ping","arguments":{"place":"hall"}}"#,
+        r#"{"filter":{"prefix":"t"}}"#,
+        r#"{'place':'hall'}"#,
+    ] {
+        for policy in [Policy::Exact, Policy::Strict, Policy::Repair, Policy::Coerce] {
+            let read = ping.read_with::<Ping>(wire, policy);
+            assert!(read.is_err(), "{wire} under {policy:?}: {read:?}");
+            let read = pong.read_with::<Pong>(wire, policy);
+            assert!(read.is_err(), "{wire} under {policy:?}: {read:?}");
+            let read = unit.read_with::<Nothing>(wire, policy);
+            assert!(read.is_err(), "{wire} under {policy:?}: {read:?}");
+        }
+    }
+    let error = ping.read::<Ping>(r#"{"place":"hall"}"#).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "input of `ping` does not fit: $: expected an empty object, got `place`, which is not asked \
+         for",
+    );
+    // These say nothing.
+    for wire in [
+        r#"{"input":""}"#,
+        r#"{"":{}}"#,
+        r#"{"properties":{},"required":[]}"#,
+        r#"{"note":null}"#,
+        r#"{"_type":"Ping"}"#,
+    ] {
+        assert!(ping.read::<Ping>(wire).is_ok() && pong.read::<Pong>(wire).is_ok(), "{wire}");
+    }
+    let call = r#"{"name":"ping","arguments":{}}"#;
+    assert_eq!(ping.read_with::<Ping>(call, Policy::Coerce).unwrap().repairs.len(), 1);
 }
 
 /// Delete a file.

@@ -373,6 +373,9 @@ impl RepairWalk<'_> {
         let graph = self.graph;
         let is_tag = |field: &FieldRule| graph.tag_of(field).is_some();
         let mut own = rule.fields.iter().enumerate().filter(|(_, field)| !is_tag(field)).peekable();
+        if graph.typed && self.is_input && rule.is_free() && matches!(at.path, Path::Root(_)) {
+            return self.says_nothing(at, plan);
+        }
         if own.peek().is_none()
             || own.any(|(index, field)| field.required || plan.says(self.graph, rule, at, index))
         {
@@ -393,6 +396,26 @@ impl RepairWalk<'_> {
         let expected = format!("some of {}, or an empty object", names_of(rule).join(", "));
         let got = format!("only `{}`, {NOT_ASKED_FOR}", shortened(&entry.name));
         self.push_fault(at.path, expected, got, "")
+    }
+
+    /// Whether the arguments of a tool without fields have no value. A model that writes one means a
+    /// part of what the tool does, or another tool.
+    ///
+    /// ```text
+    /// {"key": "a"}   →   $: expected an empty object, got `key`, which is not asked for
+    /// ```
+    fn says_nothing(&mut self, at: At<'_>, plan: &Plan<'_>) -> bool {
+        let says = |entry: &&Entry<'_>| {
+            let is_text = at.tape.is_text(entry.value);
+            let is_blank = is_text && at.tape.text(entry.value).trim().is_empty();
+            let is_tag = is_text && entry.name == TAG;
+            !is_blank && !is_tag && !is_void(at.tape, entry.value)
+        };
+        let Some(entry) = plan.entries.iter().find(says) else {
+            return true;
+        };
+        let got = format!("`{}`, {NOT_ASKED_FOR}", shortened(&entry.name));
+        self.push_fault(at.path, "an empty object".to_owned(), got, "")
     }
 
     /// Rejects an object with a declared field inside an undeclared one, if the object itself lacks

@@ -37,6 +37,10 @@ const BARE_VALUE: &str = "this is a comment or a value without quotes; write it 
 /// The fault of a comment after a number: `7 // 2`.
 const ARITHMETIC: &str = "this is a comment or arithmetic; write the number alone";
 
+/// The fault of brackets around nothing but a comment: `{/* "prefix": "a" */}`.
+const ONLY_COMMENT: &str =
+    "there is only a comment between the brackets; write what it says as JSON, or nothing";
+
 /// The token before white space and comments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ended {
@@ -233,14 +237,21 @@ impl<'t> LenientParser<'t> {
         }
     }
 
-    /// Parses an opening bracket and the space after it.
+    /// Parses an opening bracket and the space after it. A comment in place of all values may have
+    /// the values.
     fn open(&mut self, bracket: char) -> Result<(), NotJson> {
         if self.path.len() >= TEXT_DEPTH {
             return Err(NotJson::TooDeep);
         }
         self.bump();
         self.out.push(bracket);
-        self.space(bracket == '[')
+        let start = self.at;
+        self.space(bracket == '[')?;
+        let between = self.text.get(start..self.at).unwrap_or_default();
+        if matches!(self.peek(), Some('}' | ']')) && between.contains(['/', '#']) {
+            return Err(self.unclear(ONLY_COMMENT));
+        }
+        Ok(())
     }
 
     /// Parses a list; a comma may follow the last item.
