@@ -232,6 +232,26 @@ async fn unknown_fields_of_a_selection_are_reported_and_not_dropped() {
 }
 
 #[tokio::test]
+async fn a_call_with_words_after_it_is_not_made() {
+    let call = call("look", "hall").to_text();
+    for said in [
+        format!("I could do {call} but I will not."),
+        format!("For example: {call}\n\nBut first, which prefix?"),
+        format!("```json\n{call}\n```\nShall I?"),
+    ] {
+        let (finished, _) = selects(&said).await;
+        assert!(finished.tools_used.is_empty(), "{said}");
+        assert!(show(&finished.history).contains("there is text after it"), "{said}");
+    }
+    for said in [format!("I look around: {call}"), format!("<answer>{call}</answer>.")] {
+        assert_eq!(selects(&said).await.0.tools_used, ["look"], "{said}");
+    }
+    // The end of a run is not a call.
+    let finish = r#"{"selection": {"action": "finish"}} I am done."#;
+    assert_eq!(selects(finish).await.0.ending, Ending::Answered);
+}
+
+#[tokio::test]
 async fn the_thought_of_a_selection_is_stored_but_not_sent_back() {
     let said =
         r#"{"thought": "I look.", "action": "look", "action_input": {"place": "hall", "n": 1.10}}"#;

@@ -75,7 +75,17 @@ pub(super) fn read(
     let mut reader = Reader { tools, typed, policy, repairs: reading.repairs };
     let fields = fields_of("$", &json)?;
     let (selects, thought) = reader.outer(&fields)?;
+    if matches!(selects, Selects::Call { .. }) && is_followed_by_words(text) {
+        return Err("there is text after it, so it is not clear that the call is meant.".to_owned());
+    }
     Ok(Selection { selects, thought, repairs: reader.repairs })
+}
+
+/// Returns whether words follow the JSON. Words before it announce the call, but words after it may
+/// take it back: `I could do {…}, but which prefix?`
+fn is_followed_by_words(text: &str) -> bool {
+    let after = text.rsplit(['}', ']', '`', '>']).next().unwrap_or_default();
+    after.contains(char::is_alphanumeric)
 }
 
 fn fields_of<'a>(path: &str, json: &'a str) -> Result<Fields<'a>, String> {
