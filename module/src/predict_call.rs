@@ -17,7 +17,7 @@ use crate::model::{Finish, LanguageModel, Reply, Request, ToolChoice};
 use crate::output_mode::OutputMode;
 use crate::predictor::{Predictor, Prompt};
 use crate::repaired::Repaired;
-use crate::runner::{meant_tool, name_repair, shown};
+use crate::runner::{is_same_json, meant_tool, name_repair, shown};
 use crate::usage::Usage;
 
 /// The messages, attempts and usage of one call.
@@ -174,7 +174,7 @@ impl<'a> PredictCall<'a> {
         }
         let mut arguments = calls.map(|call| &call.arguments);
         let first = arguments.next()?;
-        let differ = arguments.any(|other| other != first);
+        let differ = arguments.any(|other| !is_same_json(other, first));
         differ.then(|| format!("`{name}` got several different answers in one reply"))
     }
 

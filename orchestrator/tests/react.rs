@@ -208,6 +208,10 @@ async fn finish_repeated_in_one_reply_ends_the_run_only_with_equal_answers() {
     let (agent, asked) = react::<Inspect>([twice(OUTPUT)]);
     let finished = act(&agent, inspect(), &soon()).await.unwrap();
     assert_eq!((finished.answer.people, asked.requests().len()), (Some(2), 1));
+    let spaced = OUTPUT.replace(": ", ":\n  ");
+    let (agent, asked) = react::<Inspect>([twice(&spaced)]);
+    act(&agent, inspect(), &soon()).await.unwrap();
+    assert_eq!(asked.requests().len(), 1, "the same answer in other spacing");
     // Each call gets a result if the history is continued.
     let (agent, asked) = crate::support::agent([look(), tidy()], [Reply::text("ok")]);
     let task = Task::new("Again.").with_history(finished.history);

@@ -60,6 +60,16 @@ async fn two_different_answers_are_rejected_and_both_calls_get_a_result() {
 }
 
 #[tokio::test]
+async fn the_same_answer_twice_in_other_spacing_is_one_answer() {
+    let one = ToolCall::new("call_1", "finish", SUMMARY);
+    let value: serde_json::Value = serde_json::from_str(SUMMARY).unwrap();
+    let other = ToolCall::new("call_2", "finish", format!("{value:#}"));
+    let (model, asked) = replies(calling(), [Reply::calls([one, other])]);
+    Predict::<Summarize>::new(model).unwrap().call(summarize(), &Context::default()).await.unwrap();
+    assert_eq!(asked.requests().len(), 1);
+}
+
+#[tokio::test]
 async fn a_custom_call_is_not_sent_back() {
     let custom = ToolCall::custom("call_1", "finish", "text");
     let parts = [ReplyPart::text("Look:"), ReplyPart::Call(custom)];

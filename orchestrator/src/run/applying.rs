@@ -10,7 +10,7 @@ use toolwright_module::budget::LimitKind;
 use toolwright_module::event::Ending;
 use toolwright_module::message::{Part, ReplyPart, ToolResult};
 use toolwright_module::model::Finish;
-use toolwright_module::runner::{meant_tool, name_repair};
+use toolwright_module::runner::{is_same_json, meant_tool, name_repair};
 use toolwright_module::{Message, Repaired, Reply, ToolCall};
 use toolwright_signature::{Contract, Policy, Repair};
 
@@ -254,7 +254,7 @@ impl Run {
         calls
             .all(|call| {
                 call.name == Contract::FINISH
-                    && call.arguments == first.arguments
+                    && is_same_json(&call.arguments, &first.arguments)
                     && is_complete(call, finish)
             })
             .then(|| first.arguments.clone())
