@@ -568,6 +568,21 @@ async fn outcomes(content: Value, reason: &str) -> [toolwright_module::Result<Re
     [model.generate(&hi()).await, streamed(&model, hi()).await.1]
 }
 
+/// A gateway that runs the tools itself sends the results, too.
+#[tokio::test]
+async fn a_call_with_its_result_in_the_reply_is_not_made_again() {
+    for (id, is_read) in [("t1", false), ("t2", true)] {
+        let content = json!([
+            {"type": "tool_use", "id": "t1", "name": "purge", "input": {"prefix": "a"}},
+            {"type": "tool_result", "tool_use_id": id, "content": "purged"},
+            {"type": "text", "text": "Done."},
+        ]);
+        for reply in outcomes(content, "end_turn").await {
+            assert_eq!(reply.is_ok(), is_read, "{reply:?}");
+        }
+    }
+}
+
 /// A server that sends a call again at the end must not have it made twice.
 #[tokio::test]
 async fn a_call_that_stands_twice_is_one_call() {

@@ -270,6 +270,8 @@ pub(crate) struct Chunks {
     /// The number of messages before the reply.
     turn: usize,
     has_begun: bool,
+    /// The index of the candidate that is read.
+    chosen: Option<u64>,
 }
 
 struct OpenCall {
@@ -503,12 +505,21 @@ impl Decoder for Chunks {
     fn take(&mut self, chunk: Chunk<'_>, deltas: &mut Deltas) -> Result<()> {
         let Chunk { candidates, prompt_feedback, usage_metadata, model_version, error } = chunk;
         self.counts.update(usage_metadata);
-        // A request asks for one candidate. Its index is 0, which the API may leave out.
-        let is_first = |candidate: &Candidate| candidate.index.0.unwrap_or_default() == 0;
-        let candidate = candidates.into_iter().find(is_first);
         if is_set(&error) {
             return Err(ProviderError::reported(&error, self.counts.usage()));
         }
+        // A request asks for one candidate. Its index is 0, which the API may leave out, and gateways
+        // may count from 1.
+        let index = |candidate: &Candidate| candidate.index.0.unwrap_or_default();
+        let mut indexes = candidates.iter().map(index);
+        let has_first = indexes.clone().any(|index| index == 0);
+        let found = if has_first { Some(0) } else { indexes.next() };
+        self.chosen = self.chosen.or(found);
+        if has_first && self.chosen != Some(0) {
+            return Err(self.unclear("its first candidate comes after another one"));
+        }
+        let candidate =
+            candidates.into_iter().find(|candidate| self.chosen == Some(index(candidate)));
         if self.model.is_none() {
             self.model = model_version.filled();
         }

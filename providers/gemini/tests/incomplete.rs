@@ -317,6 +317,46 @@ async fn a_call_beside_which_its_arguments_may_stand_is_not_made() {
     }
 }
 
+/// A gateway that runs the tools itself sends the results, too.
+#[tokio::test]
+async fn a_call_with_its_result_in_the_reply_is_not_made_again() {
+    for (call, result, is_read) in [
+        (r#"{"name":"purge","args":{}}"#, r#"{"name":"purge","response":{}}"#, false),
+        (r#"{"id":"1","name":"purge"}"#, r#"{"id":"1","name":"purge","response":{}}"#, false),
+        (r#"{"id":"1","name":"purge"}"#, r#"{"id":"2","name":"purge","response":{}}"#, true),
+        (r#"{"name":"purge","args":{}}"#, r#"{"name":"look","response":{}}"#, true),
+    ] {
+        let parts = format!(
+            r#"{{"functionCall":{call}}},{{"functionResponse":{result}}},{{"text":"Done."}}"#
+        );
+        for reply in of_parts(&parts, "").await {
+            assert_eq!(reply.is_ok(), is_read, "{reply:?}");
+        }
+    }
+}
+
+/// Some servers count from 1. Of several candidates, the one with the index 0 is the reply.
+#[tokio::test]
+async fn the_only_candidate_is_the_reply_whatever_its_index() {
+    let candidate = |index: u64| json!({"index": index, "content": {"parts": [{"text": format!("{index}")}]}, "finishReason": "STOP"});
+    for (indexes, text) in [(vec![1], "1"), (vec![1, 0], "0"), (vec![2, 1], "2")] {
+        let candidates: Vec<_> = indexes.into_iter().map(candidate).collect();
+        let body = json!({"candidates": candidates}).to_string();
+        let events = Answer::events(&format!("data: {body}\n\n"), 64);
+        let server = Server::answering([Answer::json(body), events]).await;
+        let model = server.model();
+        for reply in [model.generate(&hi()).await, streamed(&model, hi()).await.1] {
+            assert_eq!(reply.unwrap().to_text(), text);
+        }
+    }
+    // What is shown cannot be taken back.
+    let event = |candidate: Value| format!("data: {}\n\n", json!({"candidates": [candidate]}));
+    let events = [candidate(1), candidate(0)].map(event).concat();
+    let server = Server::answering([Answer::events(&events, 64)]).await;
+    let reply = streamed(&server.model(), hi()).await.1;
+    assert!(reply.unwrap_err().to_string().contains("after another one"));
+}
+
 /// A filter, or a call that the server could not read, may be told only there.
 #[tokio::test]
 async fn a_call_beside_a_mark_of_a_filter_or_a_fault_is_not_made() {

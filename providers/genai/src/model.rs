@@ -6,7 +6,7 @@ use genai::chat::{ChatResponse, ContentPart, StopReason};
 use serde_json::Value;
 use toolwright_http::{ErrorKind, HttpError};
 use toolwright_module::message::mark_incomplete;
-use toolwright_module::message::{Reasoning, ReplyPart};
+use toolwright_module::message::{Opaque, Reasoning, ReplyPart};
 use toolwright_module::model::{
     BoxFuture, Capabilities, Finish, Setting, SettingSet, Settings, Usage,
 };
@@ -15,7 +15,7 @@ use toolwright_provider::lenient::Unread;
 use toolwright_provider::unread::with_notes;
 use toolwright_provider::{
     Deltas, ProviderError, ReplyParts, TokenCounts, check_has_call, complete_reply, ending,
-    lenient, mark_lost_halves, takes_fields,
+    is_result, lenient, mark_lost_halves, takes_fields,
 };
 use toolwright_signature::Dialect;
 
@@ -282,6 +282,18 @@ fn reply(response: ChatResponse, request: &Request, body: &Value) -> Result<Repl
     {
         check_has_call(&parts, usage)?;
     }
+    // genai leaves out the results of calls that a service made itself.
+    let items = ["/content", "/output", "/candidates/0/content/parts"];
+    let items = items.iter().filter_map(|at| body.pointer(at)?.as_array()).flatten();
+    let is_of = |part: &ReplyPart, item: &Value| matches!(part, ReplyPart::Call(call) if is_result(item, call));
+    let results = items.filter(|item| {
+        let is_call =
+            ["function_call", "custom_tool_call"].iter().any(|kind| item["type"] == **kind);
+        !is_call && parts.iter().any(|part| is_of(part, item))
+    });
+    let results: Vec<_> =
+        results.map(|item| ReplyPart::Other(Opaque::new(PROVIDER, item.clone()))).collect();
+    parts.extend(results);
     let reply = complete_reply(parts, request.messages.len(), finish, usage)?;
     let mut reply = reply.with_model(response.provider_model_iden.model_name.to_string());
     if may_cut_calls(response.stop_reason.as_ref(), body) {
@@ -333,14 +345,12 @@ fn error(error: genai::Error) -> ProviderError {
             Some(ProviderError::Reported { message, .. }) => message.into(),
             _ => status.canonical_reason().unwrap_or("no reason given").to_owned(),
         };
-        let pause = error.headers().and_then(|headers| headers.get("retry-after"));
-        let seconds = pause.and_then(|pause| pause.to_str().ok()?.parse().ok());
         return ProviderError::Status {
             status: status.as_u16(),
             request_id: None,
             code: None,
             message,
-            retry_after: seconds.map(std::time::Duration::from_secs),
+            retry_after: error.headers().and_then(toolwright_http::retry_after),
             body,
         };
     }

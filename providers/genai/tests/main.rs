@@ -30,7 +30,11 @@ async fn answer_with(listener: TcpListener, status: u16, reply: &[u8]) -> Value 
         if bytes.len() < head + 4 + length.unwrap().parse::<usize>().unwrap() {
             continue;
         }
-        let pause = if status == 429 { "retry-after: 7\r\n" } else { "" };
+        let pause = match status {
+            429 => "retry-after: 7\r\n",
+            503 => "retry-after-ms: 1500\r\n",
+            _ => "",
+        };
         let response = format!(
             "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\n{pause}content-length: {}\r\nconnection: close\r\n\r\n",
             reply.len()
@@ -167,6 +171,34 @@ async fn a_call_beside_which_its_arguments_may_stand_is_not_made() {
             let is_empty = kind == AdapterKind::Gemini && arguments.is_null() && beside.is_empty();
             assert_eq!(made, is_made || is_empty, "{body}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_pause_in_milliseconds_is_kept() {
+    let (listener, model) = listen(AdapterKind::Cohere).await;
+    let request = Request::new([Message::user("Hi!")]);
+    let busy = json!({"message": "busy"});
+    let (_, reply) = tokio::join!(answer(listener, 503, busy), model.generate(&request));
+    let pause = reply.unwrap_err().retry_after();
+    assert_eq!(pause, Some(std::time::Duration::from_millis(1500)));
+}
+
+/// A gateway that runs the tools itself sends the results, too.
+#[tokio::test]
+async fn a_call_with_its_result_in_the_reply_is_not_made_again() {
+    for (id, is_read) in [("t1", false), ("t2", true)] {
+        let content = json!([
+            {"type": "tool_use", "id": "t1", "name": "purge", "input": {"prefix": "a"}},
+            {"type": "tool_result", "tool_use_id": id, "content": "purged"},
+            {"type": "text", "text": "Done."},
+        ]);
+        let usage = json!({"input_tokens": 1, "output_tokens": 2});
+        let reply = json!({"content": content, "stop_reason": "end_turn", "model": "bench", "usage": usage});
+        let (listener, model) = listen(AdapterKind::Anthropic).await;
+        let request = Request::new([Message::user("Hi!")]);
+        let (_, reply) = tokio::join!(answer(listener, 200, reply), model.generate(&request));
+        assert_eq!(reply.is_ok(), is_read, "{reply:?}");
     }
 }
 

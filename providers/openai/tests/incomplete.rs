@@ -705,6 +705,25 @@ async fn a_call_beside_which_its_arguments_may_stand_is_not_made() {
     }
 }
 
+/// A gateway that runs the tools itself sends the results, too.
+#[tokio::test]
+async fn a_call_with_its_result_in_the_reply_is_not_made_again() {
+    let call =
+        json!({"type": "function_call", "call_id": "c1", "name": "purge", "arguments": "{}"});
+    for (id, is_read) in [("c1", false), ("c2", true)] {
+        let output = json!({"type": "function_call_output", "call_id": id, "output": "purged"});
+        let message = json!({"type": "message", "content": "Done."});
+        let whole = response("completed", None, &[call.clone(), output, message]);
+        let end = json!({"type": "response.completed", "response": whole});
+        let events = Answer::events(&format!("data: {end}\n\n"), 64);
+        let server = Server::answering([Answer::json(whole.to_string()), events]).await;
+        let model = server.model(Api::Responses);
+        for reply in [model.generate(&request()).await, streamed(&model, request()).await.1] {
+            assert_eq!(reply.is_ok(), is_read, "{reply:?}");
+        }
+    }
+}
+
 /// Azure filters a reply beside the usual reason.
 #[tokio::test]
 async fn a_call_of_chat_beside_the_mark_of_a_filter_is_not_made() {

@@ -76,7 +76,7 @@ pub use self::error::ProviderError;
 pub use self::json_body::JsonBody;
 pub use self::kept::{Kept, KeptTools};
 pub use self::reply_parts::{
-    Deltas, ReplyParts, check_has_call, complete_reply, deltas_of, settle, takes_fields,
+    Deltas, ReplyParts, check_has_call, complete_reply, deltas_of, is_result, settle, takes_fields,
 };
 pub use self::streaming::{Decoder, Reader};
 

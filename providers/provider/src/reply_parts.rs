@@ -344,7 +344,8 @@ pub fn settle(call: &mut ToolCall, name: &str, arguments: &str) {
 ///
 /// # Errors
 ///
-/// [`ProviderError::Unclear`] if a call has no name, so that nobody can answer it, and
+/// [`ProviderError::Unclear`] if a call has no name, so that nobody can answer it, or its
+/// [result](is_result) is in the reply, and
 /// [`ProviderError::Unfinished`] if the word of `finish` means that the server did not finish.
 pub fn complete_reply(
     mut parts: Vec<ReplyPart>,
@@ -357,6 +358,14 @@ pub fn complete_reply(
     if parts.iter().any(is_nameless) {
         let (fault, raw) = ("a call has no name", serde_json::to_string(&parts));
         return Err(ProviderError::Unclear { fault, raw: raw.unwrap_or_default(), usage });
+    }
+    let is_made = |call: &ToolCall| {
+        let is_its = |part: &ReplyPart| matches!(part, ReplyPart::Other(other) if is_result(&other.value, call));
+        parts.iter().any(is_its)
+    };
+    if parts.iter().any(|part| matches!(part, ReplyPart::Call(call) if is_made(call))) {
+        let fault = "it has a call and its result, so the server makes calls itself, and each would be made twice";
+        return Err(ProviderError::Unclear { fault, raw: json_of(&parts), usage });
     }
     if let Finish::Other(word) = &finish
         && is_unfinished(word)
@@ -399,6 +408,28 @@ pub fn check_has_call(parts: &[ReplyPart], usage: Usage) -> Result<()> {
     }
     let fault = "its finish reason is a tool call, but there is no call";
     Err(ProviderError::Unclear { fault, raw: json_of(parts), usage })
+}
+
+/// Returns whether an item of a reply is the result of a call, in the form of any API. A server that
+/// sends one has made the call itself.
+///
+/// ```
+/// use serde_json::json;
+/// use toolwright_module::ToolCall;
+/// use toolwright_provider::is_result;
+///
+/// let call = ToolCall::new("c1", "look", "{}");
+/// assert!(is_result(&json!({"type": "tool_result", "tool_use_id": "c1"}), &call));
+/// assert!(!is_result(&json!({"type": "tool_result", "tool_use_id": "c2"}), &call));
+/// ```
+#[must_use]
+pub fn is_result(item: &Value, call: &ToolCall) -> bool {
+    let is_its_id = |id: &Value| id.as_str().is_some_and(|id| !id.is_empty() && id == call.id);
+    let of_gemini = &item["functionResponse"];
+    ["tool_use_id", "call_id", "tool_call_id"].iter().any(|name| is_its_id(&item[name]))
+        || is_its_id(&of_gemini["id"])
+        // Without ids, Gemini pairs them by name.
+        || of_gemini["id"].is_null() && of_gemini["name"] == *call.name
 }
 
 /// Removes calls that repeat an earlier one. Some servers send a call again at the end of a stream.
