@@ -9,7 +9,7 @@ use toolwright_module::message::mark_incomplete;
 use toolwright_module::message::{Opaque, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
 use toolwright_module::{Contract, Reply, Request};
-use toolwright_provider::lenient::{Count, Text, if_object, is_set, object};
+use toolwright_provider::lenient::{Count, Text, if_object, is_set};
 use toolwright_provider::{
     ProviderError, TokenCounts, check_has_call, complete_reply, ending, takes_fields,
 };
@@ -37,21 +37,11 @@ pub(crate) struct Message {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Tokens {
-    input_tokens: Option<Count>,
-    output_tokens: Option<Count>,
-    cache_read_input_tokens: Option<Count>,
-    cache_creation_input_tokens: Option<Count>,
-    #[serde(deserialize_with = "object")]
-    output_tokens_details: Details,
+    #[serde(flatten)]
+    named: TokenCounts,
     /// The rounds of a reply, some of which only count here: those of a second model, and of a
     /// compaction.
     iterations: Value,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-struct Details {
-    thinking_tokens: Option<Count>,
 }
 
 /// The counts of tokens so far.
@@ -62,23 +52,10 @@ pub(crate) struct Counts {
     iterations: Value,
 }
 
-impl Tokens {
-    fn named(&self) -> TokenCounts {
-        TokenCounts {
-            read: self.input_tokens,
-            written: self.output_tokens,
-            cached: self.cache_read_input_tokens,
-            cache_written: self.cache_creation_input_tokens,
-            reasoning: self.output_tokens_details.thinking_tokens,
-            total: None,
-        }
-    }
-}
-
 impl Counts {
     /// Replaces the counts by later ones; see [`TokenCounts::update`].
     pub(crate) fn update(&mut self, later: Tokens) {
-        self.named.update(later.named());
+        self.named.update(later.named);
         if later.iterations.is_array() {
             self.iterations = later.iterations;
         }
@@ -92,7 +69,7 @@ impl Counts {
         };
         let (mut read, mut written) = (0_u64, 0_u64);
         for round in self.iterations.as_array().into_iter().flatten() {
-            let round = Tokens::deserialize(round).unwrap_or_default().named();
+            let round = TokenCounts::deserialize(round).unwrap_or_default();
             read = read.saturating_add(all_read(&round));
             written = written.saturating_add(number(round.written));
         }

@@ -717,3 +717,29 @@ async fn a_text_that_is_a_number_keeps_its_digits() {
         }
     }
 }
+
+#[tokio::test]
+async fn counts_under_other_names_are_read_or_the_usage_is_incomplete() {
+    for (usage, expected) in [
+        (json!({"input_tokens": 100, "output_tokens": 50, "total_tokens": 150}), (100, false)),
+        (json!({"input_tokens": 100, "output_tokens": 50, "total_tokens": 1150}), (100, true)),
+        (
+            json!({"input_tokens": 100, "output_tokens": 50, "cache_creation": {"ephemeral_5m_input_tokens": 1000}}),
+            (1100, false),
+        ),
+    ] {
+        let mut whole = body(&json!("tool_use"), &json!({}));
+        whole["usage"] = usage.clone();
+        let begun = json!({"type": "message_start", "message": {"content": [], "usage": usage}});
+        let mut events = vec![begun, begins(0, &json!({})), stops(0)];
+        let [mut delta, stop] = ends("tool_use");
+        delta["usage"] = usage.clone();
+        events.extend([delta, stop]);
+        let server = Server::answering([Answer::json(whole.to_string())]).await;
+        let whole = server.model("claude-test").generate(&hi()).await.unwrap();
+        for reply in [whole, streamed_reply(&events).await.unwrap()] {
+            let found = (reply.usage.input_tokens, reply.usage.incomplete);
+            assert_eq!(found, expected, "{usage}");
+        }
+    }
+}

@@ -124,13 +124,15 @@ impl Counts {
     /// Returns the usage. The count of the prompt has the cached tokens in it. A count of zero is left
     /// out.
     fn usage(&self) -> Usage {
-        let sum = |a: Option<Count>, b: Option<Count>| match (a, b) {
-            (Some(a), Some(b)) => Some(Count(a.0.zip(b.0).map(|(a, b)| a.saturating_add(b)))),
-            (one, other) => one.or(other),
-        };
-        let TokenCounts { read, written, reasoning, .. } = self.named;
-        let written = sum(written, reasoning).or(Some(Count(Some(0))));
+        let sum = TokenCounts::sum;
+        let TokenCounts { read, written, reasoning, total, .. } = self.named;
         let read = read.and(sum(read, self.tools.read));
+        // A gateway may count the thoughts in the answer. Then the total has them once.
+        let of = |count: Option<Count>| count.and_then(|count| count.0);
+        let is_within = of(sum(read, written)).is_some_and(|whole| Some(whole) == of(total))
+            && of(reasoning) <= of(written);
+        let written = if is_within { written } else { sum(written, reasoning) };
+        let written = written.or(Some(Count(Some(0))));
         TokenCounts { read, written, ..self.named }.usage()
     }
 }

@@ -467,3 +467,18 @@ async fn content_that_is_not_a_list_of_parts_is_an_error() {
         }
     }
 }
+
+/// The total decides whether a gateway counts the thoughts in the answer.
+#[tokio::test]
+async fn thoughts_count_once() {
+    for (total, written) in [(json!(150), 50), (json!(190), 90), (Value::Null, 90)] {
+        let mut chunk = end("STOP");
+        chunk["candidates"][0]["content"]["parts"][0]["text"] = json!("a");
+        chunk["usageMetadata"] = json!({"promptTokenCount": 100, "candidatesTokenCount": 50,
+            "thoughtsTokenCount": 40, "totalTokenCount": total});
+        for reply in read(&[chunk.clone()]).await {
+            let found = (reply.usage.output_tokens, reply.usage.reasoning_tokens);
+            assert_eq!((found, reply.usage.incomplete), ((written, 40), false), "{total}");
+        }
+    }
+}

@@ -143,3 +143,24 @@ async fn pieces_of_a_stream_of_responses_are_read_as_content() {
         assert_eq!(found.as_deref(), text, "{delta}");
     }
 }
+
+#[tokio::test]
+async fn counts_of_responses_and_chat_are_read_alike() {
+    for (usage, expected) in [
+        (
+            json!({"input_tokens": 100, "output_tokens": 50, "cache_read_input_tokens": 2000}),
+            (2100, 50),
+        ),
+        (json!({"prompt_tokens": 100, "completion_tokens": 50}), (100, 50)),
+    ] {
+        let chat = json!({"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}], "usage": usage});
+        let message = json!({"type": "message", "content": "a"});
+        let responses = json!({"status": "completed", "output": [message], "usage": usage});
+        for (api, body) in [(Api::Chat, chat), (Api::Responses, responses)] {
+            let server = Server::answering([Answer::json(body.to_string())]).await;
+            let found = server.model(api).generate(&hi()).await.unwrap().usage;
+            let found = (found.input_tokens, found.output_tokens, found.incomplete);
+            assert_eq!(found, (expected.0, expected.1, false), "{api:?}: {usage}");
+        }
+    }
+}

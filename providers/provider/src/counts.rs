@@ -1,6 +1,8 @@
 //! [`TokenCounts`]: the usage that a server's counts of tokens stand for.
 
-use crate::lenient::Count;
+use serde::Deserialize;
+
+use crate::lenient::{Count, object};
 use toolwright_module::model::Usage;
 
 /// The counts of tokens in a reply, as the server names them.
@@ -24,7 +26,11 @@ use toolwright_module::model::Usage;
 /// let usage = counts.usage();
 /// assert_eq!((usage.input_tokens, usage.output_tokens), (10_904, 19));
 /// ```
-#[derive(Debug, Clone, Copy, Default)]
+///
+/// They are deserialized from the names of OpenAI's APIs and of Anthropic's, whatever the API,
+/// because gateways send the names of one in the replies of another.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(from = "Names")]
 pub struct TokenCounts {
     /// Tokens read.
     pub read: Option<Count>,
@@ -40,7 +46,101 @@ pub struct TokenCounts {
     pub total: Option<Count>,
 }
 
+/// The names of the counts.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Names {
+    /// Chat Completions.
+    prompt_tokens: Option<Count>,
+    completion_tokens: Option<Count>,
+    #[serde(deserialize_with = "object")]
+    prompt_tokens_details: Parts,
+    #[serde(deserialize_with = "object")]
+    completion_tokens_details: Parts,
+    /// Responses, and the first two also Anthropic.
+    input_tokens: Option<Count>,
+    output_tokens: Option<Count>,
+    #[serde(deserialize_with = "object")]
+    input_tokens_details: Parts,
+    #[serde(deserialize_with = "object")]
+    output_tokens_details: Parts,
+    total_tokens: Option<Count>,
+    /// Anthropic.
+    cache_read_input_tokens: Option<Count>,
+    cache_creation_input_tokens: Option<Count>,
+    #[serde(deserialize_with = "object")]
+    cache_creation: ByAge,
+    /// DeepSeek.
+    prompt_cache_hit_tokens: Option<Count>,
+    // Other servers with Chat Completions.
+    num_cached_tokens: Option<Count>,
+    cached_tokens: Option<Count>,
+    reasoning_tokens: Option<Count>,
+}
+
+/// The parts of a count.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Parts {
+    cached_tokens: Option<Count>,
+    cache_write_tokens: Option<Count>,
+    reasoning_tokens: Option<Count>,
+    thinking_tokens: Option<Count>,
+}
+
+/// The tokens written to Anthropic's cache, by the time that they stay. Their sum has a name of its own.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ByAge {
+    ephemeral_5m_input_tokens: Option<Count>,
+    ephemeral_1h_input_tokens: Option<Count>,
+}
+
+impl From<Names> for TokenCounts {
+    fn from(names: Names) -> Self {
+        let [read, written] = [
+            [names.prompt_tokens_details, names.input_tokens_details],
+            [names.completion_tokens_details, names.output_tokens_details],
+        ];
+        let ages = &names.cache_creation;
+        let by_age = Self::sum(ages.ephemeral_5m_input_tokens, ages.ephemeral_1h_input_tokens);
+        let cached = [
+            names.prompt_cache_hit_tokens,
+            names.num_cached_tokens,
+            names.cached_tokens,
+            names.cache_read_input_tokens,
+        ];
+        let cache_written = [names.cache_creation_input_tokens, by_age];
+        Self {
+            read: Self::first([names.prompt_tokens, names.input_tokens]),
+            written: Self::first([names.completion_tokens, names.output_tokens]),
+            cached: Self::first(read.iter().map(|parts| parts.cached_tokens).chain(cached)),
+            cache_written: Self::first(
+                read.iter().map(|parts| parts.cache_write_tokens).chain(cache_written),
+            ),
+            reasoning: Self::first(
+                written
+                    .iter()
+                    .flat_map(|parts| [parts.reasoning_tokens, parts.thinking_tokens])
+                    .chain([names.reasoning_tokens]),
+            ),
+            total: names.total_tokens,
+        }
+    }
+}
+
 impl TokenCounts {
+    /// Returns the sum of two counts. It is not a count if one of them is not.
+    #[must_use]
+    pub fn sum(one: Option<Count>, other: Option<Count>) -> Option<Count> {
+        match (one, other) {
+            (Some(one), Some(other)) => {
+                Some(Count(one.0.zip(other.0).map(|(one, other)| one.saturating_add(other))))
+            }
+            (one, other) => one.or(other),
+        }
+    }
+
     /// Returns the count in the first field that has one, preferring one that is not zero: a server
     /// may send the same count under several names.
     #[must_use]

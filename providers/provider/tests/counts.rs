@@ -86,3 +86,47 @@ fn the_first_count_that_is_not_zero_is_used() {
     assert_eq!(TokenCounts::first([None, BAD, count(7)]), BAD);
     assert_eq!(TokenCounts::first([None, None]), None);
 }
+
+/// One table of names for all APIs: gateways send the names of one in the replies of another.
+#[test]
+fn counts_are_read_under_the_names_of_every_api() {
+    for (wire, expected) in [
+        (r#"{"prompt_tokens":100,"completion_tokens":50}"#, (100, 50, 0, false)),
+        (r#"{"input_tokens":100,"output_tokens":50}"#, (100, 50, 0, false)),
+        (
+            r#"{"input_tokens":100,"output_tokens":50,"cache_read_input_tokens":2000}"#,
+            (2100, 50, 2000, false),
+        ),
+        (
+            r#"{"input_tokens":100,"output_tokens":50,"input_tokens_details":{"cached_tokens":60}}"#,
+            (100, 50, 60, false),
+        ),
+        (
+            r#"{"prompt_tokens":100,"completion_tokens":50,"prompt_tokens_details":{"cached_tokens":60}}"#,
+            (100, 50, 60, false),
+        ),
+        (
+            r#"{"prompt_tokens":100,"completion_tokens":50,"prompt_cache_hit_tokens":60}"#,
+            (100, 50, 60, false),
+        ),
+        (r#"{"input_tokens":100,"output_tokens":50,"total_tokens":1150}"#, (100, 50, 0, true)),
+        (
+            r#"{"input_tokens":100,"output_tokens":50,"cache_creation":{"ephemeral_5m_input_tokens":1000,"ephemeral_1h_input_tokens":7}}"#,
+            (1107, 50, 0, false),
+        ),
+        (
+            r#"{"input_tokens":100,"output_tokens":50,"cache_creation_input_tokens":9,"cache_creation":{"ephemeral_5m_input_tokens":9}}"#,
+            (100, 50, 0, false),
+        ),
+        (
+            r#"{"input_tokens":100,"output_tokens":50,"cache_creation":{"ephemeral_5m_input_tokens":"n/a"}}"#,
+            (100, 50, 0, true),
+        ),
+        (r#"{"tokens":100}"#, (0, 0, 0, true)),
+    ] {
+        let usage = serde_json::from_str::<TokenCounts>(wire).unwrap().usage();
+        let found =
+            (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.incomplete);
+        assert_eq!(found, expected, "{wire}");
+    }
+}

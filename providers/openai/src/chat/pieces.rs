@@ -118,7 +118,7 @@ impl Pieces {
         self.has_events = true;
         let of_choices = completion.choices.iter().find_map(|choice| choice.usage);
         if let Some(tokens) = completion.usage.or(completion.x_groq.usage).or(of_choices) {
-            self.usage.get_or_insert_default().update(tokens.into());
+            self.usage.get_or_insert_default().update(tokens);
         }
         if is_set(&completion.error) {
             return Err(ProviderError::reported(&completion.error, self.reported_usage()));

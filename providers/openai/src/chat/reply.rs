@@ -22,7 +22,7 @@ pub(crate) struct Completion<'e> {
     #[serde(deserialize_with = "or_default")]
     pub(super) choices: Vec<Choice<'e>>,
     #[serde(deserialize_with = "if_object")]
-    pub(super) usage: Option<Tokens>,
+    pub(super) usage: Option<TokenCounts>,
     /// The marks of Azure's filters on the prompt.
     pub(super) prompt_filter_results: Value,
     /// The usage in streams of Groq.
@@ -35,7 +35,7 @@ pub(crate) struct Completion<'e> {
 #[serde(default)]
 pub(super) struct Groq {
     #[serde(deserialize_with = "if_object")]
-    pub(super) usage: Option<Tokens>,
+    pub(super) usage: Option<TokenCounts>,
 }
 
 #[derive(Default, Deserialize)]
@@ -62,7 +62,7 @@ pub(super) struct Choice<'e> {
     pub(super) content_filter_results: Value,
     /// The usage in streams of Moonshot.
     #[serde(deserialize_with = "if_object")]
-    pub(super) usage: Option<Tokens>,
+    pub(super) usage: Option<TokenCounts>,
 }
 
 /// Deserializes a message into a box: it is large, and a choice would move it several times.
@@ -355,65 +355,5 @@ impl Function {
         let Self { name, arguments, args, parameters, input, .. } = self;
         let (arguments, is_clear) = Arguments::one_of([arguments, args, parameters, input]);
         (name, arguments, is_clear)
-    }
-}
-
-/// The counts of tokens. Each event of a stream that has some has those so far.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Tokens {
-    prompt_tokens: Option<Count>,
-    completion_tokens: Option<Count>,
-    /// The names of Responses, which some servers use here too.
-    input_tokens: Option<Count>,
-    output_tokens: Option<Count>,
-    total_tokens: Option<Count>,
-    #[serde(deserialize_with = "object")]
-    prompt_tokens_details: PromptDetails,
-    #[serde(deserialize_with = "object")]
-    completion_tokens_details: CompletionDetails,
-    // The same counts in the places where other servers send them.
-    prompt_cache_hit_tokens: Option<Count>,
-    num_cached_tokens: Option<Count>,
-    cached_tokens: Option<Count>,
-    cache_read_input_tokens: Option<Count>,
-    cache_creation_input_tokens: Option<Count>,
-    reasoning_tokens: Option<Count>,
-}
-
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(default)]
-struct PromptDetails {
-    cached_tokens: Option<Count>,
-    cache_write_tokens: Option<Count>,
-}
-
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(default)]
-struct CompletionDetails {
-    reasoning_tokens: Option<Count>,
-}
-
-impl From<Tokens> for TokenCounts {
-    fn from(tokens: Tokens) -> Self {
-        let cached = [
-            tokens.prompt_tokens_details.cached_tokens,
-            tokens.prompt_cache_hit_tokens,
-            tokens.num_cached_tokens,
-            tokens.cached_tokens,
-            tokens.cache_read_input_tokens,
-        ];
-        let cache_written =
-            [tokens.prompt_tokens_details.cache_write_tokens, tokens.cache_creation_input_tokens];
-        let reasoning =
-            [tokens.completion_tokens_details.reasoning_tokens, tokens.reasoning_tokens];
-        Self {
-            read: Self::first([tokens.prompt_tokens, tokens.input_tokens]),
-            written: Self::first([tokens.completion_tokens, tokens.output_tokens]),
-            cached: Self::first(cached),
-            cache_written: Self::first(cache_written),
-            reasoning: Self::first(reasoning),
-            total: tokens.total_tokens,
-        }
     }
 }

@@ -47,7 +47,7 @@ pub(crate) struct Response {
     #[serde(deserialize_with = "details")]
     incomplete_details: Option<Details>,
     #[serde(deserialize_with = "if_object")]
-    usage: Option<Tokens>,
+    usage: Option<TokenCounts>,
     error: Value,
     /// The marks of Azure's filters.
     content_filters: Value,
@@ -105,45 +105,6 @@ fn add_items(value: &RawValue, items: &mut Vec<Box<RawValue>>) -> serde_json::Re
         _ => return Err(serde_json::Error::custom("expected items")),
     }
     Ok(())
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Tokens {
-    input_tokens: Option<Count>,
-    output_tokens: Option<Count>,
-    total_tokens: Option<Count>,
-    #[serde(deserialize_with = "object")]
-    input_tokens_details: InputDetails,
-    #[serde(deserialize_with = "object")]
-    output_tokens_details: OutputDetails,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct InputDetails {
-    cached_tokens: Option<Count>,
-    cache_write_tokens: Option<Count>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct OutputDetails {
-    reasoning_tokens: Option<Count>,
-}
-
-impl From<Tokens> for Usage {
-    fn from(tokens: Tokens) -> Self {
-        let counts = TokenCounts {
-            read: tokens.input_tokens,
-            written: tokens.output_tokens,
-            cached: tokens.input_tokens_details.cached_tokens,
-            cache_written: tokens.input_tokens_details.cache_write_tokens,
-            reasoning: tokens.output_tokens_details.reasoning_tokens,
-            total: tokens.total_tokens,
-        };
-        counts.usage()
-    }
 }
 
 /// One item of the output, of any kind.
@@ -273,7 +234,7 @@ impl Response {
 
     /// Converts the reply at the end of a stream, with the streamed content that it lacks.
     fn or_assembled(self, request: &RequestInfo, mut streamed: Streamed) -> Result<Reply> {
-        let usage = self.usage.map_or_else(Usage::unknown, Usage::from);
+        let usage = self.usage.map_or_else(Usage::unknown, TokenCounts::usage);
         if is_set(&self.error) {
             return Err(ProviderError::reported(&self.error, usage));
         }
