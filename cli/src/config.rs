@@ -51,6 +51,8 @@ pub(crate) struct Config {
     #[serde(default)]
     pub(crate) mcp_without: Vec<String>,
     #[serde(default)]
+    pub(crate) mcp_deferred: bool,
+    #[serde(default)]
     pub(crate) mcp_instructions: bool,
     pub(crate) mcp_start_time: Option<NonZeroU64>,
     pub(crate) mcp_call_time: Option<NonZeroU64>,

@@ -42,6 +42,11 @@ pub(crate) struct McpArgs {
     #[arg(long = "mcp-without", help_heading = "Tools", value_name = "[NAME=]TOOL")]
     without: Vec<String>,
 
+    /// Show the tools of the servers to the model only when it has found them. Above the provider's
+    /// maximum, all tools but the first ones are found this way
+    #[arg(long = "mcp-deferred", help_heading = "Tools")]
+    deferred: bool,
+
     /// Give the model the instructions of the servers, marked as their words
     #[arg(long = "mcp-instructions", help_heading = "Tools")]
     instructions: bool,
@@ -67,6 +72,7 @@ pub(crate) struct Server<'a> {
     pub(crate) without: Vec<&'a str>,
     pub(crate) start_time: Option<u64>,
     pub(crate) call_time: Option<u64>,
+    pub(crate) deferred: bool,
 }
 
 impl McpArgs {
@@ -80,6 +86,7 @@ impl McpArgs {
             self.without.extend(config.mcp_without.iter().cloned());
         }
         self.instructions |= config.mcp_instructions;
+        self.deferred |= config.mcp_deferred;
         self.start_time = self.start_time.or(config.mcp_start_time.map(u64::from));
         self.call_time = self.call_time.or(config.mcp_call_time.map(u64::from));
         self
@@ -120,8 +127,9 @@ impl McpArgs {
                 let name = name.unwrap_or_default();
                 return Err(Error::other(format!("--mcp: two servers have the name {name}")));
             }
-            let (start_time, call_time) = (self.start_time, self.call_time);
-            servers.push(Server { name, target, start_time, call_time, ..Server::default() });
+            let Self { start_time, call_time, deferred, .. } = *self;
+            let server = Server { name, target, start_time, call_time, deferred, ..Server::default() };
+            servers.push(server);
         }
         type Add = for<'a> fn(&mut Server<'a>, &'a str);
         let options: [(&str, &[String], Add); 4] = [
@@ -314,6 +322,9 @@ impl<'a> Server<'a> {
         }
         if let Some(time) = self.call_time {
             client = client.with_tool_time(Duration::from_secs(time));
+        }
+        if self.deferred {
+            client = client.with_deferred_tools();
         }
         Ok(client.with_left_out(self.without.iter().copied()))
     }

@@ -428,6 +428,10 @@ pub struct ToolResult {
     /// the model in place of the original arguments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repaired: Option<Box<Repaired>>,
+    /// The names of [deferred](crate::Tool::deferred) tools that the call found. The model may call
+    /// them from now on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub found: Vec<String>,
 }
 
 impl ToolResult {
@@ -441,6 +445,7 @@ impl ToolResult {
             value: None,
             failed: false,
             repaired: None,
+            found: Vec::new(),
         }
     }
 

@@ -63,6 +63,7 @@ pub struct Tool {
     effect: Effect,
     policy: Policy,
     has_parts: bool,
+    is_deferred: bool,
     handler: Arc<dyn Handler>,
 }
 
@@ -125,7 +126,7 @@ impl<M: Module> Typed<M> {
             check(arguments.contract, &output)?;
         }
         let value = arguments.keeps_value.then(|| Box::new(output) as Box<dyn ToValue>);
-        Ok(ToolOutput { text, parts, value, repaired: None })
+        Ok(ToolOutput { text, parts, value, ..ToolOutput::default() })
     }
 }
 
@@ -295,7 +296,8 @@ impl Tool {
         effect: Effect,
         handler: Arc<dyn Handler>,
     ) -> Self {
-        Self { contract, effect, policy: Policy::default(), has_parts: false, handler }
+        let (policy, has_parts, is_deferred) = (Policy::default(), false, false);
+        Self { contract, effect, policy, has_parts, is_deferred, handler }
     }
 
     /// Renames the tool.
@@ -360,6 +362,22 @@ impl Tool {
     #[must_use]
     pub fn with_effect(self, effect: Effect) -> Self {
         Self { effect, ..self }
+    }
+
+    /// Defers the tool: an agent does not show it to the model until the model finds it with the tool
+    /// `find_tools`. Then the model calls it as any other tool.
+    ///
+    /// An agent with hundreds of tools then sends a few of them with each request. Leave the tools that
+    /// nearly every task needs as they are.
+    #[must_use]
+    pub fn deferred(self) -> Self {
+        Self { is_deferred: true, ..self }
+    }
+
+    /// Returns whether the model has to find the tool before it sees it.
+    #[must_use]
+    pub fn is_deferred(&self) -> bool {
+        self.is_deferred
     }
 
     /// Sets how far arguments may be repaired. Default: [`Policy::Coerce`].
@@ -517,6 +535,9 @@ pub struct ToolOutput {
     pub parts: Vec<Part>,
     /// The repairs of the call's arguments, if there were any.
     pub repaired: Option<Box<Repaired>>,
+    /// The names of [deferred](Tool::deferred) tools that the model may call from now on. They are the
+    /// output of a search for tools.
+    pub found: Vec<String>,
     value: Option<Box<dyn ToValue>>,
 }
 
@@ -610,6 +631,13 @@ impl ToolOutput {
         self
     }
 
+    /// Sets the names of deferred tools that the model may call from now on.
+    #[must_use]
+    pub fn with_found(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.found = names.into_iter().collect();
+        self
+    }
+
     /// Returns the value that the text was rendered from, as JSON. Images, documents and audio in
     /// it are complete.
     ///
@@ -673,8 +701,8 @@ impl ToolResult {
             Ok(output) => {
                 // The model reads the text. Without JSON for programs the call has still worked.
                 let value = output.value_beside_text().unwrap_or_default();
-                let ToolOutput { text, parts, repaired, .. } = output;
-                (Self { repaired, value, parts, ..Self::new(call, text) }, None)
+                let ToolOutput { text, parts, repaired, found, .. } = output;
+                (Self { repaired, value, parts, found, ..Self::new(call, text) }, None)
             }
             Err(error) => {
                 let repaired = error.repaired().cloned().map(Box::new);

@@ -28,7 +28,6 @@ use crate::state::RunState;
 use crate::task::{Task, TaskAnswer};
 use crate::tool_choosing::Choosing;
 use crate::tool_set::{Change, Resumed, ToolSet};
-use crate::tools::Tools;
 
 /// An agent: a model that calls tools until it has an answer. `O` is the type of the answer.
 ///
@@ -91,54 +90,19 @@ pub type ToolOrchestrator<O = String> = Agent<O>;
 impl Agent {
     /// Returns an agent with this model and these tools.
     ///
-    /// # Errors
-    ///
-    /// Two tools have the same name, or the model's provider does not accept one of the tools, or
-    /// that number of tools; see [`filtered`](Self::filtered).
-    pub fn new(
-        model: impl LanguageModel,
-        tools: impl IntoIterator<Item = Tool>,
-    ) -> error::Result<Self> {
-        Core::new(Arc::new(model), tools.into_iter().collect(), None).map(Self::answering_with_text)
-    }
-
-    /// Returns an agent with more tools than its model's provider accepts in one request. The filter
-    /// chooses the tools of each round, as in [`with_filter`](Self::with_filter).
-    ///
-    /// ```
-    /// # use schemars::JsonSchema;
-    /// # use serde::{Deserialize, Serialize};
-    /// # use toolwright_module::testing::SchemaDriven;
-    /// # use toolwright_module::{Signature, Tool, from_fn};
-    /// # use toolwright_orchestrator::{Agent, Run};
-    /// # /// Look something up.
-    /// # #[derive(Serialize, Deserialize, JsonSchema)]
-    /// # struct LookUp {}
-    /// # impl Signature for LookUp { type Output = String; }
-    /// # let tool = |n: u32| {
-    /// #     let tool = Tool::new(from_fn(async |_: LookUp| Ok(String::new()))).unwrap();
-    /// #     tool.named(&format!("look_up_{n}")).unwrap()
-    /// # };
-    /// # let model = SchemaDriven::default();
-    /// let tools = (0..1000).map(tool);
-    /// let agent = Agent::filtered(model, tools, |run: &Run, tool: &Tool| {
-    ///     // Here a program searches for tools that fit the conversation.
-    ///     run.history().len() < 5 && tool.name().ends_with("00")
-    /// })?;
-    /// # Ok::<(), toolwright_orchestrator::RunError>(())
-    /// ```
+    /// If there are [deferred](Tool::deferred) tools, the model is shown the others and `find_tools`.
+    /// It describes there what it needs, and then calls what was found. If there are more tools than
+    /// the model's provider accepts in a request, the agent shows the first 16 and defers the others:
+    /// put those that most tasks need first. [`losses`](Self::losses) names the deferred ones.
     ///
     /// # Errors
     ///
     /// Two tools have the same name, or the model's provider does not accept one of the tools.
-    pub fn filtered(
+    pub fn new(
         model: impl LanguageModel,
         tools: impl IntoIterator<Item = Tool>,
-        filter: impl Fn(&Run, &Tool) -> bool + Send + Sync + 'static,
     ) -> error::Result<Self> {
-        let filter: core::Filter = Arc::new(filter);
-        let tools = tools.into_iter().collect();
-        Core::new(Arc::new(model), tools, Some(filter)).map(Self::answering_with_text)
+        Core::new(Arc::new(model), tools.into_iter().collect()).map(Self::answering_with_text)
     }
 
     fn answering_with_text(core: Core) -> Self {
@@ -180,6 +144,7 @@ impl Agent {
     /// not accept the schema.
     pub fn with_output(mut self, contract: Arc<Contract>) -> error::Result<Self> {
         self.core.output = Some(contract);
+        self.core.choose_deferred()?;
         self.core.lower(|_| ())?;
         Ok(Self::answering_with_text(self.core))
     }
@@ -241,9 +206,9 @@ impl<O: Send + Sync + 'static> Agent<O> {
         T: DeserializeOwned + 'static,
     {
         let mut core = self.core.clone();
-        // Tools keep the contracts of one type of answer.
-        core.known = Arc::new(Tools::of(&*core.tools)?);
         core.output = Some(Arc::clone(&contract));
+        // Also because tools keep the contracts of one type of answer.
+        core.choose_deferred()?;
         core.lower(|_| ())?;
         let reader = Reader::Output { contract, read: Contract::read_output_with::<T> };
         Ok(Agent { core, reader, validators: Validators::default() })
@@ -257,6 +222,7 @@ impl<O: Send + Sync + 'static> Agent<O> {
     /// settings.
     pub fn with_model(mut self, model: impl LanguageModel) -> error::Result<Self> {
         self.core.model = Arc::new(model);
+        self.core.choose_deferred()?;
         self.core.lower(|_| ())?;
         self.core.check_media()?;
         if let Some(settings) = &self.core.settings {
@@ -469,10 +435,12 @@ impl<O: Send + Sync + 'static> Agent<O> {
         self
     }
 
-    /// Sets which tools the model is shown, for example by the rights of the user.
+    /// Sets which tools the model may use, for example by the rights of the user, which a
+    /// [value](Context::with) of the context can name. The model neither sees nor finds the others.
     ///
     /// The filter is called for each tool before each request. The run records the tools if they
-    /// change; see [`Run::offer`].
+    /// change; see [`Run::offer`]. An agent with a filter defers only the tools that are
+    /// [deferred](Tool::deferred), however many it has.
     ///
     /// ```
     /// # use toolwright_module::testing::SchemaDriven;
@@ -481,16 +449,21 @@ impl<O: Send + Sync + 'static> Agent<O> {
     /// # let model = SchemaDriven::default();
     /// // In the first three rounds the model can only look around.
     /// let agent = Agent::new(model, [])?
-    ///     .with_filter(|run, tool| run.iterations() >= 3 || tool.effect() == Effect::Read);
+    ///     .with_filter(|run, tool, _| run.iterations() >= 3 || tool.effect() == Effect::Read)?;
     /// # Ok::<(), toolwright_orchestrator::RunError>(())
     /// ```
-    #[must_use]
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`new`](Self::new).
     pub fn with_filter(
         mut self,
-        filter: impl Fn(&Run, &Tool) -> bool + Send + Sync + 'static,
-    ) -> Self {
+        filter: impl Fn(&Run, &Tool, &Context) -> bool + Send + Sync + 'static,
+    ) -> error::Result<Self> {
         self.core.filter = Some(Arc::new(filter));
-        self
+        self.core.choose_deferred()?;
+        self.core.lower(|_| ())?;
+        Ok(self)
     }
 
     /// Sets an editor of what is sent, for example to leave out the start of a long conversation.
@@ -586,7 +559,7 @@ impl<O: Send + Sync + 'static> Agent<O> {
     /// Returns the agent's tools.
     #[must_use]
     pub fn tools(&self) -> &[Tool] {
-        &self.core.tools
+        &self.core.given
     }
 
     /// Returns the limits of new runs.
@@ -678,7 +651,7 @@ impl<O> fmt::Debug for Agent<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Agent")
             .field("model", &self.core.model.name())
-            .field("tools", &self.core.tools)
+            .field("tools", &self.core.given)
             .field("limits", &self.core.limits)
             .finish_non_exhaustive()
     }

@@ -5,7 +5,7 @@ mod caller;
 mod performing;
 mod waiting;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -90,7 +90,8 @@ impl<'a> Driver<'a> {
         let calls_natively = run.calls_natively();
         let is_shown = agent.streaming && run.output().is_some();
         let shown = is_shown.then(|| Arc::new(ShownAnswer::of_tool(Contract::FINISH)));
-        let caller = Caller { agent, cx, ledger, limits, calls_natively, shown };
+        let findable = findable(run);
+        let caller = Caller { agent, cx, ledger, limits, calls_natively, shown, findable };
         let started = Instant::now();
         let below = Vec::new();
         let track = Track { run, counted: spent, below, started };
@@ -127,12 +128,14 @@ impl<'a> Driver<'a> {
             });
             if self.caller.agent.prepares() && self.track.run.asks_the_model() {
                 let (agent, run) = (self.caller.agent, &mut *self.track.run);
-                let prepared = catch_unwind(AssertUnwindSafe(|| agent.prepare(run)));
+                let cx = &self.caller.cx;
+                let prepared = catch_unwind(AssertUnwindSafe(|| agent.prepare(run, cx)));
                 let prepared = prepared.unwrap_or_else(|panic| {
                     caller::drop_payload(panic);
                     Err(error::RunError::Panicked { what: "the filter or the editor" })
                 });
                 prepared.map_err(error::RunError::into_module)?;
+                self.caller.findable = findable(self.track.run);
             }
             let taken = match self.track.run.due() {
                 Due::Model => self.ask(deadline).await,
@@ -354,6 +357,11 @@ impl<'a> Driver<'a> {
             (None, None) => Ok(()),
         }
     }
+}
+
+/// Returns the names of the tools that the model may find, if a filter chose them.
+fn findable(run: &Run) -> Option<Arc<BTreeSet<String>>> {
+    run.findable().map(|names| Arc::new(names.iter().cloned().collect()))
 }
 
 impl Track<'_> {

@@ -46,6 +46,7 @@
 //! | `run/sending.rs` | the request: the tools of a round, and edits of the messages |
 //! | `task.rs`, `run/conversation.rs`, `pairing.rs` | [`Task`], histories and follow-ups; calls and their results |
 //! | `state.rs` | [`RunState`]: the stored format of a run |
+//! | `find_tools.rs`, `tool_index.rs` | the tool that finds deferred tools, and its [`ToolIndex`] |
 //! | `tool_set.rs` | [`ToolSet`]: the comparison of stored tools with the current ones |
 //! | `agent.rs`, `agent/reader.rs` | [`Agent`]: its settings, and the reading of its answer |
 //! | `driver.rs`, `agent/driving.rs` | running the steps: models, tools, deadlines, approval |
@@ -58,6 +59,7 @@ mod agent;
 mod approval_policy;
 mod driver;
 mod error;
+mod find_tools;
 mod finished;
 mod limits;
 mod pairing;
@@ -73,6 +75,7 @@ mod step;
 mod task;
 mod telemetry;
 mod tool_choosing;
+mod tool_index;
 mod tool_names;
 mod tool_set;
 mod tools;
@@ -81,6 +84,7 @@ mod unfinished;
 pub use agent::{Agent, ToolOrchestrator};
 pub use approval_policy::ApprovalPolicy;
 pub use error::RunError;
+pub use find_tools::find_tools;
 pub use finished::{Finished, ToolFailure};
 pub use limits::Limits;
 pub use react::ReAct;
@@ -91,6 +95,7 @@ pub use state::{DecidedCall, RunState};
 pub use step::{RunResult, Step, StepKind, StepResult, StepResultKind};
 pub use task::{Task, TaskAnswer};
 pub use tool_choosing::Choosing;
+pub use tool_index::{FoundTool, IndexedTool, ToolIndex, VectorsError};
 pub use tool_set::{Change, Resumed, ToolSet};
 pub use toolwright_module as module;
 pub use toolwright_module::event::Ending;

@@ -19,6 +19,7 @@ use toolwright_signature::Contract;
 
 pub(crate) use self::approval::{edit_of, with_edits};
 use self::sending::Counted;
+pub(crate) use self::sending::MOST_FOUND;
 pub use self::sending::{Edited, Offer};
 use crate::approval_policy::ApprovalPolicy;
 use crate::error::{Result, RunError};
@@ -170,13 +171,14 @@ impl Run {
             repaired: Vec::new(),
             calls: BTreeMap::new(),
             offers: Vec::new(),
+            found: Vec::new(),
             sent: None,
         };
         Ok(Self::of(state, tools))
     }
 
     fn of(state: RunState, tools: Arc<Tools>) -> Self {
-        let contracts = Arc::clone(&tools.contracts);
+        let contracts = Arc::clone(&tools.first);
         let sent = state.sent.iter().flat_map(|edited| &edited.by);
         let mut ids = CallIds::default();
         state.messages.iter().chain(sent).for_each(|message| ids.add(parts_of(message)));

@@ -103,6 +103,9 @@ pub struct RunState {
     /// The tools that the model was shown. Empty if it was always shown all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) offers: Vec<Offer>,
+    /// The names of deferred tools that the model has found, in that order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) found: Vec<String>,
     /// The edit of the conversation as it is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sent: Option<Edited>,
@@ -277,7 +280,9 @@ impl RunState {
             *known = known.saturating_add(made);
         }
         let offered = self.offers.iter_mut().filter_map(|offer| offer.tools.as_mut()).flatten();
-        offered.filter(|name| *name == old).for_each(|name| new.clone_into(name));
+        let found = self.found.iter_mut();
+        let names = offered.chain(found).filter(|name| *name == old);
+        names.for_each(|name| new.clone_into(name));
         self.with_open_calls(|call| {
             if call.name == old {
                 new.clone_into(&mut call.name);

@@ -1,5 +1,5 @@
 //! The tools of a run: their names, contracts, effects and policies, and their hash.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use toolwright_module::{Effect, Policy, Tool};
@@ -7,6 +7,7 @@ use toolwright_signature::{Contract, stable_hash};
 
 use crate::approval_policy::ApprovalPolicy;
 use crate::error::{Result, RunError};
+use crate::find_tools::FIND_TOOLS;
 use crate::selector::Selector;
 use crate::tool_set::ToolSet;
 
@@ -15,6 +16,10 @@ use crate::tool_set::ToolSet;
 pub(crate) struct Tools {
     places: BTreeMap<String, (usize, Effect, Policy)>,
     pub(crate) contracts: Contracts,
+    /// The contracts that the model sees from the start: those that are not deferred.
+    pub(crate) first: Contracts,
+    /// The places of the deferred tools.
+    deferred: BTreeSet<usize>,
     known: Vec<KnownTool>,
     /// The hash of the names, effects and fingerprints, in which the order does not count.
     pub(crate) hash: Arc<str>,
@@ -38,18 +43,37 @@ struct KnownTool {
 impl Tools {
     pub(crate) fn of<'a>(tools: impl IntoIterator<Item = &'a Tool>) -> Result<Self> {
         let (mut places, mut contracts, mut known) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let mut deferred = BTreeSet::new();
         for (place, tool) in tools.into_iter().enumerate() {
             let (contract, effect) = (tool.contract(), tool.effect());
             let name = contract.name().to_owned();
             if places.insert(name.clone(), (place, effect, tool.policy())).is_some() {
                 return Err(RunError::DuplicateTool { name });
             }
+            if tool.is_deferred() {
+                deferred.insert(place);
+            }
             known.push(KnownTool { name, effect, fingerprint: contract.fingerprint() });
             contracts.push(Arc::clone(contract));
         }
+        // Nobody could find them.
+        if !places.contains_key(FIND_TOOLS) {
+            deferred.clear();
+        }
+        let contracts: Contracts = contracts.into();
+        let first = match deferred.is_empty() {
+            true => Arc::clone(&contracts),
+            false => {
+                let places = contracts.iter().enumerate();
+                let first = places.filter(|(place, _)| !deferred.contains(place));
+                first.map(|(_, contract)| Arc::clone(contract)).collect()
+            }
+        };
         Ok(Self {
             places,
-            contracts: contracts.into(),
+            contracts,
+            first,
+            deferred,
             hash: hash_of(&known),
             known,
             selector: OnceLock::new(),
@@ -75,6 +99,16 @@ impl Tools {
         Ok(selector)
     }
 
+    /// Returns whether the model has to find a tool before it sees it.
+    pub(crate) fn is_deferred(&self, name: &str) -> bool {
+        self.place(name).is_some_and(|place| self.deferred.contains(&place))
+    }
+
+    /// Returns the contracts of the deferred tools.
+    pub(crate) fn deferred(&self) -> impl Iterator<Item = &Arc<Contract>> {
+        self.deferred.iter().filter_map(|place| self.contracts.get(*place))
+    }
+
     /// Returns the contracts of a typed run: these tools, with `finish` at the end.
     pub(crate) fn typed(&self, shown: Contracts, output: &Arc<Contract>) -> Result<Contracts> {
         if self.has(Contract::FINISH) {
@@ -82,12 +116,12 @@ impl Tools {
         }
         let with = |finish: &Arc<Contract>| shown.iter().chain([finish]).cloned().collect();
         if let Some((_, finish, all)) = self.typed.get().filter(|it| Arc::ptr_eq(&it.0, output)) {
-            let is_all = Arc::ptr_eq(&shown, &self.contracts);
+            let is_all = Arc::ptr_eq(&shown, &self.first);
             return Ok(if is_all { Arc::clone(all) } else { with(finish) });
         }
         let finish = Arc::new(output.finish()?);
         let contracts: Contracts = with(&finish);
-        if Arc::ptr_eq(&shown, &self.contracts) {
+        if Arc::ptr_eq(&shown, &self.first) {
             // An agent has one output. Runs with another one make their contracts themselves.
             let _ = self.typed.set((Arc::clone(output), finish, Arc::clone(&contracts)));
         }

@@ -415,10 +415,12 @@ async fn a_filter_is_asked_before_each_question() {
         Reply::text("ok"),
     ];
     let (agent, asked) = agent([look(), tidy()], said);
-    let agent = agent.with_filter(|run, tool| match tool.name() {
-        "tidy" => run.tools_used().contains(&"look".to_owned()),
-        _ => true,
-    });
+    let agent = agent
+        .with_filter(|run, tool, _| match tool.name() {
+            "tidy" => run.tools_used().contains(&"look".to_owned()),
+            _ => true,
+        })
+        .unwrap();
     let mut run = agent.start("Go.").unwrap();
     agent.drive(&mut run, &soon()).await.unwrap();
     let requests = asked.requests();

@@ -13,6 +13,7 @@ mod cancellation;
 mod conversations;
 mod deadlines;
 mod deploys;
+mod find_tools;
 mod hooks;
 mod incomplete;
 mod journal;

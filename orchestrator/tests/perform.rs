@@ -468,7 +468,10 @@ async fn a_result_of_another_call_in_a_journal_is_refused() {
 async fn a_panic_of_a_filter_an_editor_or_a_validator_ends_the_drive_with_an_error() {
     let agent = || Agent::new(Scripted::replies([Reply::text("Yes.")]), []).unwrap();
     let panics = [
-        Agent::filtered(Scripted::replies([]), [look()], |_, _| panic!("a filter")).unwrap(),
+        Agent::new(Scripted::replies([]), [look()])
+            .unwrap()
+            .with_filter(|_, _, _| panic!("a filter"))
+            .unwrap(),
         agent().with_editor(|_| panic!("an editor")),
         agent().with_validator(|_: &Task, _: &String| panic!("a validator")),
     ];

@@ -426,7 +426,8 @@ async fn a_typed_agent_has_the_settings_of_an_agent() {
         .with_instructions("Be brief.")
         .with_name("inspector")
         .with_streaming(false)
-        .with_filter(|_, tool| tool.effect() == Effect::Read);
+        .with_filter(|_, tool, _| tool.effect() == Effect::Read)
+        .unwrap();
     let react = ReAct::<Inspect>::new(agent).unwrap();
     let react = react.with_examples([Example::new(inspect(), house)]).unwrap();
     let mut stream = react.agent().stream(react.task(&inspect()).unwrap(), &soon());

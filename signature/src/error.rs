@@ -64,7 +64,7 @@ pub enum ContractError {
 
     /// The request has more tools than the provider accepts.
     #[error(
-        "{count} tools are more than the {most} that {dialect} takes in one request; leave some out, choose some for each request with `Agent::filtered`, or give them to agents that are tools of this one"
+        "{count} tools are more than the {most} that {dialect} takes in one request; leave some out, defer some in an agent (`Tool::deferred`), choose some for each request (`Agent::with_filter`), or give them to agents that are tools of this one"
     )]
     TooManyTools {
         /// The dialect of the request.

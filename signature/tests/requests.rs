@@ -246,7 +246,7 @@ fn a_request_with_more_tools_than_the_provider_accepts_is_an_error() {
         matches!(error, ContractError::TooManyTools { count: 129, most: 128, .. }),
         "{error:?}"
     );
-    assert_snapshot!(error, @"129 tools are more than the 128 that openai-loose takes in one request; leave some out, choose some for each request with `Agent::filtered`, or give them to agents that are tools of this one");
+    assert_snapshot!(error, @"129 tools are more than the 128 that openai-loose takes in one request; leave some out, defer some in an agent (`Tool::deferred`), choose some for each request (`Agent::with_filter`), or give them to agents that are tools of this one");
 }
 
 #[test]

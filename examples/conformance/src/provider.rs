@@ -63,6 +63,8 @@ fn anthropic(
     version: ApiVersion,
 ) -> Result<Arc<dyn LanguageModel>, ProviderError> {
     let model = Anthropic::at(&format!("{url}/v1"), model)?.with_key(KEY)?;
+    // As the provider's own API does it.
+    let model = model.with_tool_references(true);
     Ok(Arc::new(model.with_version(version)?.with_connection(|c| c.with_timeout(SILENCE))?))
 }
 
@@ -73,6 +75,8 @@ fn gemini(url: &str, model: &str) -> Result<Arc<dyn LanguageModel>, ProviderErro
 
 fn openai(url: &str, api: Api) -> Result<Arc<dyn LanguageModel>, ProviderError> {
     let model = OpenAi::at(&format!("{url}/v1"), "test-model")?.with_key(KEY)?;
+    // As the provider's own API does it.
+    let model = model.with_additional_tools(true);
     Ok(Arc::new(model.with_api(api).with_connection(|c| c.with_timeout(SILENCE))?))
 }
 

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use toolwright_module::hook::AnyHook;
 use toolwright_module::model::Settings;
-use toolwright_module::{Effect, LanguageModel, Message, Policy, Tool};
+use toolwright_module::{Context, Dialect, Effect, LanguageModel, Message, Policy, Tool};
 use toolwright_signature::{Contract, Loss, Lowered, LoweredRequest, Side};
 
 use crate::approval_policy::ApprovalPolicy;
 use crate::error;
+use crate::find_tools::{FIND_TOOLS, find_tools};
 use crate::limits::Limits;
-use crate::run::{Edited, Run};
+use crate::run::{Edited, MOST_FOUND, Run};
 use crate::tool_choosing::Choosing;
 use crate::tools::Tools;
 
@@ -18,7 +19,10 @@ use crate::tools::Tools;
 #[derive(Clone)]
 pub(crate) struct Core {
     pub(crate) model: Arc<dyn LanguageModel>,
+    /// The tools, and `find_tools` if some are deferred.
     pub(super) tools: Arc<[Tool]>,
+    /// The tools that the program gave.
+    pub(super) given: Arc<[Tool]>,
     pub(super) known: Arc<Tools>,
     pub(crate) name: Option<Arc<str>>,
     pub(super) limits: Limits,
@@ -36,22 +40,21 @@ pub(crate) struct Core {
 }
 
 /// Decides whether a tool is shown.
-pub(super) type Filter = Arc<dyn Fn(&Run, &Tool) -> bool + Send + Sync>;
+pub(super) type Filter = Arc<dyn Fn(&Run, &Tool, &Context) -> bool + Send + Sync>;
 
 /// Edits what is sent.
 type Editor = Arc<dyn Fn(&[Arc<Message>]) -> Option<Edited> + Send + Sync>;
 
+/// Number of tools that an agent with too many shows from the start: the first ones of its list.
+const FIRST_SHOWN: usize = 16;
+
 impl Core {
-    pub(super) fn new(
-        model: Arc<dyn LanguageModel>,
-        tools: Arc<[Tool]>,
-        filter: Option<Filter>,
-    ) -> error::Result<Self> {
-        let known = Tools::of(&*tools)?;
-        let core = Self {
+    pub(super) fn new(model: Arc<dyn LanguageModel>, tools: Arc<[Tool]>) -> error::Result<Self> {
+        let mut core = Self {
             model,
-            tools,
-            known: Arc::new(known),
+            tools: Arc::default(),
+            given: tools,
+            known: Arc::new(Tools::of([])?),
             name: None,
             limits: Limits::default(),
             settings: None,
@@ -61,10 +64,11 @@ impl Core {
             instructions: None,
             output: None,
             streaming: true,
-            filter,
+            filter: None,
             editor: None,
             hooks: Arc::default(),
         };
+        core.choose_deferred()?;
         core.lower(|_| ())?;
         core.check_media()?;
         core.note_undeclared();
@@ -72,6 +76,41 @@ impl Core {
     }
 
     /// Checks that the model takes the images and files that the tools return.
+    /// Adds `find_tools` if tools are deferred. Above the maximum of the model's provider, all but the
+    /// first tools are.
+    pub(super) fn choose_deferred(&mut self) -> error::Result<()> {
+        let most = self.model.capabilities().dialects().filter_map(Dialect::max_tools).min();
+        let finish = usize::from(self.output.is_some());
+        let shown = self.given.iter().filter(|tool| !tool.is_deferred()).count();
+        let has_search = self.given.iter().any(|tool| tool.name() == FIND_TOOLS);
+        let is_deferred = shown < self.given.len();
+        let search = usize::from(is_deferred && !has_search);
+        let found = if is_deferred { MOST_FOUND } else { 0 };
+        // A filter leaves out tools by itself.
+        let is_too_many = self.filter.is_none()
+            && most.is_some_and(|most| shown + finish + search + found > most);
+        let mut first = if is_too_many { FIRST_SHOWN } else { usize::MAX };
+        let tools = self.given.iter().map(|tool| {
+            if tool.is_deferred() || tool.name() == FIND_TOOLS {
+                return tool.clone();
+            }
+            match first.checked_sub(1) {
+                Some(fewer) => {
+                    first = fewer;
+                    tool.clone()
+                }
+                None => tool.clone().deferred(),
+            }
+        });
+        let mut tools: Vec<Tool> = tools.collect();
+        if !has_search && tools.iter().any(Tool::is_deferred) {
+            tools.push(find_tools(&tools)?);
+        }
+        self.tools = tools.into();
+        self.known = Arc::new(Tools::of(&*self.tools)?);
+        Ok(())
+    }
+
     pub(super) fn check_media(&self) -> error::Result<()> {
         let capabilities = self.model.capabilities();
         let contracts = self.tools.iter().map(Tool::contract);
@@ -95,21 +134,32 @@ impl Core {
     }
 
     /// Applies the filter and the editor before a request to the model.
-    pub(crate) fn prepare(&self, run: &mut Run) -> error::Result<()> {
+    pub(crate) fn prepare(&self, run: &mut Run, cx: &Context) -> error::Result<()> {
         if let Some(filter) = &self.filter {
-            let shown = self.tools.iter().filter(|tool| filter(run, tool)).map(Tool::name);
-            let shown: Vec<&str> = shown.collect();
-            if !run.offered().eq(shown.iter().copied()) {
-                run.offer(shown)?;
-            }
+            let is_own = |tool: &Tool| {
+                tool.name() == FIND_TOOLS
+                    && self.given.iter().all(|given| given.name() != FIND_TOOLS)
+            };
+            let may_use = |tool: &&Tool| is_own(tool) || filter(run, tool, cx);
+            let names: Vec<&str> = self.tools.iter().filter(may_use).map(Tool::name).collect();
+            run.offer(names)?;
         }
         let edited = self.editor.as_ref().and_then(|editor| editor(&run.sent()));
         edited.map_or(Ok(()), |Edited { replaced, by, .. }| run.edit_sent(replaced, by))
     }
 
     /// Returns what the schemas of the agent's requests lose; see [`Agent::losses`](super::Agent::losses).
+    /// Returns the names of the tools that the agent deferred, because its provider takes fewer.
+    pub(super) fn deferred(&self) -> impl Iterator<Item = &str> {
+        let both = self.tools.iter().zip(&*self.given);
+        let deferred = both.filter(|(tool, given)| tool.is_deferred() && !given.is_deferred());
+        deferred.map(|(tool, _)| tool.name())
+    }
+
     pub(super) fn losses(&self) -> Vec<(String, Loss)> {
-        let mut losses = Vec::new();
+        let why = "has more tools than the model's provider takes, so the model has to find this one; defer others with `Tool::deferred`, or put this one first";
+        let loss = || Loss::new(Side::Input, "$", "tools", why);
+        let mut losses: Vec<_> = self.deferred().map(|name| (name.to_owned(), loss())).collect();
         // The constructor has rejected schemas that cannot be lowered.
         let _ = self.lower(|(contract, lowered)| {
             for loss in &lowered.losses {
@@ -126,8 +176,8 @@ impl Core {
     /// Lowers every schema of the agent's requests.
     pub(super) fn lower(&self, mut each: impl FnMut((&Contract, &Lowered))) -> error::Result<()> {
         let contracts = match &self.output {
-            Some(output) => self.known.typed(Arc::clone(&self.known.contracts), output)?,
-            None => Arc::clone(&self.known.contracts),
+            Some(output) => self.known.typed(Arc::clone(&self.known.first), output)?,
+            None => Arc::clone(&self.known.first),
         };
         for dialect in self.model.capabilities().dialects() {
             if self.choosing == Choosing::Selector {
@@ -141,6 +191,9 @@ impl Core {
             } else {
                 let lowered = LoweredRequest::new(dialect, &*contracts, None)?;
                 contracts.iter().map(|contract| &**contract).zip(lowered.tools).for_each(&mut each);
+            }
+            for contract in self.known.deferred() {
+                each((contract, contract.lower(dialect)?));
             }
         }
         Ok(())

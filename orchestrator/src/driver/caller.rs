@@ -17,6 +17,7 @@
 //!    [`EventKind::ToolFinished`] is emitted.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -39,6 +40,7 @@ use tracing::Instrument;
 
 use super::waiting::{DeadlinePassed, before_context_deadline, before_deadline_begun, kept};
 use crate::agent::Core;
+use crate::find_tools::{FIND_TOOLS, Findable};
 use crate::limits::Limits;
 use crate::perform::{self, Outcome, Part, PartKind, Perform, Work};
 use crate::run::Run;
@@ -60,6 +62,8 @@ pub(super) struct Caller<'a> {
     pub(super) ledger: Ledger,
     pub(super) limits: Limits,
     pub(super) calls_natively: bool,
+    /// The names of the tools that `find_tools` may find. `None` for all.
+    pub(super) findable: Option<Arc<BTreeSet<String>>>,
     /// The answer as the events have shown it. `None` if the run does not stream a typed answer.
     pub(super) shown: Option<Arc<ShownAnswer>>,
 }
@@ -307,7 +311,10 @@ impl Caller<'_> {
             ));
             return ToolResult::of(call, Err(error.at(Stage::Setup)));
         };
-        let cx = runner::in_call(&self.cx, call);
+        let mut cx = runner::in_call(&self.cx, call);
+        if let Some(names) = self.findable.as_ref().filter(|_| tool.name() == FIND_TOOLS) {
+            cx = cx.with(Findable(Arc::clone(names)));
+        }
         let late = self.limits.tool_time.and_then(|time| started.checked_add(time));
         let end = deadline.into_iter().chain(late).min();
         let work = pin!(runner::call(tool, &self.agent.hooks, &call.arguments, &cx));

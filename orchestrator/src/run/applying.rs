@@ -87,6 +87,11 @@ impl Run {
             .zip(results)
             .map(|(call, refused)| self.refused_before(call, refused))
             .collect();
+        let hidden = self
+            .calls()
+            .filter(|call| self.tools.is_deferred(&call.name) && self.may_use(&call.name));
+        let hidden: Vec<String> = hidden.map(|call| call.name.clone()).collect();
+        self.show_found(hidden);
         self.state.own_results = self
             .calls()
             .zip(&results)
@@ -323,6 +328,9 @@ impl Run {
                 [] => {
                     format!("There is no tool `{name}`. There are no tools: answer without them.")
                 }
+                _ if self.may_use(&call.name) => format!(
+                    "You did not see the parameters of `{name}`. Now you do: call it again, as its schema says."
+                ),
                 known if self.tools.has(&call.name) => format!(
                     "The tool `{name}` is not available now. {}.",
                     available_tools(known, name)
@@ -385,15 +393,18 @@ impl Run {
         let places = self.places_of(&answers);
         let mut placed: Vec<(usize, ToolResult)> = places.into_iter().zip(answers).collect();
         placed.sort_by_key(|(place, _)| *place);
+        let mut found = Vec::new();
         for (place, mut answer) in placed {
             self.uses(&answer.name);
             self.bound(&mut answer);
+            found.extend_from_slice(&answer.found);
             if let Phase::Tools { results, .. } = &mut self.state.phase
                 && let Some(slot) = results.get_mut(place)
             {
                 *slot = Some(answer);
             }
         }
+        self.show_found(found);
         self.go_on();
         self.close_round();
     }

@@ -76,6 +76,9 @@ impl Edited {
     }
 }
 
+/// Number of found tools that a request has at most.
+pub(crate) const MOST_FOUND: usize = 32;
+
 /// The tokens of the first messages that are sent. These messages do not change.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counted {
@@ -225,9 +228,8 @@ impl Run {
 
     /// Returns the names of the tools that the model is shown.
     pub fn offered(&self) -> impl Iterator<Item = &str> {
-        let finish = usize::from(self.state.output.is_some());
-        let shown = self.contracts.len().saturating_sub(finish);
-        self.contracts.iter().take(shown).map(|contract| contract.name())
+        let shown = self.contracts.iter().map(|contract| contract.name());
+        shown.filter(|name| self.state.output.is_none() || *name != Contract::FINISH)
     }
 
     /// Returns which tools the model was shown from which message on. Empty means that it was
@@ -244,24 +246,67 @@ impl Run {
 
     /// Returns whether the model is shown this tool.
     pub(super) fn shows(&self, name: &str) -> bool {
+        self.may_use(name) && (!self.tools.is_deferred(name) || self.has_found(name))
+    }
+
+    /// Returns whether a tool exists and the filter allows it. The model may have to find it first.
+    pub(super) fn may_use(&self, name: &str) -> bool {
         let offered = |names: &Vec<String>| names.iter().any(|offered| offered == name);
         self.tools.has(name) && self.offered_names().is_none_or(offered)
     }
 
+    fn has_found(&self, name: &str) -> bool {
+        self.state.found.iter().any(|found| found == name)
+    }
+
+    /// Shows deferred tools to the model from now on. If there are too many, those that were found
+    /// first are hidden again.
+    pub(super) fn show_found(&mut self, names: impl IntoIterator<Item = String>) {
+        let mut is_changed = false;
+        for name in names {
+            if self.tools.is_deferred(&name) && !self.has_found(&name) {
+                self.state.found.push(name);
+                is_changed = true;
+            }
+        }
+        if is_changed {
+            let excess = self.state.found.len().saturating_sub(MOST_FOUND);
+            self.state.found.drain(..excess);
+            // The agent has made all contracts before, so none fails.
+            let _ = self.make_contracts();
+        }
+    }
+
+    /// Returns the names of the tools that the model may find in this round. `None` for all.
+    pub(crate) fn findable(&self) -> Option<&Vec<String>> {
+        self.offered_names()
+    }
+
     /// Makes the contracts of the requests: the tools that are shown, and `finish`.
     pub(super) fn make_contracts(&mut self) -> Result<()> {
-        let all = &self.tools.contracts;
-        let shown = match self.offered_names() {
-            None => Arc::clone(all),
-            Some(names) => {
-                let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-                all.iter().filter(|contract| names.contains(contract.name())).cloned().collect()
-            }
+        let names = self.offered_names();
+        let names: Option<BTreeSet<&str>> =
+            names.map(|names| names.iter().map(String::as_str).collect());
+        let is_offered = |contract: &&Arc<Contract>| {
+            names.as_ref().is_none_or(|names| names.contains(contract.name()))
         };
-        self.contracts = match &self.state.output {
+        let first = &self.tools.first;
+        let shown = match names.is_some() {
+            false => Arc::clone(first),
+            true => first.iter().filter(is_offered).cloned().collect(),
+        };
+        let mut shown = match &self.state.output {
             Some(output) => self.tools.typed(shown, output)?,
             None => shown,
         };
+        let found = self.state.found.iter().filter(|name| self.tools.is_deferred(name));
+        let found = found.filter_map(|name| self.tools.contract(name)).filter(is_offered);
+        let mut found = found.peekable();
+        if found.peek().is_some() {
+            // At the end, so that the tools before them stay as they were.
+            shown = shown.iter().chain(found).cloned().collect();
+        }
+        self.contracts = shown;
         self.make_selector()
     }
 
@@ -273,8 +318,10 @@ impl Run {
             Choosing::Selector => {
                 let output = self.state.output.as_deref();
                 let selector = match self.offered_names() {
-                    None => self.tools.selector(&self.contracts, output)?,
-                    Some(_) => Arc::new(Selector::new(&self.contracts, output.is_some())?),
+                    None if self.state.found.is_empty() => {
+                        self.tools.selector(&self.contracts, output)?
+                    }
+                    _ => Arc::new(Selector::new(&self.contracts, output.is_some())?),
                 };
                 let shown = selector.show_all(&self.state.sent());
                 Some((selector, shown))

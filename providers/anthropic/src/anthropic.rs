@@ -111,7 +111,9 @@ impl Anthropic {
         let url = connection.endpoint().url(["messages"], &[])?;
         let model = model.into();
         let rules = Rules::of(&model);
-        let must_sign = connection.endpoint().as_url().host_str().is_some_and(signs_thinking);
+        let host = connection.endpoint().as_url().host_str();
+        let must_sign = host.is_some_and(signs_thinking);
+        let tool_references = rules.tool_search && host == Some("api.anthropic.com");
         let made = Self(Arc::new(Parts {
             connection,
             url,
@@ -121,6 +123,7 @@ impl Anthropic {
                 model,
                 rules,
                 must_sign,
+                tool_references,
                 structured_output: rules.strict,
                 cache_time: CacheTime::default(),
                 citations: false,
@@ -270,6 +273,16 @@ impl Anthropic {
     #[must_use]
     pub fn with_strict_tools(self, strict: bool) -> Self {
         self.with(|parts| parts.options.rules.strict = strict)
+    }
+
+    /// Sets whether the result of a search for tools has references, which load the tools that were
+    /// found. Default: `true` for Claude 4.5 and later at Anthropic's own API.
+    ///
+    /// The tools then do not stand before the conversation, so what the server has cached of it stays
+    /// valid. With `false` they do, as those that were there from the start.
+    #[must_use]
+    pub fn with_tool_references(self, tool_references: bool) -> Self {
+        self.with(|parts| parts.options.tool_references = tool_references)
     }
 
     /// Sets whether the request contains the schema of the answer. Default: `true` for Claude 4.1

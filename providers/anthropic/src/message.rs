@@ -60,11 +60,13 @@ pub(crate) struct Written {
 
 impl Written {
     /// Writes a message. With `citations`, the model cites the documents. With `must_sign`, the
-    /// server is one of those that sign all thinking.
+    /// server is one of those that sign all thinking. With `refers`, the API loads the tools that a
+    /// result refers to.
     pub(crate) fn of(
         message: &Message,
         citations: bool,
         must_sign: bool,
+        refers: bool,
     ) -> serde_json::Result<Self> {
         let mut written = Self::new(Role::User);
         match message {
@@ -110,6 +112,9 @@ impl Written {
                         written.last_part = index;
                     }
                 }
+            }
+            Message::Tool(result) if refers && !result.failed && !result.found.is_empty() => {
+                written.references(result)?;
             }
             Message::Tool(result) => written.result(result, citations)?,
             _ => return Err(unknown("message")),
@@ -217,6 +222,15 @@ impl Written {
         Ok(())
     }
 
+    /// Writes the result of a search for tools. Beside the references, the API takes nothing else.
+    fn references(&mut self, result: &ToolResult) -> serde_json::Result<()> {
+        let names = result.found.iter();
+        let blocks = names.map(|tool_name| Block::ToolReference { tool_name }).collect();
+        let tool_use_id = portable_id(&result.id, LONGEST_ID);
+        let content = Some(Content::Blocks(blocks));
+        push(&mut self.results, &Block::ToolResult { tool_use_id, content, is_error: false })
+    }
+
     fn result(&mut self, result: &ToolResult, citations: bool) -> serde_json::Result<()> {
         // The API refuses anything but text in the result of a failed call.
         let (inside, beside) = match result.failed {
@@ -297,6 +311,9 @@ enum Block<'a> {
         source: Place<'a>,
         #[serde(skip_serializing_if = "Option::is_none")]
         citations: Option<Citations>,
+    },
+    ToolReference {
+        tool_name: &'a str,
     },
     ToolResult {
         tool_use_id: Cow<'a, str>,

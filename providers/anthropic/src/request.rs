@@ -1,6 +1,7 @@
 //! The body of a request.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,7 +9,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use toolwright_http::RequestBody;
-use toolwright_module::message::Part;
+use toolwright_module::message::{Part, ToolResult};
 use toolwright_module::model::{Effort, SettingSet, Settings, ToolChoice};
 use toolwright_module::{Message, Request};
 use toolwright_provider::order::OPENING;
@@ -33,6 +34,8 @@ pub(crate) struct Options {
     pub(crate) structured_output: bool,
     pub(crate) cache_time: CacheTime,
     pub(crate) citations: bool,
+    /// Whether the API loads the tools that a result refers to.
+    pub(crate) tool_references: bool,
     /// Definitions of tools that the server runs.
     pub(crate) server_tools: Vec<Value>,
     /// Fields that are added to the definitions of tools, by their names.
@@ -59,6 +62,8 @@ struct WrittenTools {
     format: Option<Box<RawValue>>,
     /// A system block with the schema of the answer, if the API cannot enforce it.
     told: Vec<u8>,
+    /// The names of the tools that the results of a search refer to.
+    found: BTreeSet<String>,
 }
 
 /// The definition of a tool.
@@ -70,6 +75,10 @@ struct Tool<'a> {
     input_schema: &'a RawValue,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     strict: bool,
+    /// Whether the tool is loaded where a result refers to it, and not at the start of the prompt. So
+    /// what is cached of the prompt stays as it is.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    defer_loading: bool,
 }
 
 #[derive(Serialize)]
@@ -132,6 +141,7 @@ pub(crate) fn body(
     let (thinking, effort) = thinking(&settings, options, most)?;
     check_thinking(request, &settings, thinking.as_ref())?;
 
+    let request = &*referring(request);
     let tools = options.tools(request)?;
     if options.citations && tools.format.is_some() && has_document(request) {
         return Err(ProviderError::unsent(
@@ -200,7 +210,8 @@ impl Options {
     /// Returns the messages of a request, each written once.
     fn messages(&self, request: &Request) -> Result<Vec<Arc<Written>>> {
         let write = |message: &Message| {
-            let written = Written::of(message, self.citations, self.must_sign);
+            let written =
+                Written::of(message, self.citations, self.must_sign, self.tool_references);
             written.map(Arc::new).map_err(ProviderError::unsent)
         };
         let mut written = Vec::with_capacity(request.messages.len());
@@ -217,55 +228,73 @@ impl Options {
 
     /// Returns the tools and the output of a request, written once.
     fn tools(&self, request: &Request) -> Result<Arc<WrittenTools>> {
-        self.kept.tools.get_or_make(request, |request| {
-            let output = request.output.as_deref().filter(|_| self.structured_output);
-            // Together, because the limits of strict schemas hold for the sum of them.
-            let lowered = LoweredRequest::new(Dialect::Anthropic, &*request.tools, output)?;
-            let (mut written, mut list) = (WrittenTools::default(), Vec::new());
-            let mut write = || {
-                for tool in &self.server_tools {
-                    written.push(&mut list, &serde_json::to_vec(tool)?, |name| tool.get(name));
+        let found: BTreeSet<String> = match self.tool_references {
+            true => results(request).flat_map(|result| &result.found).cloned().collect(),
+            false => BTreeSet::new(),
+        };
+        let kept = self.kept.tools.get_or_make(request, |it| self.write_tools(it, &found))?;
+        // The result of a search may have left the conversation.
+        if kept.found == found { Ok(kept) } else { self.write_tools(request, &found) }
+    }
+
+    fn write_tools(
+        &self,
+        request: &Request,
+        found: &BTreeSet<String>,
+    ) -> Result<Arc<WrittenTools>> {
+        let output = request.output.as_deref().filter(|_| self.structured_output);
+        // Together, because the limits of strict schemas hold for the sum of them.
+        let lowered = LoweredRequest::new(Dialect::Anthropic, &*request.tools, output)?;
+        let found = found.clone();
+        let (mut written, mut list) =
+            (WrittenTools { found, ..WrittenTools::default() }, Vec::new());
+        let mut write = || {
+            for tool in &self.server_tools {
+                written.push(&mut list, &serde_json::to_vec(tool)?, |name| tool.get(name));
+            }
+            let is_defined = |name: &str| self.server_tools.iter().any(|it| it["name"] == name);
+            for (contract, lowered) in request.tools.iter().zip(&lowered.tools) {
+                if is_defined(contract.name()) {
+                    continue;
                 }
-                let is_defined = |name: &str| self.server_tools.iter().any(|it| it["name"] == name);
-                for (contract, lowered) in request.tools.iter().zip(&lowered.tools) {
-                    if is_defined(contract.name()) {
-                        continue;
+                let tool = Tool {
+                    name: contract.name(),
+                    description: contract.description(),
+                    input_schema: &lowered.schema,
+                    strict: lowered.strict && self.rules.strict,
+                    defer_loading: written.found.contains(contract.name()),
+                };
+                let fields = self.tool_fields.get(contract.name());
+                let definition = with_fields(&tool, fields)?;
+                let deferred = tool.defer_loading.then_some(&TRUE);
+                written.push(&mut list, &definition, |name| match name {
+                    "defer_loading" if deferred.is_some() => deferred,
+                    name => fields?.get(name),
+                });
+            }
+            if !list.is_empty() {
+                list.push(b']');
+            }
+            if let Some(output) = lowered.output {
+                match output.strict {
+                    true => {
+                        let format = Format { schema: &output.schema };
+                        written.format = Some(serde_json::value::to_raw_value(&format)?);
                     }
-                    let tool = Tool {
-                        name: contract.name(),
-                        description: contract.description(),
-                        input_schema: &lowered.schema,
-                        strict: lowered.strict && self.rules.strict,
-                    };
-                    let fields = self.tool_fields.get(contract.name());
-                    let definition = with_fields(&tool, fields)?;
-                    written.push(&mut list, &definition, |name| fields?.get(name));
-                }
-                if !list.is_empty() {
-                    list.push(b']');
-                }
-                if let Some(output) = lowered.output {
-                    match output.strict {
-                        true => {
-                            let format = Format { schema: &output.schema };
-                            written.format = Some(serde_json::value::to_raw_value(&format)?);
-                        }
-                        false => {
-                            let text = format!(
-                                "Answer only with JSON that fits this JSON Schema: {}",
-                                output.schema.get()
-                            );
-                            written.told =
-                                serde_json::to_vec(&json!({"type": "text", "text": text}))?;
-                        }
+                    false => {
+                        let text = format!(
+                            "Answer only with JSON that fits this JSON Schema: {}",
+                            output.schema.get()
+                        );
+                        written.told = serde_json::to_vec(&json!({"type": "text", "text": text}))?;
                     }
                 }
-                serde_json::Result::Ok(())
-            };
-            write().map_err(ProviderError::unsent)?;
-            written.tools = list.into();
-            Ok(Arc::new(written))
-        })
+            }
+            serde_json::Result::Ok(())
+        };
+        write().map_err(ProviderError::unsent)?;
+        written.tools = list.into();
+        Ok(Arc::new(written))
     }
 }
 
@@ -288,6 +317,32 @@ impl WrittenTools {
     }
 }
 
+static TRUE: Value = Value::Bool(true);
+
+fn results(request: &Request) -> impl Iterator<Item = &ToolResult> {
+    request.messages.iter().filter_map(|message| match &**message {
+        Message::Tool(result) => Some(result),
+        _ => None,
+    })
+}
+
+/// Returns a request whose results refer only to tools that it has. The API refuses others.
+fn referring(request: &Request) -> Cow<'_, Request> {
+    let is_there = |name: &String| request.tools.iter().any(|tool| tool.name() == *name);
+    if results(request).all(|result| result.found.iter().all(is_there)) {
+        return Cow::Borrowed(request);
+    }
+    let mut changed = request.clone();
+    for message in &mut changed.messages {
+        if matches!(&**message, Message::Tool(result) if !result.found.iter().all(is_there))
+            && let Message::Tool(result) = Arc::make_mut(message)
+        {
+            result.found.retain(is_there);
+        }
+    }
+    Cow::Owned(changed)
+}
+
 /// Returns a definition with further fields, which replace those of the same name.
 fn with_fields(
     tool: &Tool<'_>,
@@ -300,6 +355,9 @@ fn with_fields(
     body.field("input_schema", tool.input_schema)?;
     if tool.strict {
         body.field("strict", &true)?;
+    }
+    if tool.defer_loading {
+        body.field("defer_loading", &true)?;
     }
     body.end()
 }

@@ -14,6 +14,8 @@ pub(crate) struct Rules {
     pub(crate) sampling: bool,
     /// Whether schemas of tools and answers can be strict.
     pub(crate) strict: bool,
+    /// Whether the model can be given tools in the result of a search.
+    pub(crate) tool_search: bool,
     /// Whether the model thinks unless a request turns it off.
     pub(crate) thinks_by_itself: bool,
 }
@@ -27,6 +29,7 @@ impl Rules {
                 thinking: Thinking::Budget,
                 sampling: true,
                 strict: false,
+                tool_search: false,
                 thinks_by_itself: true,
             };
         };
@@ -34,6 +37,7 @@ impl Rules {
             thinking: if version >= (4, 6) { Thinking::Adaptive } else { Thinking::Budget },
             sampling: version < (4, 7),
             strict: version >= (4, 1),
+            tool_search: version >= (4, 5),
             thinks_by_itself: version >= (5, 0),
         }
     }

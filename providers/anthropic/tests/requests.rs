@@ -427,3 +427,41 @@ async fn what_the_api_does_not_read_of_a_result_is_a_note() {
     assert_eq!(content[1]["source"]["media_type"], "image/png");
     assert_eq!(content.as_array().unwrap().len(), 2);
 }
+
+/// The prompt before the conversation stays as it was, so the server's cache of it stays valid.
+#[tokio::test]
+async fn tools_that_were_found_are_loaded_by_references() {
+    let found = |names: &[&str]| {
+        let call = ToolCall::new("toolu_1", "find_tools", r#"{"query":"look"}"#);
+        let mut result = ToolResult::new(&call, "You can call these tools now:\n- look");
+        result.found = names.iter().map(|&name| name.to_owned()).collect();
+        [Message::Assistant { parts: vec![ReplyPart::Call(call)] }, Message::Tool(result)]
+    };
+    let find = Arc::new(Contract::of_input::<Look>("find_tools", "Find tools.").unwrap());
+    let request = |names: &[&str]| {
+        let messages = [Message::user("Look.")].into_iter().chain(found(names).map(Arc::new));
+        Request::new(messages).with_tools([Arc::clone(&find), look()])
+    };
+    let refer = |model: Anthropic| model.with_tool_references(true);
+    let body = sent(&request(&["look", "gone"]), "claude-sonnet-4-5", refer).await;
+    let result = &body["messages"][2]["content"][0];
+    assert_eq!(result["tool_use_id"], "toolu_1");
+    assert_eq!(result["content"], json!([{"type": "tool_reference", "tool_name": "look"}]));
+    assert_eq!(
+        [&body["tools"][0]["defer_loading"], &body["tools"][1]["defer_loading"]],
+        [&Value::Null, &json!(true)]
+    );
+    // The mark of the cached prefix is on the last tool that is loaded from the start.
+    assert!(body["tools"][1]["cache_control"].is_null());
+
+    // Without the reference, the tool is loaded from the start. So it is where the API has no references.
+    for (names, change) in [(&[][..], true), (&["look"], false)] {
+        let change = |model: Anthropic| model.with_tool_references(change);
+        let body = sent(&request(names), "claude-sonnet-4-5", change).await;
+        assert!(body["tools"][1]["defer_loading"].is_null(), "{body}");
+        assert_eq!(
+            body["messages"][2]["content"][0]["content"],
+            "You can call these tools now:\n- look"
+        );
+    }
+}

@@ -23,7 +23,7 @@ use toolwright_signature::Dialect;
 use crate::api::Api;
 use crate::request::{Options, Written, takes};
 use crate::responses::{History, RequestInfo};
-use crate::rules::{Quirk, Rules};
+use crate::rules::{Quirk, Rules, takes_additional_tools};
 use crate::services::Service;
 use crate::{Result, chat, responses};
 
@@ -133,6 +133,8 @@ impl OpenAi {
         let urls = [endpoint.url(["chat", "completions"], &[])?, endpoint.url(["responses"], &[])?];
         let service = urls[0].host_str().and_then(Service::at_host);
         let rules = service.map_or_else(|| Rules::of_model(&model), Rules::of_service);
+        let is_openai = urls[0].host_str() == Some("api.openai.com");
+        let additional_tools = is_openai && takes_additional_tools(&model);
         let options = Options {
             model,
             api: Api::default(),
@@ -145,6 +147,7 @@ impl OpenAi {
             cache_key: None,
             background: false,
             server_state: false,
+            additional_tools,
             rules,
             written: Written::default(),
         };
@@ -465,6 +468,17 @@ impl OpenAi {
     #[must_use]
     pub fn with_server_state(self) -> Self {
         self.with(|parts| parts.options.server_state = true)
+    }
+
+    /// Sets whether tools that the model finds are sent behind the result of the search. Default:
+    /// `true` for `gpt-5.4` and later at OpenAI's own API.
+    ///
+    /// It is for [`Api::Responses`] only. The tools then do not stand before the conversation, so what
+    /// the server has cached of it stays valid. With `false` they do, as those that were there from the
+    /// start.
+    #[must_use]
+    pub fn with_additional_tools(self, additional_tools: bool) -> Self {
+        self.with(|parts| parts.options.additional_tools = additional_tools)
     }
 
     /// Lets the server work in the background, for answers that take longer than a connection

@@ -3,6 +3,7 @@
 //! The types borrow from the request, so that the history is copied once: into the body.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -36,6 +37,8 @@ pub(crate) struct Options {
     pub(crate) cache_key: Option<String>,
     pub(crate) background: bool,
     pub(crate) server_state: bool,
+    /// Whether found tools are sent behind the result of the search.
+    pub(crate) additional_tools: bool,
     pub(crate) rules: Rules,
     pub(crate) written: Written,
 }
@@ -56,6 +59,8 @@ impl Options {
 pub(crate) struct Written {
     messages: Kept<Message, [u8]>,
     tools: KeptTools<WrittenTools>,
+    /// The definitions of all tools, by their names.
+    definitions: KeptTools<BTreeMap<String, Vec<u8>>>,
 }
 
 /// The tools and the output of a request.
@@ -65,6 +70,8 @@ pub(crate) struct WrittenTools {
     pub(crate) tools: Bytes,
     /// The schema of the answer, in the API's form. Empty if there is none.
     pub(crate) format: Vec<u8>,
+    /// The names of the tools that are not in the list, because they stand in the conversation.
+    pub(crate) found: BTreeSet<String>,
 }
 
 impl Written {
@@ -92,11 +99,45 @@ impl Written {
         options: &Options,
         write: impl Fn(&Schemas<'_>) -> serde_json::Result<WrittenTools>,
     ) -> Result<Arc<WrittenTools>> {
-        self.tools.get_or_make(request, |request| {
+        let found = found(request, options);
+        let make = |request: &Request| {
+            let mut schemas = schemas(request, options)?;
+            schemas.functions.retain(|function| !found.contains(function.name));
+            let written = write(&schemas).map_err(ProviderError::unsent)?;
+            Ok(Arc::new(WrittenTools { found: found.clone(), ..written }))
+        };
+        let kept = self.tools.get_or_make(request, make)?;
+        // The result of a search may have left the conversation.
+        if kept.found == found { Ok(kept) } else { make(request) }
+    }
+
+    /// Returns the definitions of all tools of a request, each written by `write` once.
+    pub(crate) fn definitions(
+        &self,
+        request: &Request,
+        options: &Options,
+        write: impl Fn(&Function<'_>) -> serde_json::Result<Vec<u8>>,
+    ) -> Result<Arc<BTreeMap<String, Vec<u8>>>> {
+        self.definitions.get_or_make(request, |request| {
             let schemas = schemas(request, options)?;
-            Ok(Arc::new(write(&schemas).map_err(ProviderError::unsent)?))
+            let written = schemas.functions.iter();
+            let written = written.map(|of| Ok((of.name.to_owned(), write(of)?)));
+            Ok(Arc::new(written.collect::<serde_json::Result<_>>().map_err(ProviderError::unsent)?))
         })
     }
+}
+
+/// Returns the names of the tools that the conversation has where they were found.
+fn found(request: &Request, options: &Options) -> BTreeSet<String> {
+    if !options.additional_tools || options.api == Api::Chat {
+        return BTreeSet::new();
+    }
+    let found = request.messages.iter().filter_map(|message| match &**message {
+        Message::Tool(result) => Some(&result.found),
+        _ => None,
+    });
+    let is_there = |name: &&String| request.tools.iter().any(|tool| tool.name() == **name);
+    found.flatten().filter(is_there).cloned().collect()
 }
 
 /// The fields of a tool. The APIs wrap them differently.

@@ -146,9 +146,30 @@ fn is_reasoning_model_of_openai(name: &str) -> bool {
     begins(last, "gpt", 5) || begins(last, "o", 1)
 }
 
+/// Returns whether a model takes further tools within the conversation: `gpt-5.4` and later.
+pub(crate) fn takes_additional_tools(name: &str) -> bool {
+    let version = name.strip_prefix("gpt-").unwrap_or_default();
+    let mut numbers = version.split('-').next().unwrap_or_default().split('.');
+    let mut number = || numbers.next().and_then(|number| number.parse::<u32>().ok());
+    let major = number();
+    major.is_some_and(|major| (major, number().unwrap_or_default()) >= (5, 4))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_models_that_take_additional_tools_are_known_by_their_version() {
+        for name in ["gpt-5.4", "gpt-5.4-mini", "gpt-5.6-sol", "gpt-6", "gpt-5.10"] {
+            assert!(takes_additional_tools(name), "{name}");
+        }
+        for name in
+            ["gpt-5", "gpt-5.1", "gpt-4o", "gpt-4.1", "gpt-oss-120b", "o3", "openai/gpt-5.4"]
+        {
+            assert!(!takes_additional_tools(name), "{name}");
+        }
+    }
 
     #[test]
     fn a_server_that_is_not_in_the_list_gets_the_maximum_that_the_model_accepts() {

@@ -253,3 +253,64 @@ async fn what_the_api_does_not_read_of_a_result_is_a_note() {
         }
     }
 }
+
+/// What is before the conversation stays as it was, so the server's cache of it stays valid.
+#[tokio::test]
+async fn tools_that_were_found_stand_behind_the_search() {
+    let named = |name: &str| {
+        Arc::new(Contract::dynamic(name, "A tool.", json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}), None).unwrap())
+    };
+    let round = |id: &str, found: &[&str]| {
+        let call = ToolCall::new(id, "find_tools", r#"{"a":"x"}"#);
+        let mut result = ToolResult::new(&call, "Found.");
+        result.found = found.iter().map(|&name| name.to_owned()).collect();
+        [Message::Assistant { parts: vec![ReplyPart::Call(call)] }, Message::Tool(result)]
+    };
+    let messages = [round("c_1", &["look", "gone"]), round("c_2", &["look", "tidy"])];
+    let messages =
+        [Message::user("Look.")].into_iter().chain(messages.into_iter().flatten().map(Arc::new));
+    let request = Request::new(messages).with_tools(["find_tools", "look", "tidy"].map(named));
+    let body = async |additional: bool, api: Api| {
+        let server = Server::answering([ok(api)]).await;
+        let model = server.model(api).with_additional_tools(additional);
+        model.generate(&request).await.unwrap();
+        server.seen()[0].body.clone()
+    };
+    let names = |tools: &Value| -> Vec<String> {
+        let tools = tools.as_array().unwrap().iter();
+        let name = |tool: &Value| {
+            tool.get("name").unwrap_or(&tool["function"]["name"]).as_str().unwrap().to_owned()
+        };
+        tools.map(name).collect()
+    };
+    let sent = body(true, Api::Responses).await;
+    assert_eq!(names(&sent["tools"]), ["find_tools"]);
+    let input = sent["input"].as_array().unwrap();
+    let kinds: Vec<&str> =
+        input.iter().map(|item| item["type"].as_str().unwrap_or("message")).collect();
+    assert_eq!(
+        kinds,
+        [
+            "message",
+            "function_call",
+            "function_call_output",
+            "additional_tools",
+            "function_call",
+            "function_call_output",
+            "additional_tools"
+        ]
+    );
+    assert_eq!(names(&input[3]["tools"]), ["look"]);
+    assert_eq!(names(&input[6]["tools"]), ["tidy"], "each tool once");
+    assert_eq!(
+        (&input[3]["role"], &input[3]["tools"][0]["type"]),
+        (&json!("developer"), &json!("function"))
+    );
+    assert_eq!(input[3]["tools"][0]["strict"], sent["tools"][0]["strict"]);
+
+    for (additional, api) in [(false, Api::Responses), (true, Api::Chat)] {
+        let sent = body(additional, api).await;
+        assert_eq!(names(&sent["tools"]), ["find_tools", "look", "tidy"]);
+        assert!(!sent.to_string().contains("additional_tools"), "{sent}");
+    }
+}

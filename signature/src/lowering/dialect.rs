@@ -151,6 +151,19 @@ pub struct Loss {
     pub fault: Option<SchemaFault>,
 }
 
+impl Loss {
+    /// Returns the loss of a keyword at a path.
+    pub fn new(
+        side: Side,
+        path: impl Into<String>,
+        keyword: impl Into<String>,
+        why: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        let (path, keyword, why) = (path.into(), keyword.into(), why.into());
+        Self { side, path, keyword, why, fault: None }
+    }
+}
+
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}: `{}` {}", self.side, self.path, self.keyword, self.why)

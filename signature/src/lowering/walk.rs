@@ -251,7 +251,7 @@ impl<'a> Walk<'a> {
     /// Reports a rule that the dialect cannot express.
     fn lose(&mut self, path: &str, keyword: &str, why: &'static str) {
         let (path, keyword) = (path.to_owned(), keyword.to_owned());
-        self.losses.push(Loss { side: self.side, path, keyword, why: why.into(), fault: None });
+        self.losses.push(Loss::new(self.side, path, keyword, why));
     }
 }
 

@@ -312,13 +312,14 @@ impl McpClient {
 
     fn tool(&self, listed: &Arc<Listed>) -> Tool {
         let tool = Arc::new(self.remote(listed));
-        runner::proxy(listed.contract.clone(), listed.effect, move |arguments, cx| {
+        let proxy = runner::proxy(listed.contract.clone(), listed.effect, move |arguments, cx| {
             let tool = Arc::clone(&tool);
             async move {
                 let result = tool.call(&arguments, &cx).await?;
                 result.checked(&tool.listed.contract, &tool.listed.name)
             }
-        })
+        });
+        if listed.is_deferred { proxy.deferred() } else { proxy }
     }
 }
 

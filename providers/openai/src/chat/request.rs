@@ -1,6 +1,7 @@
 //! The body of a request of Chat Completions.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::ser::{SerializeMap, SerializeSeq};
@@ -57,7 +58,7 @@ pub(crate) fn body(request: &Request, options: &Options, stream: bool) -> Result
         let own: Vec<_> = schemas.functions.iter().map(|function| Tool { function }).collect();
         let tools = tools(&own, &options.server_tools)?;
         let format = schemas.format.as_ref().map(|json_schema| Format { json_schema });
-        Ok(WrittenTools { tools: tools.into(), format: some(format)? })
+        Ok(WrittenTools { tools: tools.into(), format: some(format)?, found: BTreeSet::new() })
     })?;
     let messages = messages(request, options)?;
     let settings = settings(request, options)?;

@@ -1,6 +1,7 @@
 //! The body of a request of Responses.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::ser::SerializeSeq;
@@ -71,7 +72,7 @@ pub(crate) fn body(
         let own: Vec<_> = schemas.functions.iter().map(|function| Tool { function }).collect();
         let tools = tools(&own, &options.server_tools)?;
         let text = schemas.format.as_ref().map(|schema| Text { format: Format { schema } });
-        Ok(WrittenTools { tools: tools.into(), format: some(text)? })
+        Ok(WrittenTools { tools: tools.into(), format: some(text)?, found: BTreeSet::new() })
     })?;
     let settings = settings(request, options)?;
     let mut body = JsonBody::new(extra(&settings));
@@ -118,7 +119,36 @@ pub(crate) fn body(
 /// Returns the items of each message of a request.
 pub(crate) fn input(request: &Request, options: &Options) -> Result<Vec<Arc<[u8]>>> {
     let origin = &*options.rules.origins[1];
-    options.written.messages(request, |message, before| items(message, before, origin))
+    let write = |message: &Message, before: &[Arc<Message>]| items(message, before, origin);
+    let mut input = options.written.messages(request, write)?;
+    if options.additional_tools {
+        add_found(&mut input, request, options)?;
+    }
+    Ok(input)
+}
+
+/// Adds the tools that were found behind the last result of a round. What is before them stays as it
+/// was, so a server's cache of it stays valid.
+fn add_found(input: &mut [Arc<[u8]>], request: &Request, options: &Options) -> Result<()> {
+    let (mut known, mut found) = (BTreeSet::new(), Vec::new());
+    for (at, message) in request.messages.iter().enumerate() {
+        let Message::Tool(result) = &**message else { continue };
+        found.extend(result.found.iter().filter(|name| known.insert(*name)));
+        let next = request.messages.get(at + 1).map(Arc::as_ref);
+        if found.is_empty() || matches!(next, Some(Message::Tool(_))) {
+            continue;
+        }
+        let write = |function: &Function<'_>| serde_json::to_vec(&Tool { function });
+        let definitions = options.written.definitions(request, options, write)?;
+        // A tool that the request no longer has is not offered.
+        let tools = found.drain(..).filter_map(|name| definitions.get(name));
+        let tools: Vec<&[u8]> = tools.map(Vec::as_slice).collect();
+        if let Some(items) = input.get_mut(at).filter(|_| !tools.is_empty()) {
+            let begin: &[u8] = br#",{"type":"additional_tools","role":"developer","tools":["#;
+            *items = [items, begin, &tools.join(&b','), b"]}"].concat().into();
+        }
+    }
+    Ok(())
 }
 
 /// Returns the items of a message, with commas between them. The conversation is a flat list, in

@@ -170,6 +170,14 @@ impl McpClientBuilder {
         self
     }
 
+    /// [Defers](toolwright_module::Tool::deferred) the server's tools: an agent shows them to the model
+    /// only when the model has found them.
+    #[must_use]
+    pub fn with_deferred_tools(mut self) -> Self {
+        self.options.deferred = true;
+        self
+    }
+
     /// Imports only these tools, by the server's names. Default: all tools.
     ///
     /// Tools that the server adds later are not imported. Connecting fails with

@@ -33,6 +33,8 @@ pub(crate) struct ToolOptions {
     pub(crate) left_out: Vec<String>,
     pub(crate) effects: HashMap<String, Effect>,
     pub(crate) trusted: bool,
+    /// Whether a model has to find the tools before it sees them.
+    pub(crate) deferred: bool,
 }
 
 impl ToolOptions {
@@ -73,6 +75,7 @@ pub(crate) struct Listed {
     pub(crate) definition: Value,
     pub(crate) contract: Contract,
     pub(crate) effect: Effect,
+    pub(crate) is_deferred: bool,
 }
 
 impl Listing {
@@ -157,7 +160,7 @@ impl Listed {
         let effect = options.effects.get(&name).copied();
         let hinted = form.annotations.filter(|_| options.trusted).map(|hints| effect_of(&hints));
         let effect = effect.or(hinted).unwrap_or(Effect::Write);
-        Ok(Self { name, definition, contract, effect })
+        Ok(Self { name, definition, contract, effect, is_deferred: options.deferred })
     }
 }
 
