@@ -18,7 +18,7 @@ const START_WEIGHT: f64 = 0.2;
 
 /// Weight of two words that are neighbours in the query and in the tool, compared with the two
 /// words.
-const PAIR_WEIGHT: f64 = 0.25;
+const PAIR_WEIGHT: f64 = 0.3;
 
 /// How fast further occurrences of a word in a query lose their weight.
 const QUERY_SATURATION: f64 = 0.5;
@@ -55,7 +55,7 @@ const RANK_CONSTANT: f64 = 60.0;
 /// assert_eq!(found[0].name, "payInvoice");
 /// assert_eq!(found[0].place, 1);
 /// assert_eq!(index.find("Which cities have good weather?", 5)[0].name, "weather.getForecast");
-/// assert!(index.find("Translate a poem", 5).is_empty());
+/// assert!(index.find("Sing a song", 5).is_empty());
 /// ```
 ///
 /// A [`Contract`] is an [`IndexedTool`] too: `ToolIndex::new(tools.iter().map(|tool| &**tool.contract()))`
@@ -170,7 +170,8 @@ impl ToolIndex {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is not one vector for each tool, or if their lengths differ.
+    /// Returns an error if there is not one vector for each tool, if their lengths differ, or if a
+    /// number is not finite.
     pub fn with_vectors(mut self, vectors: Vec<Vec<f32>>) -> Result<Self, VectorsError> {
         if vectors.len() != self.names.len() {
             let tools = self.names.len();
@@ -202,7 +203,8 @@ impl ToolIndex {
     /// Returns the tools that fit a query, at most `most`, the best first.
     ///
     /// The query is text: the words of a user, or of a model. Tools with the same score are in the
-    /// order of their places. A tool that has no word of the query is not returned.
+    /// order of their places. A tool that has no word of the query, and no word with the same first
+    /// five letters, is not returned.
     #[must_use]
     pub fn find(&self, query: &str, most: usize) -> Vec<FoundTool<'_>> {
         self.found(best(&self.scores(query), most))

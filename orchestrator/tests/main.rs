@@ -31,5 +31,6 @@ mod shown_answers;
 mod simulation;
 mod stream;
 mod the_loop;
+mod tool_index;
 mod unbegun;
 mod waiting;

@@ -24,7 +24,10 @@ const SATURATION: f64 = 1.5;
 /// The bonus of a tool whose whole name is in the query, and of one whose first sentence is. A part
 /// of the name gets its share, in which rare words count more.
 const NAME_BONUS: f64 = 8.0;
-const SENTENCE_BONUS: f64 = 4.0;
+const SENTENCE_BONUS: f64 = 2.5;
+
+/// Power of the inverse document frequency: rare words count a little more than in BM25.
+const RARITY_POWER: f64 = 1.1;
 
 /// Weight of a number, compared with a word. Numbers of a query are mostly values of arguments.
 const NUMBER_WEIGHT: f64 = 0.4;
@@ -75,6 +78,9 @@ impl Builder {
     /// Adds the words of a text, and returns their stems.
     fn read(&mut self, part: Part, text: &str, words: &mut ToolWords) -> Vec<u32> {
         let mut stems = Vec::new();
+        if words.all.len() >= MOST_WORDS {
+            return stems;
+        }
         let place = place(self.tools.len());
         each_word(text, |word| {
             if words.all.len() >= MOST_WORDS {
@@ -129,7 +135,7 @@ impl Builder {
         let rarity: Vec<f64> = (tools_with.iter().zip(&self.is_number))
             .map(|(with, is_number)| {
                 let with = f64::from(*with);
-                let rarity = ((count - with + 0.5) / (with + 0.5)).ln_1p();
+                let rarity = ((count - with + 0.5) / (with + 0.5)).ln_1p().powf(RARITY_POWER);
                 if *is_number { rarity * NUMBER_WEIGHT } else { rarity }
             })
             .collect();
