@@ -34,6 +34,7 @@ mod documents;
 #[cfg(unix)]
 mod durable_file;
 mod effects;
+mod find_tools;
 mod layers;
 mod lower;
 #[cfg(target_os = "linux")]
