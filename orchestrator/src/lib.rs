@@ -52,7 +52,7 @@
 //! | `driver.rs`, `agent/driving.rs` | running the steps: models, tools, deadlines, approval |
 //! | `perform.rs` | [`perform`]: a journal of every part of a run, for runs that survive a crash |
 //! | `react.rs`, `selector.rs` | [`ReAct`]: an agent as a module; tool choice for models that cannot call tools |
-//! | `tool_index.rs` | [`ToolIndex`]: a search for the tools that a task needs |
+//! | `find_tools.rs`, `tool_index.rs` | the tool that finds deferred tools, and its [`ToolIndex`] |
 //! | `limits.rs`, `repeated_mistakes.rs` | [`Limits`]; the end of a run that repeats a mistake |
 //! | `finished.rs`, `unfinished.rs`, `error.rs` | how a run ends |
 
