@@ -29,11 +29,11 @@ async fn a_typed_answer_in_a_conversation_is_shown_and_found_again() {
     let (end, shown) = attempt(&workflow, Fate { killed_at, ..Fate::default() }).await;
     assert!(matches!(end, End::Killed), "{end:?}");
     assert_eq!(shown.last(), Some(&Some("Ada Obi".to_owned())));
-    for shows in [true, false] {
+    for _ in 0..2 {
         let (end, shown) = attempt(&workflow, Fate::default()).await;
         let End::Finished(finished) = end else { panic!("{end:?}") };
         assert_eq!(finished.answer.lines, ["Your hinges are on", "their way."]);
-        // Only what the model writes now is shown.
-        assert_eq!(!shown.is_empty(), shows, "{shown:?}");
+        // Also of a reply that was found, so that the pieces read as the answer in each drive.
+        assert_eq!(shown.last(), Some(&Some("Ada Obi".to_owned())));
     }
 }
