@@ -122,18 +122,18 @@ pub(crate) fn all() -> Vec<Script> {
             ],
             |trial| async move {
                 let (tool, counted) = get_weather()?;
-                let others = (0..999).map(|nth| {
-                    let other = from_fn(async |_: PlanTrip| Ok(String::new()));
-                    Tool::new(other)?.named(&format!("plan_trip_{nth}"))
-                });
-                let mut tools: Vec<Tool> = others.collect::<Result<_, _>>()?;
+                let mut tools = Vec::new();
+                for nth in 0..999 {
+                    let other = Tool::new(from_fn(async |_: GetWeather| Ok(String::new())))?;
+                    tools.push(other.named(&format!("plan_{nth}"))?.described("Plan a trip."));
+                }
                 tools.insert(500, tool);
                 let finished = trial.run(tools.into_iter().map(Tool::deferred), QUESTION).await?;
                 same("the answer", &*finished.answer, "It rains.")?;
                 same("the number of calls", counted.load(Ordering::Relaxed), 1)?;
                 let seen = trial.seen(3).await?;
                 let sizes: Vec<_> = seen.iter().map(|it| it.body.to_string().len()).collect();
-                // All tools would be more than a million.
+                // All tools would be 200,000.
                 match sizes.iter().all(|size| *size < 8_000) {
                     true => Ok(Saw::Works),
                     false => Err(format!("the requests have {sizes:?} bytes").into()),
