@@ -106,7 +106,7 @@ impl<'a> JsonBody<'a> {
     /// body.field("model", "m")?;
     /// body.shared("tools", [tools]);
     /// body.field("stream", &true)?;
-    /// let sent = body.into_request()?.to_vec();
+    /// let sent = body.end()?;
     /// assert!(sent.starts_with(br#"{"model":"m","tools":["#));
     /// assert!(sent.ends_with(br#"],"stream":true}"#));
     /// # Ok::<(), serde_json::Error>(())

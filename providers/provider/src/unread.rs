@@ -47,7 +47,7 @@ pub fn is_of(source: &Source, types: &[&str]) -> bool {
 /// let call = ToolCall::new("1", "draw", "{}");
 /// let mut result = ToolResult::new(&call, "A circle: [image 1]");
 /// result.parts.push(Part::Image(Image::bytes("image/svg+xml", *b"<svg/>")));
-/// let request = Request::new([Message::Tool(result)]);
+/// let request = Request::new([Message::Tool(result).into()]);
 /// let sent = with_notes(&request, |_| false);
 /// let Message::Tool(result) = &*sent.messages[0] else { unreachable!() };
 /// assert_eq!(
