@@ -24,7 +24,7 @@ use crate::agent::AgentMaker;
 use crate::approve::decide;
 use crate::fresh_tools::ToolsChanged;
 use crate::input::Input;
-use crate::keys::without_keys;
+use crate::keys::{MASKED, without_keys};
 use crate::model::Chosen;
 use crate::record::Options;
 use crate::runs;
@@ -33,7 +33,7 @@ use crate::show::{
 };
 use crate::signals::Interrupts;
 use crate::task_lock::TaskLock;
-use crate::texts::in_words_of_run;
+use crate::texts::{in_words_of_run, read_file};
 
 /// Maximum number of times that a run goes on with other tools.
 const MAX_RENEWALS: u32 = 10;
@@ -438,7 +438,12 @@ impl Assistant {
         }
         // Save the replies after a failure too, because they cost money.
         if let Some(path) = self.chosen.save_recording(&self.options.without_places())? {
-            note(&format!("recorded in {}", path.display()));
+            let masked = read_file(path).map_or(0, |text| text.matches(MASKED).count());
+            let masked = match masked {
+                0 => String::new(),
+                places => format!(", with {MASKED} in place of what may be a key ({places} times)"),
+            };
+            note(&format!("recorded in {}{masked}", path.display()));
         }
         let cost = summary(ledger.spent(), started.elapsed());
         let finished = finished.and_then(|finished| Ok((self.read(&finished)?, finished)));

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolwright_module::Message;
-use toolwright_module::message::Part;
+use toolwright_module::message::{Part, ReplyPart};
 use toolwright_module::testing::{Recording, RecordingError};
+use toolwright_module::{Contract, Message};
 
-use crate::keys::without_keys;
+use crate::keys::{MASKED, without_keys};
 use crate::show::{quoted, shortened};
 
 /// The recording that is replayed if there is no model.
@@ -112,6 +112,32 @@ impl Recorded {
     fn of(recording: Recording) -> Self {
         let options = serde_json::from_value(recording.metadata.clone()).ok();
         Self { recording, options }
+    }
+
+    /// Checks that the calls of the run are those that the model made. Tools run live, and one that
+    /// gets a mask in place of a text may write it to a file.
+    ///
+    /// # Errors
+    ///
+    /// The arguments of a call have a mask.
+    pub(crate) fn check_calls(&self, path: &Path) -> Result<(), String> {
+        let selects = self.options.as_ref().is_some_and(|options| options.selector);
+        let parts = self.recording.exchanges.iter().flat_map(|exchange| &exchange.reply.parts);
+        let mut masked = parts.filter_map(|part| match part {
+            ReplyPart::Call(call) if call.name != Contract::FINISH => {
+                call.arguments.contains(MASKED).then_some("a call")
+            }
+            ReplyPart::Text(text) if selects => text.text.contains(MASKED).then_some("a selection"),
+            _ => None,
+        });
+        match masked.next() {
+            None => Ok(()),
+            Some(place) => Err(format!(
+                "{} cannot be replayed, because {place} in it has {MASKED} in place of what may be a \
+                 key; record it again with other words",
+                path.display(),
+            )),
+        }
     }
 
     /// Returns the task of the run.

@@ -122,6 +122,7 @@ impl ReplayArgs {
     /// If the file is not a recording, or the run needs tools that the arguments do not name.
     pub(crate) async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
         let recorded = Recorded::load(&self.file)?;
+        recorded.check_calls(&self.file)?;
         let task = recorded.task();
         if task.is_empty() {
             return Err(format!("{} has no recorded task", self.file.display()).into());

@@ -101,6 +101,24 @@ fn keys_of_a_file_and_of_any_variable_are_masked() {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let written = fs::read_to_string(&file).unwrap();
     assert!(!written.contains("plain-words") && written.contains("[secret]"), "{written}");
+    let said = "with [secret] in place of what may be a key (";
+    assert!(ran.stderr.contains(said), "{}", ran.stderr);
+}
+
+/// The tools of a replay run live.
+#[test]
+fn a_call_with_a_masked_text_is_not_replayed() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("run.json");
+    let key = format!("sk-{}", "a-tutorial-for-everyone");
+    let arguments = format!(r#"{{"key":"about","value":"{key}"}}"#);
+    let model = server(&[call("memory_store", &arguments), says("Done.")]);
+    let ran = run(record(&model, &file).args(["--tools", "memory", TASK]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let ran = run(program("replay").arg(&file).args(["--no-journal", "--yes"]));
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("a call in it has [secret] in place of"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("memory_store"), "{}", ran.stderr);
 }
 
 #[test]
