@@ -732,3 +732,19 @@ async fn a_call_after_reasoning_that_is_not_whole_is_not_made() {
         assert_eq!(is_made(&reply.calls()).await, made, "{status}");
     }
 }
+
+/// A gateway that runs the tools itself sends the results, too.
+#[test]
+fn a_call_with_its_result_in_the_reply_is_not_a_call() {
+    for (id, count) in [("1", 0), ("2", 1)] {
+        let call =
+            json!({"type": "function_call", "call_id": "1", "name": "greet", "arguments": "{}"});
+        let output = json!({"type": "function_call_output", "id": "o", "call_id": id, "output": "Hi!", "status": "completed"});
+        let reply: Response = serde_json::from_value(json!({
+            "id": "r", "object": "response", "created_at": 0, "status": "completed", "model": "m",
+            "output": [call, output],
+        }))
+        .unwrap();
+        assert_eq!(reply.calls().len(), count);
+    }
+}

@@ -35,7 +35,8 @@ pub trait ReplyExt {
     /// An entry of a conversation in a request.
     type Input;
 
-    /// Returns the calls of functions and custom tools, in order. If the reply does not end in a way
+    /// Returns the calls of functions and custom tools, in order, without those whose result is in the
+    /// reply. If the reply does not end in a way
     /// that shows that it is whole, the calls are marked as [`incomplete`](ToolCall::incomplete), and
     /// a [`ToolGroup`](crate::ToolGroup) does not make them. async-openai 0.43 does not
     /// deserialize custom calls of Chat Completions: see
@@ -197,7 +198,15 @@ impl ReplyExt for Response {
             OutputItem::CustomToolCall(call) => Some(call.into_tool_call()),
             _ => None,
         });
-        let mut calls: Vec<ToolCall> = calls.collect();
+        // A server that sends the result has made the call itself.
+        let is_made = |call: &ToolCall| {
+            self.output.iter().any(|item| match item {
+                OutputItem::FunctionCallOutput(output) => output.call_id.as_ref() == Some(&call.id),
+                OutputItem::CustomToolCallOutput(output) => output.call_id == call.id,
+                _ => false,
+            })
+        };
+        let mut calls: Vec<ToolCall> = calls.filter(|call| !is_made(call)).collect();
         let details = self.incomplete_details.as_ref();
         let is_cut = details.is_some_and(|details| !details.reason.is_empty());
         // A message that is a refusal shows the same of the calls beside it, and so does a message or

@@ -762,3 +762,22 @@ async fn an_error_in_another_form_is_the_servers_own() {
         }
     }
 }
+
+/// Another try would answer in the same form, and cost the same.
+#[tokio::test]
+async fn a_reply_inside_of_something_else_is_not_a_reply_of_the_api() {
+    for api in APIS {
+        let reply = match api {
+            Api::Chat => r#"{"choices":[{"message":{"content":"A secret."}}]}"#,
+            _ => r#"{"status":"completed","output":[{"type":"message","content":"A secret."}]}"#,
+        };
+        let text = serde_json::Value::from(reply).to_string();
+        for body in [format!(r#"{{"data":{reply}}}"#), format!(r#"{{"response":{reply}}}"#), text] {
+            let server = Server::answering([Answer::json(body.clone())]).await;
+            let error = server.model(api).generate(&hi()).await.unwrap_err();
+            let words = error.to_string();
+            assert!(words.contains("not a reply of the API"), "{body}: {words}");
+            assert!(!words.contains("secret") && !error.is_retryable(), "{body}: {words}");
+        }
+    }
+}

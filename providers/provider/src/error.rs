@@ -7,7 +7,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use serde::de::Error as _;
+use serde::de::{Error as _, IgnoredAny};
 use serde_json::Value;
 use toolwright_http::{
     Endpoint, ErrorKind, HttpError, Redactor, Refusal, Retry, UrlFault, is_retryable_status,
@@ -209,7 +209,12 @@ impl ProviderError {
     pub(crate) fn or_error_in(self, body: &[u8]) -> Self {
         match self {
             Self::Empty { .. } | Self::Decoding { .. } => {
-                let value = serde_json::from_slice::<Value>(body).ok();
+                // A text is an error, unless it is a reply that somebody has put into a text.
+                let is_reply = |value: &Value| {
+                    let text = value.as_str().filter(|text| text.trim_start().starts_with('{'));
+                    text.is_some_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
+                };
+                let value = serde_json::from_slice(body).ok().filter(|value| !is_reply(value));
                 value.and_then(|value| Self::bare_error(&value, Usage::unknown())).unwrap_or(self)
             }
             error => error,

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use serde::de::Error as _;
 use serde_json::{Value, json};
 use toolwright_module::message::{CallKind, Opaque, ReplyPart};
 use toolwright_module::model::{Finish, Usage};
@@ -25,6 +26,14 @@ use toolwright_provider::ProviderError;
 impl Completion<'_> {
     /// Converts a whole reply.
     pub(crate) fn into_reply(self, request: &Request, origin: &Arc<str>) -> Result<Reply> {
+        if self.choices.is_none()
+            && self.model.is_empty()
+            && self.usage.is_none()
+            && !is_set(&self.error)
+        {
+            let source = serde_json::Error::custom("expected a reply with `choices`");
+            return Err(ProviderError::Decoding { source, raw: String::new() });
+        }
         let mut pieces = Pieces::new(request, origin);
         pieces.is_whole = true;
         pieces.add(self, &mut Deltas::discarded())?;
@@ -116,7 +125,8 @@ impl Pieces {
 
     fn add(&mut self, completion: Completion<'_>, deltas: &mut Deltas) -> Result<()> {
         self.has_events = true;
-        let of_choices = completion.choices.iter().find_map(|choice| choice.usage);
+        let choices = completion.choices.unwrap_or_default();
+        let of_choices = choices.iter().find_map(|choice| choice.usage);
         if let Some(tokens) = completion.usage.or(completion.x_groq.usage).or(of_choices) {
             self.usage.get_or_insert_default().update(tokens);
         }
@@ -128,7 +138,7 @@ impl Pieces {
         }
         self.filter(&completion.prompt_filter_results);
         // The request asks for one choice. If there are more, the one with index 0 is used.
-        for (place, choice) in completion.choices.into_iter().enumerate() {
+        for (place, choice) in choices.into_iter().enumerate() {
             if choice.index.0.unwrap_or(place as u64) == 0 {
                 if !self.chosen {
                     self.chosen = true;
@@ -594,7 +604,7 @@ impl Decoder for Pieces {
     type Event<'e> = Completion<'e>;
 
     fn may_be_error(event: &Completion<'_>) -> bool {
-        event.choices.is_empty()
+        event.choices.as_ref().is_none_or(Vec::is_empty)
     }
 
     fn take(&mut self, event: Completion<'_>, deltas: &mut Deltas) -> Result<()> {

@@ -19,8 +19,9 @@ use toolwright_provider::lenient::{
 pub(crate) struct Completion<'e> {
     #[serde(borrow)]
     pub(super) model: Str<'e>,
-    #[serde(deserialize_with = "or_default")]
-    pub(super) choices: Vec<Choice<'e>>,
+    /// `None` if the field is missing, which shows that this is not of the API.
+    #[serde(deserialize_with = "choices")]
+    pub(super) choices: Option<Vec<Choice<'e>>>,
     #[serde(deserialize_with = "if_object")]
     pub(super) usage: Option<TokenCounts>,
     /// The marks of Azure's filters on the prompt.
@@ -63,6 +64,12 @@ pub(super) struct Choice<'e> {
     /// The usage in streams of Moonshot.
     #[serde(deserialize_with = "if_object")]
     pub(super) usage: Option<TokenCounts>,
+}
+
+fn choices<'de: 'e, 'e, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<Choice<'e>>>, D::Error> {
+    or_default(deserializer).map(Some)
 }
 
 /// Deserializes a message into a box: it is large, and a choice would move it several times.

@@ -229,6 +229,12 @@ fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T> {
 impl Response {
     /// Converts a whole reply.
     pub(crate) fn into_reply(self, request: &RequestInfo) -> Result<Reply> {
+        let words = [&self.id, &self.model, &self.status];
+        let is_named = words.iter().any(|word| !word.is_empty());
+        if self.output.is_empty() && !is_named && self.usage.is_none() && !is_set(&self.error) {
+            let source = serde_json::Error::custom("expected a reply with `output`");
+            return Err(ProviderError::Decoding { source, raw: String::new() });
+        }
         self.or_assembled(request, Streamed::default())
     }
 
