@@ -128,7 +128,8 @@ impl McpArgs {
                 return Err(Error::other(format!("--mcp: two servers have the name {name}")));
             }
             let Self { start_time, call_time, deferred, .. } = *self;
-            let server = Server { name, target, start_time, call_time, deferred, ..Server::default() };
+            let server =
+                Server { name, target, start_time, call_time, deferred, ..Server::default() };
             servers.push(server);
         }
         type Add = for<'a> fn(&mut Server<'a>, &'a str);

@@ -76,8 +76,7 @@ fn an_agent_with_too_many_tools_defers_them() {
     let tools = |count: usize| -> Vec<Tool> {
         (0..count).map(|i| look().named(&format!("look_{i}")).unwrap()).collect()
     };
-    let new =
-        |dialect, count| deferred(&Agent::new(model(dialect), tools(count)).unwrap());
+    let new = |dialect, count| deferred(&Agent::new(model(dialect), tools(count)).unwrap());
     assert_eq!(new(Dialect::OpenAiLoose, 128), 0);
     assert_eq!(new(Dialect::JsonSchema2020, 1_000), 0);
     assert_eq!(new(Dialect::OpenAiLoose, 129), 129 - 16);

@@ -308,3 +308,16 @@ async fn what_the_api_does_not_read_of_a_result_is_a_note() {
     assert!(contents.contains("[image 1 is left out") && contents.contains("[image 2 is left out"));
     assert!(!contents.contains("[image 3") && contents.contains("image/png"), "{contents}");
 }
+
+/// The API refuses such a name with a status 400, for every request.
+#[tokio::test]
+async fn a_tool_whose_name_begins_with_a_digit_is_an_error_before_the_request() {
+    for name in ["3d_render", "-a"] {
+        let contract = Contract::of::<MemoryStore>().unwrap().named(name).unwrap();
+        let server = Server::answering([ok()]).await;
+        let request = hi().with_tools([Arc::new(contract)]);
+        let error = server.model().generate(&request).await.unwrap_err().to_string();
+        assert!(error.contains("must start with a letter or `_` there; rename it"), "{error}");
+        assert!(server.seen().is_empty());
+    }
+}
