@@ -11,9 +11,9 @@ use syn::{Attribute, Ident, Meta, Path, Type};
 use crate::types;
 
 /// Types that have the traits, so that the code need not ask.
-const PLAIN: [&str; 16] = [
-    "String", "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "u8",
-    "u16", "u32", "u64", "usize",
+const PLAIN: [&str; 17] = [
+    "String", "str", "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize",
+    "u8", "u16", "u32", "u64", "usize",
 ];
 
 /// Types that have the traits if their type arguments have them.
@@ -69,6 +69,8 @@ fn parts<'a>(ty: &'a Type, all: &mut Vec<&'a Type>) {
     match types::bare(ty) {
         Type::Tuple(tuple) => tuple.elems.iter().for_each(|ty| parts(ty, all)),
         Type::Array(array) => parts(&array.elem, all),
+        // Such as that of an `Arc<[T]>`.
+        Type::Slice(slice) => parts(&slice.elem, all),
         ty => match types::named(ty) {
             Some((name, inner))
                 if !inner.is_empty() && CONTAINERS.iter().any(|container| name == container) =>

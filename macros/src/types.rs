@@ -31,24 +31,42 @@ pub(crate) fn is_context(ty: &Type) -> bool {
     named(ty).is_some_and(|(name, _)| name == "Context")
 }
 
-/// Returns the first token by which a type borrows: `&` or a lifetime.
+/// Returns the first token by which a type borrows: `&` or a lifetime. A `Cow<'static, str>` owns its
+/// value, because it is read from JSON.
 pub(crate) fn borrow_in(ty: &Type) -> Option<TokenTree> {
-    find(ty.to_token_stream(), &|token| match token {
-        TokenTree::Punct(punct) => {
-            punct.as_char() == '&' || punct.as_char() == '\'' && punct.spacing() == Spacing::Joint
+    let is_borrow = |token: &TokenTree, next: Option<&TokenTree>| match token {
+        TokenTree::Punct(punct) if punct.as_char() == '\'' => {
+            punct.spacing() == Spacing::Joint
+                && !matches!(next, Some(TokenTree::Ident(name)) if name == "static")
         }
+        TokenTree::Punct(punct) => punct.as_char() == '&',
         _ => false,
-    })
+    };
+    find(ty.to_token_stream(), &is_borrow)
 }
 
 /// Returns the first `Self` in a type.
 pub(crate) fn self_in(ty: &Type) -> Option<TokenTree> {
-    find(ty.to_token_stream(), &|token| matches!(token, TokenTree::Ident(name) if name == "Self"))
+    find(
+        ty.to_token_stream(),
+        &|token, _| matches!(token, TokenTree::Ident(name) if name == "Self"),
+    )
 }
 
-fn find(tokens: TokenStream, is_it: &impl Fn(&TokenTree) -> bool) -> Option<TokenTree> {
-    tokens.into_iter().find_map(|token| match token {
-        TokenTree::Group(group) => find(group.stream(), is_it),
-        token => is_it(&token).then_some(token),
-    })
+/// Returns the first token that `is_it` accepts. It gets each token with the next one.
+fn find(
+    tokens: TokenStream,
+    is_it: &impl Fn(&TokenTree, Option<&TokenTree>) -> bool,
+) -> Option<TokenTree> {
+    let mut tokens = tokens.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        let found = match token {
+            TokenTree::Group(group) => find(group.stream(), is_it),
+            token => is_it(&token, tokens.peek()).then_some(token),
+        };
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
 }

@@ -1,5 +1,6 @@
 //! `#[tool]` on functions.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -21,6 +22,27 @@ async fn text(
 ) -> String {
     let output = tool.unwrap().call(&arguments.to_string(), &Context::default()).await;
     output.unwrap().text
+}
+
+/// Join names.
+#[tool]
+fn join(
+    /// The first name.
+    first: Arc<str>,
+    /// The second name.
+    second: Cow<'static, str>,
+    /// Further names.
+    others: Arc<[String]>,
+    /// The last name.
+    last: Option<Box<str>>,
+) -> Cow<'static, str> {
+    Cow::Owned(format!("{first} {second} {} {last:?}", others.join(" ")))
+}
+
+#[tokio::test]
+async fn shared_texts_and_cows_are_texts() {
+    let arguments = json!({"first": "a", "second": "b", "others": ["c", "d"], "last": "e"});
+    assert_eq!(text(Join::tool(), arguments).await, "a b c d Some(\"e\")");
 }
 
 /// Say how the weather will be.
