@@ -136,10 +136,13 @@ pub fn is_set(value: &Value) -> bool {
     }
 }
 
-/// Returns whether two texts are equal except for white space around them, or are equal JSON.
+/// Returns whether two texts are equal except for white space around them, or are equal JSON. JSON with
+/// numbers of more digits than [`Value`] keeps is not compared.
 #[must_use]
 pub fn is_same_json(a: &str, b: &str) -> bool {
-    let value = |text| serde_json::from_str::<Value>(text).ok();
+    let is_exact =
+        |text: &&str| text.split(|c: char| !c.is_ascii_digit()).all(|digits| digits.len() < 17);
+    let value = |text| serde_json::from_str::<Value>(text).ok().filter(|_| is_exact(&text));
     a.trim() == b.trim() || value(a).is_some_and(|a| Some(a) == value(b))
 }
 
@@ -148,4 +151,21 @@ pub fn is_same_json(a: &str, b: &str) -> bool {
 pub fn is_empty_object(text: &str) -> bool {
     let inside = text.trim().strip_prefix('{').and_then(|text| text.strip_suffix('}'));
     inside.is_some_and(|inside| inside.trim().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_same_json;
+
+    #[test]
+    fn json_that_a_float_would_round_is_not_the_same() {
+        assert!(is_same_json(r#"{"a":1,"b":[2.50]}"#, "{\"b\": [2.5], \"a\": 1}\n"));
+        assert!(is_same_json(
+            r#"{"a":12345678901234567890123}"#,
+            " {\"a\":12345678901234567890123}"
+        ));
+        let (one, other) = (r#"{"a":12345678901234567890123}"#, r#"{"a":12345678901234567890124}"#);
+        assert!(!is_same_json(one, other));
+        assert!(!is_same_json(r#"{"a":0.12345678901234567}"#, r#"{"a":0.123456789012345671}"#));
+    }
 }
