@@ -559,7 +559,7 @@ impl<O: Send + Sync + 'static> Agent<O> {
     /// Returns the agent's tools.
     #[must_use]
     pub fn tools(&self) -> &[Tool] {
-        &self.core.given
+        &self.core.tools
     }
 
     /// Returns the limits of new runs.
@@ -651,7 +651,7 @@ impl<O> fmt::Debug for Agent<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Agent")
             .field("model", &self.core.model.name())
-            .field("tools", &self.core.given)
+            .field("tools", &self.core.tools)
             .field("limits", &self.core.limits)
             .finish_non_exhaustive()
     }
@@ -673,7 +673,7 @@ impl<O: Send + Sync + 'static> Module for Agent<O> {
 
     /// Returns the most severe effect of the agent's tools.
     fn effect(&self) -> Effect {
-        self.core.tools.iter().map(Tool::effect).max().unwrap_or(Effect::Read)
+        self.core.with_search.iter().map(Tool::effect).max().unwrap_or(Effect::Read)
     }
 
     fn has_parts(&self) -> bool {

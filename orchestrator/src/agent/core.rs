@@ -20,9 +20,9 @@ use crate::tools::Tools;
 pub(crate) struct Core {
     pub(crate) model: Arc<dyn LanguageModel>,
     /// The tools, and `find_tools` if some are deferred.
-    pub(super) tools: Arc<[Tool]>,
+    pub(super) with_search: Arc<[Tool]>,
     /// The tools that the program gave.
-    pub(super) given: Arc<[Tool]>,
+    pub(super) tools: Arc<[Tool]>,
     pub(super) known: Arc<Tools>,
     pub(crate) name: Option<Arc<str>>,
     pub(super) limits: Limits,
@@ -52,8 +52,8 @@ impl Core {
     pub(super) fn new(model: Arc<dyn LanguageModel>, tools: Arc<[Tool]>) -> error::Result<Self> {
         let mut core = Self {
             model,
-            tools: Arc::default(),
-            given: tools,
+            with_search: Arc::default(),
+            tools,
             known: Arc::new(Tools::of([])?),
             name: None,
             limits: Limits::default(),
@@ -81,16 +81,16 @@ impl Core {
     pub(super) fn choose_deferred(&mut self) -> error::Result<()> {
         let most = self.model.capabilities().dialects().filter_map(Dialect::max_tools).min();
         let finish = usize::from(self.output.is_some());
-        let shown = self.given.iter().filter(|tool| !tool.is_deferred()).count();
-        let has_search = self.given.iter().any(|tool| tool.name() == FIND_TOOLS);
-        let is_deferred = shown < self.given.len();
+        let shown = self.tools.iter().filter(|tool| !tool.is_deferred()).count();
+        let has_search = self.tools.iter().any(|tool| tool.name() == FIND_TOOLS);
+        let is_deferred = shown < self.tools.len();
         let search = usize::from(is_deferred && !has_search);
         let found = if is_deferred { MOST_FOUND } else { 0 };
         // A filter leaves out tools by itself.
         let is_too_many = self.filter.is_none()
             && most.is_some_and(|most| shown + finish + search + found > most);
         let mut first = if is_too_many { FIRST_SHOWN } else { usize::MAX };
-        let tools = self.given.iter().map(|tool| {
+        let tools = self.tools.iter().map(|tool| {
             if tool.is_deferred() || tool.name() == FIND_TOOLS {
                 return tool.clone();
             }
@@ -106,14 +106,14 @@ impl Core {
         if !has_search && tools.iter().any(Tool::is_deferred) {
             tools.push(find_tools(&tools)?);
         }
-        self.tools = tools.into();
-        self.known = Arc::new(Tools::of(&*self.tools)?);
+        self.with_search = tools.into();
+        self.known = Arc::new(Tools::of(&*self.with_search)?);
         Ok(())
     }
 
     pub(super) fn check_media(&self) -> error::Result<()> {
         let capabilities = self.model.capabilities();
-        let contracts = self.tools.iter().map(Tool::contract);
+        let contracts = self.with_search.iter().map(Tool::contract);
         contracts
             .into_iter()
             .try_for_each(|contract| capabilities.check_media(contract, Side::Output))?;
@@ -121,7 +121,7 @@ impl Core {
     }
 
     pub(crate) fn tool(&self, name: &str) -> Option<&Tool> {
-        self.tools.get(self.known.place(name)?)
+        self.with_search.get(self.known.place(name)?)
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -138,10 +138,11 @@ impl Core {
         if let Some(filter) = &self.filter {
             let is_own = |tool: &Tool| {
                 tool.name() == FIND_TOOLS
-                    && self.given.iter().all(|given| given.name() != FIND_TOOLS)
+                    && self.tools.iter().all(|given| given.name() != FIND_TOOLS)
             };
             let may_use = |tool: &&Tool| is_own(tool) || filter(run, tool, cx);
-            let names: Vec<&str> = self.tools.iter().filter(may_use).map(Tool::name).collect();
+            let names: Vec<&str> =
+                self.with_search.iter().filter(may_use).map(Tool::name).collect();
             run.offer(names)?;
         }
         let edited = self.editor.as_ref().and_then(|editor| editor(&run.sent()));
@@ -151,7 +152,7 @@ impl Core {
     /// Returns what the schemas of the agent's requests lose; see [`Agent::losses`](super::Agent::losses).
     /// Returns the names of the tools that the agent deferred, because its provider takes fewer.
     pub(super) fn deferred(&self) -> impl Iterator<Item = &str> {
-        let both = self.tools.iter().zip(&*self.given);
+        let both = self.with_search.iter().zip(&*self.tools);
         let deferred = both.filter(|(tool, given)| tool.is_deferred() && !given.is_deferred());
         deferred.map(|(tool, _)| tool.name())
     }
@@ -201,7 +202,7 @@ impl Core {
 
     /// Returns the tools whose calls run one after another, with their effects.
     pub(super) fn sequential_tools(&self) -> impl Iterator<Item = (&str, Effect)> {
-        let tools = self.tools.iter().map(|tool| (tool.name(), tool.effect()));
+        let tools = self.with_search.iter().map(|tool| (tool.name(), tool.effect()));
         tools.filter(|(_, effect)| *effect != Effect::Read)
     }
 
