@@ -84,6 +84,7 @@ raise them in its `Budget` => raise --max-model-calls
 allow more time with `with_timeout` => allow more time with --timeout
 allow more time with `with_max_time` => allow more time with --timeout
 leave it out, or call `Settings::supported_by` to leave out all that it does not support => leave its option out
+defer others with `Tool::deferred`, or put this one first => defer the tools of servers with --mcp-deferred
 defer some in an agent (`Tool::deferred`), choose some for each request (`Agent::with_filter`), or give them to agents that are tools of this one => for example with --mcp-without
 give one with `with_key`, or use `from_env` => name its variable in --key-env
 set the key as a header with `with_key` => name the variable with the key in --key-env

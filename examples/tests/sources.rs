@@ -29,6 +29,7 @@ const WRITTEN_SCHEMAS: &[(&str, &str)] = &[
     ("cli/src/schema.rs", "the fields that a user of the command names"),
     ("group/src/custom.rs", "the text of a custom tool as a field, for agents"),
     ("group/src/definition.rs", "the schema that `Handle::schema` replaces"),
+    ("orchestrator/src/find_tools.rs", "a type's schema with a description of the tools there are"),
     ("orchestrator/src/selector.rs", "the choice between the schemas of all tools of a run"),
     ("orchestrator/src/selector/fields.rs", "any object, so that each tool reads its own input"),
     ("providers/anthropic/src/request.rs", "a tool of the history that the request lacks"),
@@ -87,6 +88,9 @@ fn nothing_but_the_signature_crate_makes_schemas() {
 /// What the layer of tool calls takes from the layer below. Nothing of it reaches a model, so the
 /// layer cannot ask one, whatever loop it has.
 const OF_THE_MODULE_LAYER: &[&str] = &[
+    "ARGUMENTS",
+    "Unread",
+    "given_arguments",
     "Arguments",
     "Audience",
     "BoxFuture",
