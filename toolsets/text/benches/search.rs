@@ -108,7 +108,6 @@ fn main() {
         max_input: usize::MAX,
         max_output: usize::MAX,
         max_time: Duration::from_secs(600),
-        ..TextLimits::default()
     };
     let tools = Text::default().with_limits(limits);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -25,6 +25,7 @@ async fn text(
 }
 
 /// Join names.
+#[allow(clippy::needless_pass_by_value, reason = "parameters of tools are values")]
 #[tool]
 fn join(
     /// The first name.
