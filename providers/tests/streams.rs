@@ -266,7 +266,7 @@ impl Api {
 
     /// Every piece of mixed events is in the reply once, whole and in order.
     fn mixed(&self, chance: &mut Chance) {
-        let Mixed { bytes, mut text, mut arguments, may_repeat } = (self.mixed)(chance);
+        let Mixed { bytes, mut text, mut arguments } = (self.mixed)(chance);
         let (deltas, outcome) = self.read(&bytes, chance);
         let shown = || format!("{}\n{outcome:?}", String::from_utf8_lossy(&bytes));
         let reply = match &outcome {
@@ -295,7 +295,8 @@ impl Api {
             reply.tool_calls().flat_map(|call| numbers(&call.arguments)).collect();
         found.sort_unstable();
         arguments.sort_unstable();
-        if may_repeat && found.len() < arguments.len() {
+        // A call that came twice counts once.
+        if found.len() < arguments.len() {
             found.dedup();
             arguments.dedup();
         }
@@ -443,8 +444,6 @@ pub(crate) struct Mixed {
     pub(crate) bytes: Vec<u8>,
     pub(crate) text: Vec<usize>,
     pub(crate) arguments: Vec<usize>,
-    /// Whether a piece of a call that came twice may count once.
-    pub(crate) may_repeat: bool,
 }
 
 /// A piece with a number, by which it is found in the reply.

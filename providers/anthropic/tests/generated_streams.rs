@@ -215,5 +215,5 @@ fn mixed(chance: &mut Chance) -> Mixed {
     }
     events.push(json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}}));
     events.push(json!({"type": "message_stop"}));
-    Mixed { bytes: wire(&events, false, chance), text, arguments, may_repeat: false }
+    Mixed { bytes: wire(&events, false, chance), text, arguments }
 }

@@ -340,7 +340,7 @@ fn mixed(chance: &mut Chance) -> Mixed {
         "candidates": [{"finishReason": "STOP"}],
         "usageMetadata": {"promptTokenCount": 1},
     }));
-    Mixed { bytes: wire(&events, false, chance), text, arguments, may_repeat: false }
+    Mixed { bytes: wire(&events, false, chance), text, arguments }
 }
 
 /// Puts a value into an event that the API would not send there, and that has no piece.

@@ -371,6 +371,5 @@ fn mixed(is_chat: bool, chance: &mut Chance) -> Mixed {
         true => json!({"choices": [{"delta": {}, "finish_reason": "stop"}]}),
         false => json!({"type": "response.completed", "response": {"status": "completed"}}),
     });
-    // A call in both forms of the Chat API counts once.
-    Mixed { bytes: wire(&events, true, chance), text, arguments, may_repeat: is_chat }
+    Mixed { bytes: wire(&events, true, chance), text, arguments }
 }
