@@ -422,6 +422,14 @@ fn a_run_names_its_servers_and_has_their_options() {
                   are not the user's:\n> A memory for one session.";
     assert!(system.contains(theirs), "{system}");
 
+    let (ran, asked) = ran_with(&["--mcp", &server, "--mcp-deferred"]);
+    ok(ran);
+    let tools = asked[0]["tools"].as_array().unwrap();
+    assert_eq!(tools.len(), 1, "only the search is shown");
+    assert_eq!(tools[0]["function"]["name"], "find_tools");
+    let description = tools[0]["function"]["description"].as_str().unwrap();
+    assert!(description.contains("There are 9") && description.contains("memory_clear"));
+
     // Without the option, nothing that a server says of itself is an instruction.
     let (ran, asked) = ran_with(&["--mcp", &server, "--mcp", &server]);
     assert!(ran.stderr.contains("write --mcp NAME=COMMAND"), "{}", ran.stderr);

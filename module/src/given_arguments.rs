@@ -140,10 +140,21 @@ pub fn is_set(value: &Value) -> bool {
 /// numbers of more digits than [`Value`] keeps is not compared.
 #[must_use]
 pub fn is_same_json(a: &str, b: &str) -> bool {
-    let is_exact =
-        |text: &&str| text.split(|c: char| !c.is_ascii_digit()).all(|digits| digits.len() < 17);
-    let value = |text| serde_json::from_str::<Value>(text).ok().filter(|_| is_exact(&text));
-    a.trim() == b.trim() || value(a).is_some_and(|a| Some(a) == value(b))
+    a.trim() == b.trim() || canonical_json(a) == canonical_json(b)
+}
+
+/// Returns the same text for all texts that are the [same JSON](is_same_json), so that many can be
+/// compared at once.
+#[must_use]
+pub fn canonical_json(text: &str) -> String {
+    let is_exact = text.split(|c: char| !c.is_ascii_digit()).all(|digits| digits.len() < 17);
+    match serde_json::from_str::<Value>(text) {
+        Ok(mut value) if is_exact => {
+            value.sort_all_objects();
+            value.to_string()
+        }
+        _ => text.trim().to_owned(),
+    }
 }
 
 /// Returns whether the text is `{}`, which some servers send before the arguments.

@@ -20,7 +20,7 @@ use crate::context::Context;
 use crate::effect::Effect;
 use crate::error::{Error, Result};
 pub use crate::given_arguments::{
-    ARGUMENTS, Unread, given_arguments, is_empty_object, is_same_json, is_set,
+    ARGUMENTS, Unread, canonical_json, given_arguments, is_empty_object, is_same_json, is_set,
 };
 use crate::hook::AnyHook;
 use crate::hook::chain;

@@ -361,7 +361,7 @@ impl<'a> Driver<'a> {
 
 /// Returns the names of the tools that the model may find, if a filter chose them.
 fn findable(run: &Run) -> Option<Arc<BTreeSet<String>>> {
-    run.findable().map(|names| Arc::new(names.iter().cloned().collect()))
+    run.offered_names().map(|names| Arc::new(names.iter().cloned().collect()))
 }
 
 impl Track<'_> {

@@ -171,7 +171,8 @@ impl Runs {
     ///   its cause. No model sees such an error.
     /// - [`Stage::Approval`](toolwright_module::error::Stage::Approval) with
     ///   [`AwaitsApproval`](toolwright_orchestrator::AwaitsApproval) as its cause: a call
-    ///   waits for a person, and there is no approver. Give the decision to [`decide`](Self::decide) and drive the run again.
+    ///   needs the decision of a person, and there is no approver. Record it with
+    ///   [`decide`](Self::decide), and drive the run again.
     /// - The other errors of [`Agent::drive`]. After most of them the run can be driven
     ///   again.
     pub fn drive<'a, O>(

@@ -240,7 +240,7 @@ impl Run {
     }
 
     /// Returns the names of the last offer. `None` means all tools.
-    fn offered_names(&self) -> Option<&Vec<String>> {
+    pub(crate) fn offered_names(&self) -> Option<&Vec<String>> {
         self.state.offers.last().and_then(|offer| offer.tools.as_ref())
     }
 
@@ -275,11 +275,6 @@ impl Run {
             // The agent has made all contracts before, so none fails.
             let _ = self.make_contracts();
         }
-    }
-
-    /// Returns the names of the tools that the model may find in this round. `None` for all.
-    pub(crate) fn findable(&self) -> Option<&Vec<String>> {
-        self.offered_names()
     }
 
     /// Makes the contracts of the requests: the tools that are shown, and `finish`.

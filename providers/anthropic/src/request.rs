@@ -13,7 +13,7 @@ use toolwright_module::message::{Part, ToolResult};
 use toolwright_module::model::{Effort, SettingSet, Settings, ToolChoice};
 use toolwright_module::{Message, Request};
 use toolwright_provider::order::OPENING;
-use toolwright_provider::{JsonBody, Kept, KeptTools, ProviderError};
+use toolwright_provider::{JsonBody, Kept, KeptTools, ProviderError, found_tools};
 use toolwright_signature::{Dialect, LoweredRequest};
 
 use crate::message::{Role, Written};
@@ -229,7 +229,7 @@ impl Options {
     /// Returns the tools and the output of a request, written once.
     fn tools(&self, request: &Request) -> Result<Arc<WrittenTools>> {
         let found: BTreeSet<String> = match self.tool_references {
-            true => results(request).flat_map(|result| &result.found).cloned().collect(),
+            true => found_tools(request),
             false => BTreeSet::new(),
         };
         let kept = self.kept.tools.get_or_make(request, |it| self.write_tools(it, &found))?;

@@ -8,7 +8,7 @@ use toolwright_module::LanguageModel;
 use toolwright_module::error::Stage;
 use toolwright_module::model::Finish;
 
-use crate::common::{Answer, Server, hi, ok, ok_stream, own, streamed};
+use crate::common::{Answer, Server, bare_errors, hi, ok, ok_stream, own, streamed};
 
 fn refused(status: u16, headers: &str, kind: &str) -> Answer {
     let body = format!(
@@ -114,20 +114,7 @@ async fn a_refusal_says_why() {
 /// stream.
 #[tokio::test]
 async fn an_error_in_another_form_is_the_servers_own() {
-    for (json, says, passes) in [
-        (r#"{"detail":"Not Found"}"#, "Not Found", false),
-        (r#"{"message":"Too many requests"}"#, "Too many requests", false),
-        (r#"{"errors":[{"code":"429","message":"busy"}]}"#, "busy", true),
-        (r#"{"success":false,"message":"busy"}"#, "busy", false),
-        (r#"{"code":500,"msg":"busy"}"#, "busy", true),
-        (r#"{"ok":false,"reason":"busy"}"#, "busy", false),
-        (r#"{"object":"error","error_msg":"busy"}"#, "busy", false),
-        (
-            r#"{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[]}}"#,
-            "no reason given",
-            true,
-        ),
-    ] {
+    for (json, says, passes) in bare_errors::FORMS {
         let event = format!("data: {json}\n\n");
         let begun = format!(
             "data: {}\n\n{event}",

@@ -6,7 +6,7 @@ use toolwright_gemini::ProviderError;
 use toolwright_module::error::Stage;
 use toolwright_module::{LanguageModel, Reply, Result};
 
-use crate::common::{Answer, Server, hi, ok, ok_stream, own, said, streamed};
+use crate::common::{Answer, Server, bare_errors, hi, ok, ok_stream, own, said, streamed};
 
 /// The refusal of a request over the quota, with the pause in its details.
 fn limited(delay: &str) -> Answer {
@@ -147,20 +147,7 @@ async fn silence_ends_in_an_error() {
 /// stream.
 #[tokio::test]
 async fn an_error_in_another_form_is_the_servers_own() {
-    for (json, says, passes) in [
-        (r#"{"detail":"Not Found"}"#, "Not Found", false),
-        (r#"{"message":"Too many requests"}"#, "Too many requests", false),
-        (r#"{"errors":[{"code":"429","message":"busy"}]}"#, "busy", true),
-        (r#"{"success":false,"message":"busy"}"#, "busy", false),
-        (r#"{"code":500,"msg":"busy"}"#, "busy", true),
-        (r#"{"ok":false,"reason":"busy"}"#, "busy", false),
-        (r#"{"object":"error","error_msg":"busy"}"#, "busy", false),
-        (
-            r#"{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[]}}"#,
-            "no reason given",
-            true,
-        ),
-    ] {
+    for (json, says, passes) in bare_errors::FORMS {
         let event = format!("data: {json}\n\n");
         let begun = format!(
             "data: {}\n\n{event}",

@@ -15,7 +15,7 @@ use toolwright_module::message::{Part, ReplyPart, Source};
 use toolwright_module::model::{Effort, Setting, SettingSet, Settings, ToolChoice};
 use toolwright_module::{Message, Request, ToolCall};
 use toolwright_provider::unread::{IMAGES, is_of};
-use toolwright_provider::{Kept, KeptTools, ProviderError, in_content, portable_name};
+use toolwright_provider::{Kept, KeptTools, ProviderError, found_tools, in_content, portable_name};
 use toolwright_signature::{Dialect, LoweredRequest};
 
 use crate::Result;
@@ -99,7 +99,8 @@ impl Written {
         options: &Options,
         write: impl Fn(&Schemas<'_>) -> serde_json::Result<WrittenTools>,
     ) -> Result<Arc<WrittenTools>> {
-        let found = found(request, options);
+        let in_conversation = options.additional_tools && options.api == Api::Responses;
+        let found = if in_conversation { found_tools(request) } else { BTreeSet::new() };
         let make = |request: &Request| {
             let mut schemas = schemas(request, options)?;
             schemas.functions.retain(|function| !found.contains(function.name));
@@ -125,19 +126,6 @@ impl Written {
             Ok(Arc::new(written.collect::<serde_json::Result<_>>().map_err(ProviderError::unsent)?))
         })
     }
-}
-
-/// Returns the names of the tools that the conversation has where they were found.
-fn found(request: &Request, options: &Options) -> BTreeSet<String> {
-    if !options.additional_tools || options.api == Api::Chat {
-        return BTreeSet::new();
-    }
-    let found = request.messages.iter().filter_map(|message| match &**message {
-        Message::Tool(result) => Some(&result.found),
-        _ => None,
-    });
-    let is_there = |name: &&String| request.tools.iter().any(|tool| tool.name() == **name);
-    found.flatten().filter(is_there).cloned().collect()
 }
 
 /// The fields of a tool. The APIs wrap them differently.

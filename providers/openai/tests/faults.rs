@@ -9,7 +9,9 @@ use toolwright_module::model::Usage;
 use toolwright_module::{Context, Error as ModuleError, LanguageModel, Reply, Result};
 use toolwright_openai::{Api, ErrorKind, OpenAi, ProviderError};
 
-use crate::common::{APIS, Answer, Server, hi, http, ok, ok_stream, own, said, streamed};
+use crate::common::{
+    APIS, Answer, Server, bare_errors, hi, http, ok, ok_stream, own, said, streamed,
+};
 
 const LIMITED: &str = r#"{"error": {"message": "Rate limit reached for test-model.", "type": "requests", "param": null, "code": "rate_limit_exceeded"}}"#;
 
@@ -724,20 +726,7 @@ async fn keeps_the_pause(error: &str) {
 /// stream.
 #[tokio::test]
 async fn an_error_in_another_form_is_the_servers_own() {
-    for (json, says, passes) in [
-        (r#"{"detail":"Not Found"}"#, "Not Found", false),
-        (r#"{"message":"Too many requests"}"#, "Too many requests", false),
-        (r#"{"errors":[{"code":"429","message":"busy"}]}"#, "busy", true),
-        (r#"{"success":false,"message":"busy"}"#, "busy", false),
-        (r#"{"code":500,"msg":"busy"}"#, "busy", true),
-        (r#"{"ok":false,"reason":"busy"}"#, "busy", false),
-        (r#"{"object":"error","error_msg":"busy"}"#, "busy", false),
-        (
-            r#"{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[]}}"#,
-            "no reason given",
-            true,
-        ),
-    ] {
+    for (json, says, passes) in bare_errors::FORMS {
         for (api, begun) in [
             (Api::Chat, r#"{"choices":[{"delta":{"content":"It "}}]}"#),
             (Api::Responses, r#"{"type":"response.output_text.delta","delta":"It "}"#),

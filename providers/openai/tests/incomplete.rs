@@ -839,7 +839,7 @@ async fn a_piece_of_content_with_a_field_twice_is_an_error() {
     assert_eq!(call.arguments, r#"{"prefix":"a","prefix":"b"}"#);
 }
 
-/// Such an item has the name and the id of a call, and is none of ours.
+/// Such an item has a name and a `call_id`, like a call that the program has to make.
 #[tokio::test]
 async fn results_and_calls_of_the_server_are_not_made() {
     let with = |kind: &str, more: Value| {

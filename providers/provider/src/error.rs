@@ -165,6 +165,9 @@ pub enum ProviderError {
 }
 
 impl ProviderError {
+    /// The fault of a reply with calls that its server has made. Another try would make them again.
+    pub(crate) const MADE_BY_SERVER: &'static str = "it has a call and its result, so the server makes calls itself, and each would be made twice";
+
     /// Returns the error for a request that cannot be serialized or that the API would refuse.
     pub fn unsent(why: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::Request { source: why.into() }
@@ -548,6 +551,9 @@ impl fmt::Display for ProviderError {
                     _ => "try again",
                 };
                 write!(f, "the server did not finish the reply (status {status:?}); {advice}")
+            }
+            Self::Unclear { fault, .. } if *fault == Self::MADE_BY_SERVER => {
+                write!(f, "the server's reply is unclear: {fault}; turn the server's own tools off")
             }
             Self::Unclear { fault, .. } => write!(
                 f,

@@ -56,6 +56,7 @@ mod content;
 mod counts;
 pub mod ending;
 mod error;
+mod found;
 mod json_body;
 mod kept;
 pub mod lenient;
@@ -73,6 +74,7 @@ pub use self::connection::{Connection, from_env, mark_lost_halves, read_events, 
 pub use self::content::in_content;
 pub use self::counts::TokenCounts;
 pub use self::error::ProviderError;
+pub use self::found::found_tools;
 pub use self::json_body::JsonBody;
 pub use self::kept::{Kept, KeptTools};
 pub use self::reply_parts::{

@@ -1,7 +1,7 @@
 //! The parts of a reply that streams, and the deltas that its caller gets.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -9,12 +9,12 @@ use serde_json::Value;
 use crate::content::Content;
 use crate::ending::{is_same, is_unfinished};
 use crate::error::{ProviderError, Result};
+use crate::is_empty_object;
 use crate::lenient::is_set;
-use crate::{is_empty_object, is_same_json};
 use toolwright_module::Contract;
 use toolwright_module::message::{CallIds, CallKind, Reasoning, ReplyPart, ToolCall};
 use toolwright_module::model::{Delta, Finish, Reply, Usage};
-use toolwright_module::runner::given_arguments;
+use toolwright_module::runner::{canonical_json, given_arguments};
 
 /// The parts of a reply, in the order in which they began.
 ///
@@ -359,12 +359,14 @@ pub fn complete_reply(
         let (fault, raw) = ("a call has no name", serde_json::to_string(&parts));
         return Err(ProviderError::Unclear { fault, raw: raw.unwrap_or_default(), usage });
     }
-    let is_made = |call: &ToolCall| {
-        let is_its = |part: &ReplyPart| matches!(part, ReplyPart::Other(other) if is_result(&other.value, call));
-        parts.iter().any(is_its)
-    };
-    if parts.iter().any(|part| matches!(part, ReplyPart::Call(call) if is_made(call))) {
-        let fault = "it has a call and its result, so the server makes calls itself, and each would be made twice";
+    let others = parts.iter().filter_map(|part| match part {
+        ReplyPart::Other(other) => Some(&other.value),
+        _ => None,
+    });
+    let others: Vec<&Value> = others.collect();
+    let is_made = |call: &ToolCall| others.iter().any(|other| is_result(other, call));
+    if parts.iter().filter_map(call_of).any(is_made) {
+        let fault = ProviderError::MADE_BY_SERVER;
         return Err(ProviderError::Unclear { fault, raw: json_of(&parts), usage });
     }
     if let Finish::Other(word) = &finish
@@ -434,25 +436,23 @@ pub fn is_result(item: &Value, call: &ToolCall) -> bool {
 
 /// Removes calls that repeat an earlier one. Some servers send a call again at the end of a stream.
 fn remove_repeated(parts: &mut Vec<ReplyPart>) {
-    let mut known: HashMap<&str, Vec<&ToolCall>> = HashMap::new();
-    let mut is_new = Vec::with_capacity(parts.len());
-    for part in &*parts {
-        let ReplyPart::Call(call) = part else {
-            is_new.push(true);
-            continue;
-        };
-        let same_id = known.entry(&call.id).or_default();
-        let repeats = !call.id.is_empty() && same_id.iter().any(|known| is_same_call(known, call));
-        is_new.push(!repeats);
-        same_id.push(call);
+    let ids = || parts.iter().filter_map(call_of).filter(|call| !call.id.is_empty());
+    let mut known = HashSet::new();
+    if ids().all(|call| known.insert(&*call.id)) {
+        return;
     }
-    let mut is_new = is_new.into_iter();
-    parts.retain(|_| is_new.next().unwrap_or(true));
+    let mut known = HashSet::new();
+    parts.retain(|part| {
+        let Some(call) = call_of(part).filter(|call| !call.id.is_empty()) else { return true };
+        let ToolCall { id, name, kind, incomplete, .. } = call;
+        let arguments = canonical_json(&call.arguments);
+        known.insert((id.clone(), name.clone(), *kind, *incomplete, arguments))
+    });
 }
 
-fn is_same_call(one: &ToolCall, other: &ToolCall) -> bool {
-    one.name == other.name
-        && one.kind == other.kind
-        && one.incomplete == other.incomplete
-        && is_same_json(&one.arguments, &other.arguments)
+fn call_of(part: &ReplyPart) -> Option<&ToolCall> {
+    match part {
+        ReplyPart::Call(call) => Some(call),
+        _ => None,
+    }
 }

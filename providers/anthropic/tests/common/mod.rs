@@ -1,5 +1,7 @@
 //! The server of `providers/tests/server.rs`, for models of this crate.
 
+#[path = "../../../tests/bare_errors.rs"]
+pub(crate) mod bare_errors;
 #[path = "../../../tests/beside.rs"]
 pub(crate) mod beside;
 #[path = "../../../tests/server.rs"]

@@ -11,7 +11,7 @@ use toolwright_http::RequestBody;
 use toolwright_module::message::file_name;
 use toolwright_module::message::{CallKind, Document, Image, Part, ReplyPart, Source, ToolResult};
 use toolwright_module::{Message, Request};
-use toolwright_provider::{JsonBody, ProviderError, in_content, portable_id};
+use toolwright_provider::{JsonBody, ProviderError, found_tools, in_content, portable_id};
 
 use super::state;
 use crate::Result;
@@ -130,20 +130,19 @@ pub(crate) fn input(request: &Request, options: &Options) -> Result<Vec<Arc<[u8]
 /// Adds the tools that were found behind the last result of a round. What is before them stays as it
 /// was, so a server's cache of it stays valid.
 fn add_found(input: &mut [Arc<[u8]>], request: &Request, options: &Options) -> Result<()> {
-    let (mut known, mut found) = (BTreeSet::new(), Vec::new());
+    let (mut open, mut found) = (found_tools(request), Vec::new());
     for (at, message) in request.messages.iter().enumerate() {
         let Message::Tool(result) = &**message else { continue };
-        found.extend(result.found.iter().filter(|name| known.insert(*name)));
+        found.extend(result.found.iter().filter(|name| open.remove(*name)));
         let next = request.messages.get(at + 1).map(Arc::as_ref);
         if found.is_empty() || matches!(next, Some(Message::Tool(_))) {
             continue;
         }
         let write = |function: &Function<'_>| serde_json::to_vec(&Tool { function });
         let definitions = options.written.definitions(request, options, write)?;
-        // A tool that the request no longer has is not offered.
         let tools = found.drain(..).filter_map(|name| definitions.get(name));
         let tools: Vec<&[u8]> = tools.map(Vec::as_slice).collect();
-        if let Some(items) = input.get_mut(at).filter(|_| !tools.is_empty()) {
+        if let Some(items) = input.get_mut(at) {
             let begin: &[u8] = br#",{"type":"additional_tools","role":"developer","tools":["#;
             *items = [items, begin, &tools.join(&b','), b"]}"].concat().into();
         }

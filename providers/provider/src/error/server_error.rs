@@ -115,7 +115,7 @@ struct BareError<'e> {
     status: Value,
     success: Value,
     ok: Value,
-    /// MiniMax has it in every reply, with the code zero if there is no error.
+    /// MiniMax sends it in every reply. Its `status_code` is 0 if there is no error.
     base_resp: Value,
 }
 
