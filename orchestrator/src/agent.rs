@@ -498,6 +498,46 @@ impl<O: Send + Sync + 'static> Agent<O> {
         self
     }
 
+    /// Sets what gives the next task of a conversation, for conversations whose tasks a program knows.
+    ///
+    /// Each time the run is about to end, the closure gets the run. If it returns a task, the run
+    /// goes on with it, as after [`Run::follow_up`]; with `None` the run ends. The whole conversation
+    /// is then one run, also in a journal or a database. A run that has reached the limit of its
+    /// budget or of its time ends without the closure.
+    ///
+    /// A drive from records calls the closure again, so its tasks must depend on the run only. Values
+    /// from elsewhere, such as the lines of a user, belong to a new run or into
+    /// [`Run::follow_up`].
+    ///
+    /// ```
+    /// # use toolwright_module::testing::Scripted;
+    /// use toolwright_module::{Context, Message, Reply};
+    /// use toolwright_orchestrator::{Agent, Run, Task};
+    ///
+    /// let tasks = ["And in Rome?", "And in Oslo?"];
+    /// // The first one that is not in the conversation yet.
+    /// let next = move |run: &Run| {
+    ///     let is_new = |task: &&str| !run.history().contains(&Message::user(*task));
+    ///     tasks.into_iter().find(is_new).map(Task::new)
+    /// };
+    /// # let model = Scripted::new(|_| Ok(Reply::text("Rain.")));
+    /// let agent = Agent::new(model, [])?.with_next_task(next);
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let finished = agent.run("How is the weather in Paris?", &Context::default()).await?;
+    /// // Three questions, and three answers.
+    /// assert_eq!(finished.history.len(), 6);
+    /// # Ok::<(), toolwright_module::Error>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_next_task(
+        mut self,
+        next: impl Fn(&Run) -> Option<Task> + Send + Sync + 'static,
+    ) -> Self {
+        self.core.next_task = Some(Arc::new(next));
+        self
+    }
+
     /// Returns the rules of the tools' schemas that the model's provider does not support or does
     /// not guarantee, each with the name of its tool.
     ///

@@ -147,7 +147,12 @@ impl<'a> Driver<'a> {
                 // Boxed, because it is large and most runs need no approval.
                 Due::Approval(calls) => Box::pin(self.decide(calls)).await,
                 Due::Done(result) if result.ending == Ending::Answered => {
-                    let Some(judge) = &mut judge else { return Ok(Some(result)) };
+                    let Some(judge) = &mut judge else {
+                        match self.go_on_after(&result)? {
+                            true => continue,
+                            false => return Ok(Some(result)),
+                        }
+                    };
                     let judged = judge.judge(self.track.run, &result.answer, &self.caller.cx);
                     let judged = AssertUnwindSafe(judged).catch_unwind();
                     let judged = async {
@@ -158,9 +163,15 @@ impl<'a> Driver<'a> {
                         })
                     };
                     match self.caller.cx.until_cancelled(judged).await {
-                        Ok(Verdict::Taken(None)) => return Ok(Some(result)),
-                        Ok(Verdict::Taken(Some(reading))) => {
-                            return Ok(Some(self.typed_answer(result, &reading)));
+                        Ok(Verdict::Taken(reading)) => {
+                            let result = match reading {
+                                Some(reading) => self.typed_answer(result, &reading),
+                                None => result,
+                            };
+                            match self.go_on_after(&result)? {
+                                true => continue,
+                                false => return Ok(Some(result)),
+                            }
                         }
                         Ok(Verdict::Rejected(why)) => {
                             self.track.apply_clocked(&self.caller, StepResultKind::Rejected(why))
@@ -168,13 +179,35 @@ impl<'a> Driver<'a> {
                         Err(error) => Err(error),
                     }
                 }
-                Due::Done(result) => return Ok(Some(result)),
+                Due::Done(result) => match self.go_on_after(&result)? {
+                    true => continue,
+                    false => return Ok(Some(result)),
+                },
             };
             if let Err(error) = taken {
                 self.track.charge_unfinished(&self.caller);
                 return Err(error.with_usage(self.track.run.spent().usage));
             }
         }
+    }
+
+    /// Continues the run with the agent's next task, if there is one. After a limit of the whole run
+    /// there is none, because the next task would reach it too.
+    fn go_on_after(&mut self, result: &RunResult) -> Result<bool> {
+        let Some(next) = &self.caller.agent.next_task else { return Ok(false) };
+        if result.limit.is_some_and(|limit| limit != LimitKind::Iterations) {
+            return Ok(false);
+        }
+        let run = &mut *self.track.run;
+        let next = catch_unwind(AssertUnwindSafe(|| next(run))).map_err(|panic| {
+            caller::drop_payload(panic);
+            error::RunError::Panicked { what: "the function for the next task" }.into_module()
+        })?;
+        let Some(task) = next else { return Ok(false) };
+        let (answer, ending) = (result.answer.clone(), result.ending);
+        self.caller.cx.emit(|| EventKind::Done { answer, ending });
+        run.follow_up(task).map_err(error::RunError::into_module)?;
+        Ok(true)
     }
 
     /// Emits the decisions and the run's own results. The program may have applied them to a stored

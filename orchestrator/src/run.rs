@@ -25,7 +25,7 @@ use crate::approval_policy::ApprovalPolicy;
 use crate::error::{Result, RunError};
 use crate::limits::Limits;
 use crate::pairing::calls_of;
-use crate::perform::Earlier;
+use crate::perform::{self, Earlier};
 use crate::repaired_call::RepairedCall;
 use crate::repeated_mistakes::Mistakes;
 use crate::run::applying::text_of;
@@ -305,6 +305,12 @@ impl Run {
             Some(Message::User { parts }) => parts,
             _ => self.first_task(),
         }
+    }
+
+    /// Returns a hash of the current task, by which records tell the tasks of a run apart.
+    pub(crate) fn task_hash(&self) -> u64 {
+        let task = serde_json::to_string(self.task()).unwrap_or_default();
+        perform::hash([&*task])
     }
 
     /// Returns the current task, with the conversation before it.

@@ -1,7 +1,7 @@
 //! Tasks with parts and histories, follow-ups after interruptions, and the tools and messages of
 //! single rounds.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
 use schemars::JsonSchema;
@@ -9,13 +9,15 @@ use serde::{Deserialize, Serialize};
 use toolwright_module::approval::Decision;
 use toolwright_module::budget::Budget;
 use toolwright_module::error::Stage;
+use toolwright_module::event::{Event, EventKind};
 use toolwright_module::message::{Document, Image, Part, ReplyPart, ToolResult};
 use toolwright_module::{
     Contract, Effect, Message, Reply, Request, Signature, Tool, ToolCall, from_fn,
 };
+use toolwright_orchestrator::perform::{Replay, with_performer};
 use toolwright_orchestrator::{
-    ApprovalPolicy, Choosing, Edited, Limits, Run, RunError, RunState, StepKind, StepResult, Task,
-    TaskAnswer,
+    ApprovalPolicy, Choosing, Edited, Ending, Limits, Run, RunError, RunState, StepKind,
+    StepResult, Task, TaskAnswer,
 };
 
 use crate::support::{agent, call, calls, look, show, soon, tidy};
@@ -624,6 +626,101 @@ fn edited_arguments_are_checked_by_their_own_tool_among_those_shown() {
     };
     assert!(run.apply(edit(r#"{"n": 5}"#)).is_err());
     run.apply(edit(r#"{"place": "b"}"#)).unwrap();
+}
+
+/// Returns the first of these tasks that a run does not have yet.
+fn first_new(tasks: &[&str], run: &Run) -> Option<Task> {
+    let is_new = |task: &&&str| !run.history().contains(&Message::user(**task));
+    tasks.iter().find(is_new).map(|task| Task::new(*task))
+}
+
+#[tokio::test]
+async fn a_run_goes_on_with_the_next_task_of_its_agent_in_every_drive() {
+    let said = || {
+        [
+            calls([("1", "look", "a")]),
+            Reply::text("Empty."),
+            // The last round of this task, without an answer.
+            calls([("2", "look", "b")]),
+            Reply::text(""),
+            Reply::text("Empty too."),
+        ]
+    };
+    let tasks = ["And b?", "And c?"];
+    let next = move |run: &Run| first_new(&tasks, run);
+    let limits = Limits { max_iterations: 1, ..Limits::default() };
+    let journal = Replay::in_memory([]);
+    let (agent, _) = agent([look()], said());
+    let agent = agent.with_limits(limits.clone()).with_next_task(next);
+    let (heard, dones) = listener();
+    let cx = with_performer(&soon().with_events(heard), journal.clone());
+    let finished = agent.run("Look at a.", &cx).await.unwrap();
+    let expected = show(&finished.history);
+    insta::assert_snapshot!(expected, @r#"
+    user: Look at a.
+    assistant: 1 look({"place":"a"})
+    tool 1: a is empty
+    user: You have used up your tool calls. Answer the task now from what you know, without tools.
+    assistant: Empty.
+    user: And b?
+    assistant: 2 look({"place":"b"})
+    tool 2: b is empty
+    user: You have used up your tool calls. Answer the task now from what you know, without tools.
+    user: And c?
+    assistant: Empty too.
+    "#);
+    assert_eq!(dones(), ["Empty.", "", "Empty too."]);
+
+    // From the records, without a model.
+    let (agent, _) = crate::support::agent([look()], []);
+    let agent = agent.with_limits(limits).with_next_task(next);
+    let cx = with_performer(&soon(), Replay::in_memory(journal.records()));
+    assert_eq!(agent.run("Look at a.", &cx).await.unwrap().history, finished.history);
+}
+
+#[tokio::test]
+async fn there_is_no_next_task_after_a_limit_of_the_whole_run() {
+    let budget = Budget { model_calls: Some(2), ..Budget::default() };
+    let (agent, _) = agent([look()], [Reply::text("One."), Reply::text("Two.")]);
+    let agent = agent
+        .with_limits(Limits { budget, ..Limits::default() })
+        .with_next_task(|run| Some(Task::new(format!("{} messages?", run.history().len()))));
+    let finished = agent.run("Count.", &soon()).await.unwrap();
+    assert_eq!(finished.ending, Ending::LimitReached);
+    assert_eq!(finished.spent.model_calls, 2);
+}
+
+#[tokio::test]
+async fn a_panic_or_an_empty_task_of_the_function_for_the_next_task_ends_the_drive() {
+    let (agent, _) = agent([], [Reply::text("One."), Reply::text("Two.")]);
+    let panics = agent.with_next_task(|_| panic!("a queue"));
+    assert_eq!(panics.run("Go.", &soon()).await.unwrap_err().stage(), Stage::Panic);
+    let empty = panics.with_next_task(|_| Some(Task::default()));
+    assert_eq!(empty.run("Go.", &soon()).await.unwrap_err().stage(), Stage::Setup);
+}
+
+#[tokio::test]
+async fn a_step_ends_before_the_next_task() {
+    let (agent, _) = agent([], [Reply::text("One."), Reply::text("Two.")]);
+    let agent = agent.with_next_task(|run| first_new(&["And then?"], run));
+    let mut run = agent.start("Go.").unwrap();
+    let mut steps = 0;
+    while agent.step(&mut run, &soon()).await.unwrap().is_none() {
+        steps += 1;
+    }
+    assert_eq!((run.history().len(), steps), (4, 1));
+}
+
+/// Returns a listener that keeps the answers of the events `Done`, and what it kept.
+fn listener() -> (impl Fn(&Event) + Send + Sync, impl Fn() -> Vec<String>) {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let keeps = Arc::clone(&kept);
+    let heard = move |event: &Event| {
+        if let EventKind::Done { answer, .. } = &event.kind {
+            keeps.lock().unwrap().push(answer.clone());
+        }
+    };
+    (heard, move || kept.lock().unwrap().clone())
 }
 
 /// Count.

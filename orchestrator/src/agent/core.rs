@@ -12,6 +12,7 @@ use crate::error;
 use crate::find_tools::{FIND_TOOLS, find_tools};
 use crate::limits::Limits;
 use crate::run::{Edited, MOST_FOUND, Run};
+use crate::task::Task;
 use crate::tool_choosing::Choosing;
 use crate::tools::Tools;
 
@@ -36,6 +37,7 @@ pub(crate) struct Core {
     pub(crate) streaming: bool,
     pub(super) filter: Option<Filter>,
     pub(super) editor: Option<Editor>,
+    pub(crate) next_task: Option<NextTask>,
     pub(crate) hooks: Arc<[AnyHook]>,
 }
 
@@ -44,6 +46,9 @@ pub(super) type Filter = Arc<dyn Fn(&Run, &Tool, &Context) -> bool + Send + Sync
 
 /// Edits what is sent.
 type Editor = Arc<dyn Fn(&[Arc<Message>]) -> Option<Edited> + Send + Sync>;
+
+/// Gives the next task of a conversation.
+pub(crate) type NextTask = Arc<dyn Fn(&Run) -> Option<Task> + Send + Sync>;
 
 /// Number of tools that an agent with too many shows from the start: the first ones of its list.
 const FIRST_SHOWN: usize = 16;
@@ -66,6 +71,7 @@ impl Core {
             streaming: true,
             filter: None,
             editor: None,
+            next_task: None,
             hooks: Arc::default(),
         };
         core.choose_deferred()?;

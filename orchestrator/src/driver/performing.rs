@@ -27,8 +27,7 @@ impl Driver<'_> {
         performer: &dyn Perform,
         deadline: Option<Instant>,
     ) -> Result<()> {
-        let task = serde_json::to_string(self.track.run.task()).unwrap_or_default();
-        let (nth, task) = (self.track.run.asked(), perform::hash([&*task]));
+        let (nth, task) = (self.track.run.asked(), self.track.run.task_hash());
         let mut elapsed = Duration::ZERO;
         loop {
             let kind = PartKind::Ask { nth, task, attempt: self.track.run.exhausted() };

@@ -12,6 +12,9 @@ use super::{PartId, PartIdKind};
 pub struct Earlier {
     /// Number of recorded replies of the model.
     pub replies: u64,
+    /// For each recorded reply of the model, by its number: the [identity](super::Part::identity) of
+    /// its part, which is a hash of the task. A conversation has several tasks.
+    pub tasks: BTreeMap<u64, u64>,
     /// The calls that were begun, decided or ended, by id.
     pub calls: BTreeMap<String, EarlierCall>,
 }
@@ -29,9 +32,9 @@ pub struct EarlierCall {
 }
 
 impl Earlier {
-    /// Adds a part of the run at `path`, or of a run below it. `is_reply` is whether it is a reply of
-    /// the model.
-    pub fn add(&mut self, path: &[InCall], part: &PartId, is_reply: bool) {
+    /// Adds a part of the run at `path`, or of a run below it. If the part is a reply of the model,
+    /// `reply` is its [identity](super::Part::identity).
+    pub fn add(&mut self, path: &[InCall], part: &PartId, reply: Option<u64>) {
         let Some(below) = part.path.strip_prefix(path) else { return };
         if let Some(call) = below.first() {
             let call = self.call(&call.id);
@@ -39,8 +42,10 @@ impl Earlier {
             return;
         }
         match &part.kind {
-            PartIdKind::Ask { nth, .. } if is_reply => {
+            PartIdKind::Ask { nth, .. } => {
+                let Some(task) = reply else { return };
                 self.replies = self.replies.max(nth.saturating_add(1));
+                self.tasks.insert(*nth, task);
             }
             PartIdKind::Run { call } => {
                 let call = self.call(call);

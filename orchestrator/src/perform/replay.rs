@@ -291,8 +291,9 @@ impl<S: Store> Perform for Replay<S> {
     fn earlier(&self, path: &[InCall]) -> Earlier {
         let mut earlier = Earlier::default();
         for (part, known) in &self.state().known {
-            let outcome = known.outcome.as_ref().map(|outcome| &outcome.kind);
-            earlier.add(path, part, matches!(outcome, Some(OutcomeKind::Reply(_))));
+            let is_reply = |outcome: &Outcome| matches!(outcome.kind, OutcomeKind::Reply(_));
+            let is_reply = known.outcome.as_ref().is_some_and(is_reply);
+            earlier.add(path, part, is_reply.then_some(known.identity));
         }
         earlier
     }

@@ -616,17 +616,19 @@ impl Run {
         }
     }
 
-    /// Returns whether an earlier drive has recorded another round. The last recorded reply may be the
-    /// answer at a limit, if no call follows it.
+    /// Returns whether an earlier drive has recorded another round of this task. The next recorded
+    /// reply may be the answer at a limit, if neither a call nor another reply to the task follows it.
     fn has_earlier_round(&self) -> bool {
         let Some(earlier) = &self.earlier else { return false };
+        if let Some(task) = earlier.tasks.get(&(self.state.asked + 1)) {
+            return *task == self.task_hash();
+        }
         let results = self.state.messages.iter().filter_map(|message| match &**message {
             Message::Tool(result) => Some(result.id.as_str()),
             _ => None,
         });
         let known: BTreeSet<&str> = results.collect();
-        self.state.asked + 1 < earlier.replies
-            || earlier.calls.keys().any(|id| !known.contains(id.as_str()))
+        earlier.calls.keys().any(|id| !known.contains(id.as_str()))
     }
 
     pub(super) fn take_last_word(&mut self, reply: Reply, limit: Option<LimitKind>) {
