@@ -62,11 +62,47 @@ struct Inner {
     usage: Usage,
     /// Whether the usage was set. Otherwise it is unknown.
     knows_usage: bool,
+    context_exceeded: Option<ContextExceeded>,
     /// Whether the arguments of the failed call itself did not fit, and not those of a call below
     /// it.
     of_this_calls_arguments: bool,
     /// The repairs of the arguments, if the call failed after them.
     repaired: Option<Box<Repaired>>,
+}
+
+/// What a server says of a conversation that is longer than the model's context.
+///
+/// [`Error::context_exceeded`] returns it. The same request fails again; a shorter conversation or a
+/// model with a larger context may succeed.
+///
+/// ```
+/// use toolwright_module::Error;
+/// use toolwright_module::error::ContextExceeded;
+///
+/// let exceeded = ContextExceeded::new(Some(9000), Some(8192));
+/// let error = Error::other("too long").with_context_exceeded(exceeded);
+/// assert_eq!(error.context_exceeded(), Some(exceeded));
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ContextExceeded {
+    /// Tokens that the request needs: those of the conversation and, if the server adds them, those
+    /// of the longest answer that the request allows. Some servers stop counting at their limit, so
+    /// that it may be more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// The largest number of tokens that the server takes. Some servers count the answer in it, others
+    /// only the conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<u64>,
+}
+
+impl ContextExceeded {
+    /// Returns the value with these numbers. `None` is a number that the server does not say.
+    #[must_use]
+    pub fn new(tokens: Option<u64>, window: Option<u64>) -> Self {
+        Self { tokens, window }
+    }
 }
 
 /// The readers of an error.
@@ -145,6 +181,7 @@ impl Error {
             raws: Vec::new(),
             usage: Usage::default(),
             knows_usage: false,
+            context_exceeded: None,
             of_this_calls_arguments: false,
             repaired: None,
         }))
@@ -310,6 +347,24 @@ impl Error {
     /// Returns the usage of the failed call, if it was set.
     pub(crate) fn known_usage(&self) -> Option<Usage> {
         self.0.knows_usage.then_some(self.0.usage)
+    }
+
+    /// Marks the error as one of a conversation that is longer than the model's context. A model sets
+    /// it, so that an agent can shorten the conversation.
+    #[must_use]
+    pub fn with_context_exceeded(mut self, exceeded: ContextExceeded) -> Self {
+        self.0.context_exceeded = Some(exceeded);
+        self
+    }
+
+    /// Returns what the server says of the length, if the conversation is longer than the model's
+    /// context.
+    ///
+    /// All providers read it from the server's error, so that a program need not know the texts of
+    /// each server.
+    #[must_use]
+    pub fn context_exceeded(&self) -> Option<ContextExceeded> {
+        self.0.context_exceeded
     }
 
     /// Returns the readers of the error.

@@ -8,7 +8,7 @@ use futures_util::future::{join_all, poll_immediate};
 use futures_util::stream;
 use tokio::sync::Notify;
 use toolwright_module::budget::{Budget, Ledger};
-use toolwright_module::error::Stage;
+use toolwright_module::error::{ContextExceeded, Stage};
 use toolwright_module::event::EventKind;
 use toolwright_module::model::{
     BoxFuture, BoxStream, Capabilities, ConcurrencyLimit, Delta, Fallback, Setting, SettingSet,
@@ -37,6 +37,14 @@ async fn the_next_model_is_asked_after_an_error_that_another_model_may_not_have(
     for (error, falls_back) in [
         ((|| Error::other("busy").retryable(true)) as fn() -> Error, true),
         (|| Error::other("down").at(Stage::Transport), true),
+        // The next model may have a larger context.
+        (
+            || {
+                let exceeded = ContextExceeded::new(Some(9000), Some(8192));
+                Error::other("too long").at(Stage::Provider).with_context_exceeded(exceeded)
+            },
+            true,
+        ),
         (|| Error::other("no such model").at(Stage::Provider), true),
         (|| Error::other("not JSON").at(Stage::Decoding), true),
         (|| Error::other("no key").at(Stage::Setup), false),

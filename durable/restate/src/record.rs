@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolwright_module::Error;
 use toolwright_module::approval::{Approval, Decision};
-use toolwright_module::error::{Audience, Stage};
+use toolwright_module::error::{Audience, ContextExceeded, Stage};
 use toolwright_orchestrator::perform::Outcome;
 
 /// The key of the state with the calls that wait for a person.
@@ -53,6 +53,8 @@ pub(crate) struct Failed {
     pub(crate) is_retryable: bool,
     /// Whether it ends the whole run, and not only that of an agent below the agent.
     pub(crate) ends_the_run: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) context_exceeded: Option<ContextExceeded>,
 }
 
 impl Failed {
@@ -62,6 +64,7 @@ impl Failed {
             stage: error.stage(),
             is_retryable: error.is_retryable(),
             ends_the_run: error.audience() == Audience::Run,
+            context_exceeded: error.context_exceeded(),
         }
     }
 
@@ -70,7 +73,11 @@ impl Failed {
             true => Error::stop(self.text),
             false => Error::other(self.text),
         };
-        error.at(self.stage).retryable(self.is_retryable)
+        let error = error.at(self.stage).retryable(self.is_retryable);
+        match self.context_exceeded {
+            Some(exceeded) => error.with_context_exceeded(exceeded),
+            None => error,
+        }
     }
 }
 
@@ -99,4 +106,25 @@ pub(crate) struct Chunk {
     pub(crate) events: Vec<Value>,
     pub(crate) left_out: u64,
     pub(crate) is_last: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_keeps_what_a_driver_decides_by() {
+        let exceeded = ContextExceeded::new(Some(9000), Some(8192));
+        let error = Error::stop("too long").at(Stage::Provider).with_context_exceeded(exceeded);
+        let json = serde_json::to_string(&Failed::new(&error)).unwrap();
+        let error = serde_json::from_str::<Failed>(&json).unwrap().error();
+        assert_eq!((error.stage(), error.audience()), (Stage::Provider, Audience::Run));
+        assert_eq!(error.context_exceeded(), Some(exceeded));
+        let before =
+            r#"{"text": "no", "stage": "module", "is_retryable": false, "ends_the_run": false}"#;
+        assert_eq!(
+            serde_json::from_str::<Failed>(before).unwrap().error().context_exceeded(),
+            None
+        );
+    }
 }

@@ -13,7 +13,9 @@ use crate::usage::Usage;
 ///
 /// The next model is asked if the error is retryable or its stage is
 /// [`Transport`](Stage::Transport), [`Provider`](Stage::Provider) or [`Decoding`](Stage::Decoding).
-/// A stream falls back only before its first piece. Each failure is logged; the error is that of the
+/// This includes a conversation that is [longer than the model's
+/// context](Error::context_exceeded), because the next model may have a larger one. A stream falls back
+/// only before its first piece. Each failure is logged; the error is that of the
 /// last model.
 ///
 /// The models may be of different providers. Agents and predictors check their schemas for each,

@@ -3,9 +3,10 @@
 
 use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
 use toolwright_anthropic::{ProviderError, stop_details};
 use toolwright_module::LanguageModel;
-use toolwright_module::error::Stage;
+use toolwright_module::error::{ContextExceeded, Stage};
 use toolwright_module::model::Finish;
 
 use crate::common::{Answer, Server, bare_errors, hi, ok, ok_stream, own, streamed};
@@ -61,7 +62,7 @@ async fn a_wrong_key_and_an_unknown_model_are_not_retried() {
     for (status, kind, says) in [
         (401, "authentication_error", "check the key"),
         (404, "not_found_error", "check the model's name"),
-        (413, "request_too_large", "shorten it"),
+        (413, "request_too_large", "give a shorter task"),
     ] {
         let server = Server::answering([refused(status, "", kind)]).await;
         let model = server.model("claude-test").with_key("sk-made-up").unwrap();
@@ -86,7 +87,7 @@ async fn an_error_in_a_stream_has_the_usage_so_far() {
 }
 
 #[tokio::test]
-async fn a_failed_server_in_a_stream_and_a_long_prompt_are_known() {
+async fn a_failed_server_in_a_stream_is_known() {
     for kind in ["api_error", "timeout_error"] {
         let event = format!(
             "event: error\ndata: {{\"type\": \"error\", \"error\": {{\"type\": \"{kind}\", \"message\": \"Not now.\"}}}}\n\n"
@@ -95,10 +96,45 @@ async fn a_failed_server_in_a_stream_and_a_long_prompt_are_known() {
         let error = streamed(&server.model("claude-test"), hi()).await.1.unwrap_err();
         assert!(error.is_retryable(), "{error:?}");
     }
+}
+
+#[tokio::test]
+async fn a_conversation_longer_than_the_context_is_a_known_error() {
     let body = r#"{"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 210000 tokens > 200000 maximum"}}"#;
-    let server = Server::answering([Answer::new(400, "", body)]).await;
+    let event = format!("event: error\ndata: {body}\n\n");
+    let exceeded = ContextExceeded::new(Some(210_000), Some(200_000));
+    for answer in [Answer::new(400, "", body), Answer::json(body)] {
+        let server = Server::answering([answer]).await;
+        let error = server.model("claude-test").generate(&hi()).await.unwrap_err();
+        assert_eq!(error.context_exceeded(), Some(exceeded), "{error:?}");
+    }
+    for answer in [Answer::new(400, "", body), Answer::json(body), Answer::events(&event, 64)] {
+        let server = Server::answering([answer]).await;
+        let error = streamed(&server.model("claude-test"), hi()).await.1.unwrap_err();
+        assert_eq!(error.context_exceeded(), Some(exceeded), "{error:?}");
+        assert!(!error.is_retryable(), "{error:?}");
+        assert!(error.to_string().contains("longer than the model's context"), "{error}");
+        assert_eq!(server.seen().len(), 1, "it is not tried again");
+    }
+}
+
+/// A reply that ends because the context is full has no answer, unless there is a text or a call.
+#[tokio::test]
+async fn a_reply_without_content_because_the_context_is_full_is_the_same_error() {
+    let reply = |content: Value| {
+        let usage = json!({"input_tokens": 200_000, "output_tokens": 0});
+        json!({"type": "message", "role": "assistant", "content": content, "usage": usage,
+            "stop_reason": "model_context_window_exceeded"})
+        .to_string()
+    };
+    let server = Server::answering([Answer::json(reply(json!([])))]).await;
     let error = server.model("claude-test").generate(&hi()).await.unwrap_err();
-    assert!(error.to_string().contains("longer than the model's context"), "{error}");
+    assert_eq!(error.context_exceeded(), Some(ContextExceeded::default()), "{error:?}");
+    assert_eq!(error.usage().input_tokens, 200_000);
+    let text = json!([{"type": "text", "text": "It "}]);
+    let server = Server::answering([Answer::json(reply(text))]).await;
+    let reply = server.model("claude-test").generate(&hi()).await.unwrap();
+    assert_eq!((reply.to_text(), reply.finish), ("It ".to_owned(), Finish::Length));
 }
 
 #[tokio::test]

@@ -107,7 +107,12 @@ fn reply(chance: &mut Chance) -> (Vec<Value>, String, String) {
     let count = 1 + chance.below(6);
     let content: Vec<Value> = (0..count).map(|at| chance.block(at)).collect();
     let usage = json!({"input_tokens": 1, "output_tokens": 1});
-    let bad = ["max_tokens", "pause_turn", "stop_sequence", "model_context_window_exceeded", "odd"];
+    let bad = ["max_tokens", "pause_turn", "stop_sequence", "odd", "model_context_window_exceeded"];
+    // The last one is an error without an answer.
+    let is_answer = |block: &Value| {
+        block["type"] == "tool_use" || block["text"].as_str().is_some_and(|text| !text.is_empty())
+    };
+    let bad = &bad[..4 + usize::from(content.iter().any(is_answer))];
     let reason = match content.iter().any(|block| block["type"] == "tool_use") {
         _ if chance.below(3) == 0 => bad[chance.below(bad.len())],
         true => "tool_use",

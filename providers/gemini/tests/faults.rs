@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use toolwright_gemini::ProviderError;
-use toolwright_module::error::Stage;
+use toolwright_module::error::{ContextExceeded, Stage};
 use toolwright_module::{LanguageModel, Reply, Result};
 
 use crate::common::{Answer, Server, bare_errors, hi, ok, ok_stream, own, said, streamed};
@@ -169,4 +169,27 @@ async fn an_error_in_another_form_is_the_servers_own() {
             assert_eq!(server.seen().len(), 1 + usize::from(is_retried), "{json}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_conversation_longer_than_the_context_is_a_known_error() {
+    let error = r#"{"error": {"code": 400, "message": "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).", "status": "INVALID_ARGUMENT"}}"#;
+    let exceeded = ContextExceeded::new(Some(1_200_000), Some(1_048_576));
+    let listed = format!("[{error}]");
+    for answer in [Answer::new(400, "", error), Answer::new(400, "", &*listed), Answer::json(error)]
+    {
+        for (outcome, requests) in outcomes(&[answer]).await {
+            let error = outcome.unwrap_err();
+            assert_eq!((error.context_exceeded(), requests), (Some(exceeded), 1), "{error:?}");
+        }
+    }
+    let server = Server::answering([Answer::events(&format!("data: {error}\n\n"), 64)]).await;
+    let error = streamed(&server.model(), hi()).await.1.unwrap_err();
+    assert_eq!(error.context_exceeded(), Some(exceeded), "{error:?}");
+    // A gateway may send the word of another API.
+    let full =
+        r#"{"candidates": [{"content": {}, "finishReason": "MODEL_CONTEXT_WINDOW_EXCEEDED"}]}"#;
+    let server = Server::answering([Answer::json(full)]).await;
+    let error = server.model().generate(&hi()).await.unwrap_err();
+    assert_eq!(error.context_exceeded(), Some(ContextExceeded::default()), "{error:?}");
 }

@@ -160,7 +160,9 @@ fn blocked(body: &Value) -> Option<String> {
 fn finish(reason: Option<&StopReason>) -> Finish {
     let Some(reason) = reason else { return Finish::Stop };
     match (ending::finish(reason.raw()), reason) {
-        (Finish::Other(_), StopReason::MaxTokens(_)) => Finish::Length,
+        (Finish::Other(word), StopReason::MaxTokens(_)) if !ending::is_window_full(&word) => {
+            Finish::Length
+        }
         (Finish::Other(_), StopReason::ContentFilter(_)) => Finish::Refused,
         (Finish::Other(word), _) if word.is_empty() => Finish::Other("no reason".to_owned()),
         (finish, _) => finish,
@@ -341,14 +343,14 @@ fn error(error: genai::Error) -> ProviderError {
             _ => String::new(),
         };
         let value = serde_json::from_str(&body).unwrap_or(Value::Null);
-        let message = match ProviderError::bare_error(&value, Usage::unknown()) {
-            Some(ProviderError::Reported { message, .. }) => message.into(),
-            _ => status.canonical_reason().unwrap_or("no reason given").to_owned(),
+        let (message, code) = match ProviderError::bare_error(&value, Usage::unknown()) {
+            Some(ProviderError::Reported { message, code, .. }) => (message.into(), code),
+            _ => (status.canonical_reason().unwrap_or("no reason given").to_owned(), None),
         };
         return ProviderError::Status {
             status: status.as_u16(),
             request_id: None,
-            code: None,
+            code: code.map(Into::into),
             message,
             retry_after: error.headers().and_then(toolwright_http::retry_after),
             body,

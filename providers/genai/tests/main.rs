@@ -10,6 +10,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use toolwright_genai::{GenAi, genai};
+use toolwright_module::error::ContextExceeded;
 use toolwright_module::message::{Image, Part, Reasoning, ReplyPart, ToolResult};
 use toolwright_module::model::{Effort, Finish, Settings};
 use toolwright_module::{Contract, LanguageModel, Message, Request, Signature, ToolCall};
@@ -528,5 +529,33 @@ async fn a_call_beside_a_block_a_refusal_or_a_stop_sequence_is_not_whole() {
         let read = read.unwrap();
         let call = read.tool_calls().next().unwrap();
         assert_eq!(!call.incomplete && read.finish.is_complete(), is_whole, "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_longer_than_the_context_is_a_known_error() {
+    let openai = json!({"error": {
+        "message": "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.",
+        "code": "context_length_exceeded",
+    }});
+    let by_code = json!({"error": {"message": "Too long.", "code": "context_length_exceeded"}});
+    let anthropic = json!({"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 210000 tokens > 200000 maximum"}});
+    let google = json!({"error": {"code": 400, "message": "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).", "status": "INVALID_ARGUMENT"}});
+    let full = json!({"type": "message", "role": "assistant", "content": [], "stop_reason": "model_context_window_exceeded", "usage": {"input_tokens": 5, "output_tokens": 0}});
+    let two = |tokens, window| ContextExceeded::new(Some(tokens), Some(window));
+    for (kind, status, reply, exceeded) in [
+        (AdapterKind::OpenAI, 400, openai.clone(), two(9000, 8192)),
+        (AdapterKind::OpenAI, 200, openai, two(9000, 8192)),
+        (AdapterKind::OpenAI, 400, by_code, ContextExceeded::default()),
+        (AdapterKind::Anthropic, 400, anthropic, two(210_000, 200_000)),
+        (AdapterKind::Gemini, 400, google, two(1_200_000, 1_048_576)),
+        (AdapterKind::Anthropic, 200, full, ContextExceeded::default()),
+    ] {
+        let (listener, model) = listen(kind).await;
+        let request = Request::new([Message::user("Hi!")]);
+        let (_, reply) = tokio::join!(answer(listener, status, reply), model.generate(&request));
+        let error = reply.unwrap_err();
+        assert_eq!(error.context_exceeded(), Some(exceeded), "{error:?}");
+        assert!(!error.is_retryable(), "{error:?}");
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 use toolwright_module::model::Settings;
 
 use toolwright_module::budget::{Budget, Ledger};
-use toolwright_module::error::Stage;
+use toolwright_module::error::{ContextExceeded, Stage};
 use toolwright_module::model::Usage;
 use toolwright_module::{Context, Error as ModuleError, LanguageModel, Reply, Result};
 use toolwright_openai::{Api, ErrorKind, OpenAi, ProviderError};
@@ -204,6 +204,44 @@ async fn a_permanent_refusal_is_not_retried() {
         all += &without_port(&format!("{error}\n"));
     }
     insta::assert_snapshot!(all);
+}
+
+#[tokio::test]
+async fn a_conversation_longer_than_the_context_is_a_known_error() {
+    let error = r#"{"message": "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.", "type": "invalid_request_error", "code": "context_length_exceeded"}"#;
+    let body = format!(r#"{{"error": {error}}}"#);
+    let exceeded = ContextExceeded::new(Some(9000), Some(8192));
+    for answer in [Answer::new(400, "", &*body), Answer::json(&*body)] {
+        let error = fails(answer).await;
+        assert_eq!(error.context_exceeded(), Some(exceeded), "{error:?}");
+        assert!(!error.is_retryable(), "{error:?}");
+    }
+    let code = r#"{"code": "context_length_exceeded", "message": "Your input exceeds the context window of this model. Please adjust your input and try again."}"#;
+    let none = ContextExceeded::default();
+    let full = r#"{"choices": [{"delta": {}, "finish_reason": "model_context_window_exceeded"}]}"#;
+    for (api, event, exceeded) in [
+        (Api::Chat, body, exceeded),
+        (Api::Chat, full.to_owned(), none),
+        (Api::Responses, format!(r#"{{"type": "error", "error": {code}}}"#), none),
+        (Api::Responses, format!(r#"{{"type": "error", {}"#, &code[1..]), none),
+        (
+            Api::Responses,
+            format!(
+                r#"{{"type": "response.failed", "response": {{"status": "failed", "error": {code}}}}}"#
+            ),
+            none,
+        ),
+        (
+            Api::Responses,
+            r#"{"type": "response.incomplete", "response": {"status": "incomplete", "incomplete_details": {"reason": "context_length_exceeded"}, "output": []}}"#.to_owned(),
+            none,
+        ),
+    ] {
+        let server = Server::answering([Answer::events(&format!("data: {event}\n\n"), 64)]).await;
+        let error = streamed(&server.model(api), hi()).await.1.unwrap_err();
+        assert_eq!(error.context_exceeded(), Some(exceeded), "{event}: {error:?}");
+        assert_eq!(server.seen().len(), 1, "it is not tried again");
+    }
 }
 
 #[tokio::test]

@@ -23,8 +23,11 @@ const WHOLE: [&str; 11] = [
 ];
 
 /// The words for a reply that reached a maximum of tokens.
-const TOO_LONG: [&str; 5] =
-    ["length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"];
+const TOO_LONG: [&str; 4] = ["length", "max_tokens", "max_output_tokens", "model_length"];
+
+/// The words for a reply that ended because the model's context was full.
+const WINDOW_FULL: [&str; 3] =
+    ["model_context_window_exceeded", "context_length_exceeded", "context_window_exceeded"];
 
 /// The words for a reply that the model refused or its provider filtered.
 const REFUSED: [&str; 14] = [
@@ -91,6 +94,19 @@ pub fn finish(word: &str) -> Finish {
         () if is_in(word, &REFUSED) => Finish::Refused,
         () => Finish::Other(word.to_owned()),
     }
+}
+
+/// Returns whether a word means that the model's context was full. [`finish`] leaves it as it is,
+/// because it is an error if the reply has no content; see [`complete_reply`](crate::complete_reply).
+///
+/// ```
+/// use toolwright_provider::ending::is_window_full;
+///
+/// assert!(is_window_full("model_context_window_exceeded") && !is_window_full("max_tokens"));
+/// ```
+#[must_use]
+pub fn is_window_full(word: &str) -> bool {
+    is_in(word, &WINDOW_FULL)
 }
 
 /// Returns whether a word means that the server did not finish the reply, so that it must not be used.

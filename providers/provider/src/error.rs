@@ -2,6 +2,7 @@
 //! [`Error`](toolwright_module::Error).
 
 pub(crate) mod server_error;
+mod too_long;
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -13,7 +14,7 @@ use toolwright_http::{
     Endpoint, ErrorKind, HttpError, Redactor, Refusal, Retry, UrlFault, is_retryable_status,
     with_causes,
 };
-use toolwright_module::error::Stage;
+use toolwright_module::error::{ContextExceeded, Stage};
 use toolwright_module::model::{UnsupportedSetting, Usage};
 use toolwright_signature::ContractError;
 
@@ -254,6 +255,7 @@ impl ProviderError {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
+            _ if self.context_exceeded().is_some() => false,
             Self::Http { error, .. } => error.is_retryable(),
             Self::Truncated { .. } | Self::Empty { .. } => true,
             Self::Status { status, code, .. } => {
@@ -265,6 +267,33 @@ impl ProviderError {
                 matches!(status.as_str(), "error" | "failed" | "abort" | "aborted")
             }
             _ => false,
+        }
+    }
+
+    /// Returns what the server says of the length of the conversation, if it is longer than the model's
+    /// context.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use toolwright_module::model::Usage;
+    /// use toolwright_provider::ProviderError;
+    ///
+    /// let error = json!({"message": "prompt is too long: 210000 tokens > 200000 maximum"});
+    /// let exceeded = ProviderError::reported(&error, Usage::unknown()).context_exceeded().unwrap();
+    /// assert_eq!((exceeded.tokens, exceeded.window), (Some(210_000), Some(200_000)));
+    /// ```
+    #[must_use]
+    pub fn context_exceeded(&self) -> Option<ContextExceeded> {
+        match self {
+            Self::Status { status, code, message, body, .. } => {
+                too_long::context_exceeded(Some(*status), code.as_deref(), message, body)
+            }
+            Self::Reported { code, message, raw, .. } => {
+                // Some servers send the status as the code.
+                let status = code.as_deref().and_then(|code| code.parse().ok());
+                too_long::context_exceeded(status, code.as_deref(), message, raw)
+            }
+            _ => None,
         }
     }
 
@@ -377,12 +406,16 @@ impl ProviderError {
         let (stage, retryable) = (self.stage(), self.is_retryable());
         let wait = self.retry_after().filter(|_| retryable);
         let raw = self.raw().map(str::to_owned);
+        let exceeded = self.context_exceeded();
         let mut error = toolwright_module::Error::other(self).at(stage).retryable(retryable);
         if let Some(wait) = wait {
             error = error.with_retry_after(wait);
         }
         if let Some(usage) = usage {
             error = error.with_usage(usage);
+        }
+        if let Some(exceeded) = exceeded {
+            error = error.with_context_exceeded(exceeded);
         }
         match raw {
             Some(raw) => error.with_raw(raw),
@@ -528,13 +561,20 @@ impl fmt::Display for ProviderError {
             Self::Lowering(error) => error.fmt(f),
             Self::Request { source } => write!(f, "the request cannot be sent: {source}"),
             Self::Status { status, code, message, retry_after, .. } => {
-                let (what, advice) = status_texts(*status, code.as_deref(), message);
+                let (what, advice) = match self.context_exceeded() {
+                    Some(_) => TOO_LONG,
+                    None => status_texts(*status, code.as_deref(), message),
+                };
                 write!(f, "{what} ({status}: {message}); {advice}")?;
                 // A wait of less than a second does not matter to a person.
                 match retry_after.filter(|wait| wait.as_secs() > 0) {
                     Some(wait) => write!(f, ", after {wait:?} or later"),
                     None => Ok(()),
                 }
+            }
+            Self::Reported { message, .. } if self.context_exceeded().is_some() => {
+                let (what, advice) = TOO_LONG;
+                write!(f, "{what} ({message}); {advice}")
             }
             Self::Reported { message, .. } => {
                 write!(f, "the server reported an error in its reply: {message}")
@@ -592,9 +632,14 @@ impl fmt::Debug for ProviderError {
     }
 }
 
+/// What a conversation that is too long means and what to do.
+const TOO_LONG: (&str, &str) = (
+    "the conversation is longer than the model's context",
+    "give a shorter task, let the agent shorten the conversation with `Agent::with_compaction`, or use a model with a larger context",
+);
+
 /// Returns what a status means and what to do.
 fn status_texts(status: u16, code: Option<&str>, message: &str) -> (&'static str, &'static str) {
-    let is_too_long = matches!(code, Some("context_length_exceeded" | "exceed_context_size_error"));
     match status {
         300..=399 => ("the server redirects the request", "use that address as the base URL"),
         401 if message.contains("`with_key`") => {
@@ -615,15 +660,6 @@ fn status_texts(status: u16, code: Option<&str>, message: &str) -> (&'static str
             "the server sent an unknown status",
             "check that the base URL is that of the provider's API",
         ),
-        _ if status == 413
-            || is_too_long
-            || status == 400 && message.starts_with("prompt is too long") =>
-        {
-            (
-                "the conversation is longer than the model's context",
-                "shorten it, or use a model with a larger context",
-            )
-        }
         _ => ("the server refused the request", "change the request as the message says"),
     }
 }

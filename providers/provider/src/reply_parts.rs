@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::content::Content;
-use crate::ending::{is_same, is_unfinished};
+use crate::ending::{is_same, is_unfinished, is_window_full};
 use crate::error::{ProviderError, Result};
 use crate::is_empty_object;
 use crate::lenient::is_set;
@@ -347,10 +347,12 @@ pub fn settle(call: &mut ToolCall, name: &str, arguments: &str) {
 /// [`ProviderError::Unclear`] if a call has no name, so that nobody can answer it, or its
 /// [result](is_result) is in the reply, and
 /// [`ProviderError::Unfinished`] if the word of `finish` means that the server did not finish.
+/// [`ProviderError::Reported`] if the model's context was full before it wrote a text or a call; with
+/// one, the finish is [`Finish::Length`].
 pub fn complete_reply(
     mut parts: Vec<ReplyPart>,
     turn: usize,
-    finish: Finish,
+    mut finish: Finish,
     mut usage: Usage,
 ) -> Result<Reply> {
     let is_nameless =
@@ -379,6 +381,19 @@ pub fn complete_reply(
             usage,
             retry_after: None,
         });
+    }
+    if let Finish::Other(word) = &finish
+        && is_window_full(word)
+    {
+        let is_answer = |part: &ReplyPart| match part {
+            ReplyPart::Text(text) => !text.is_empty(),
+            part => matches!(part, ReplyPart::Call(_)),
+        };
+        if !parts.iter().any(is_answer) {
+            let error = json!({"code": word, "message": "the reply has no content"});
+            return Err(ProviderError::reported(&error, usage));
+        }
+        finish = Finish::Length;
     }
     let has_content = parts.iter().any(|part| match part {
         ReplyPart::Text(text) => !text.is_empty(),

@@ -73,19 +73,7 @@ impl ServerError {
     /// a list or as `errors`, `{"error": "text"}`, and `{"detail": …}` with a text or with
     /// the list of faults of FastAPI.
     pub(super) fn of(body: &Value) -> Self {
-        let mut error = body;
-        // Some servers wrap the error more than once.
-        for _ in 0..4 {
-            let names = ["error", "errors", "detail", "base_resp"];
-            let inner = names.into_iter().find_map(|name| error.get(name));
-            // MiniMax has `base_resp` in every reply, with a zero if there is no error.
-            let inner = inner.filter(|inner| inner["status_code"] != 0);
-            error = match (inner.filter(|inner| is_set(inner)), error) {
-                (Some(inner), _) if inner.is_object() || inner.is_array() => inner,
-                (None, Value::Array(list)) if list.len() == 1 => &list[0],
-                _ => break,
-            };
-        }
+        let error = inner(body);
         let field = |name| error.get(name).and_then(text);
         // A number usually repeats the status, so a word is preferred.
         let number = || {
@@ -98,6 +86,24 @@ impl ServerError {
         let code = no_credit.or_else(word).or_else(|| number().map(Value::to_string));
         Self { code, message: message_of(error) }
     }
+}
+
+/// Returns an error without what is around it.
+pub(super) fn inner(body: &Value) -> &Value {
+    let mut error = body;
+    // Some servers wrap the error more than once.
+    for _ in 0..4 {
+        let names = ["error", "errors", "detail", "base_resp"];
+        let inner = names.into_iter().find_map(|name| error.get(name));
+        // MiniMax has `base_resp` in every reply, with a zero if there is no error.
+        let inner = inner.filter(|inner| inner["status_code"] != 0);
+        error = match (inner.filter(|inner| is_set(inner)), error) {
+            (Some(inner), _) if inner.is_object() || inner.is_array() => inner,
+            (None, Value::Array(list)) if list.len() == 1 => &list[0],
+            _ => break,
+        };
+    }
+    error
 }
 
 /// The fields of an error without the usual form.
