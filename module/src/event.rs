@@ -153,6 +153,20 @@ pub enum EventKind {
         /// What the hook did.
         did: HookAct,
     },
+    /// An agent shortened its conversation before a request. The tokens are estimates.
+    Compacted {
+        /// Number of tokens that the request would have had.
+        tokens_before: u64,
+        /// Number of tokens that the request has.
+        tokens_after: u64,
+        /// Number of results that were cleared or cut.
+        cleared: u64,
+        /// The summary of the messages that are not sent any more. `None` if only results were cleared.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        summary: Option<String>,
+        /// Duration, with that of the summary.
+        elapsed: Duration,
+    },
     /// A limit was reached.
     LimitReached {
         /// The kind of limit.

@@ -21,6 +21,7 @@ use toolwright_signature::{Contract, Loss};
 pub(crate) use self::core::Core;
 use self::reader::{Answers, Reader};
 use crate::approval_policy::ApprovalPolicy;
+use crate::compaction::Compaction;
 use crate::error;
 use crate::limits::Limits;
 use crate::run::{Edited, Run};
@@ -536,6 +537,52 @@ impl<O: Send + Sync + 'static> Agent<O> {
     ) -> Self {
         self.core.next_task = Some(Arc::new(next));
         self
+    }
+
+    /// Sets by which rules the conversation is shortened before it gets too long for the model.
+    /// Default: it is not, and a request that is too long is an error
+    /// ([`Error::context_exceeded`](toolwright_module::Error::context_exceeded)).
+    ///
+    /// See [`Compaction`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use toolwright_module::testing::SchemaDriven;
+    /// # use toolwright_module::Message;
+    /// # use toolwright_module::message::Part;
+    /// # use toolwright_orchestrator::Agent;
+    /// use toolwright_orchestrator::Compaction;
+    ///
+    /// // What the user asks to keep is never left out.
+    /// let keep = |message: &Message| match message {
+    ///     Message::User { parts } => {
+    ///         let texts = parts.iter().filter_map(|part| match part {
+    ///             Part::Text(text) => Some(text),
+    ///             _ => None,
+    ///         });
+    ///         let lines = texts.flat_map(|text| text.lines());
+    ///         lines.filter(|line| line.starts_with("Keep this:")).map(str::to_owned).collect()
+    ///     }
+    ///     _ => Vec::new(),
+    /// };
+    /// let compaction = Compaction {
+    ///     window: Some(128_000),
+    ///     keep: Some(Arc::new(keep)),
+    ///     ..Compaction::default()
+    /// };
+    /// # let model = SchemaDriven::default();
+    /// let agent = Agent::new(model, [])?.with_compaction(compaction)?;
+    /// # Ok::<(), toolwright_orchestrator::RunError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`new`](Self::new).
+    pub fn with_compaction(mut self, compaction: Compaction) -> error::Result<Self> {
+        self.core.compaction = Some(compaction);
+        self.core.choose_deferred()?;
+        self.core.lower(|_| ())?;
+        Ok(self)
     }
 
     /// Returns the rules of the tools' schemas that the model's provider does not support or does

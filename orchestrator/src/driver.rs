@@ -2,6 +2,7 @@
 //! answers to the run.
 
 mod caller;
+mod compacting;
 mod performing;
 mod waiting;
 
@@ -87,6 +88,9 @@ impl<'a> Driver<'a> {
         }
         run.earlier = perform::performer(&cx).map(|it| Arc::new(it.earlier(&cx.path())));
         run.ask_about_begun();
+        if agent.compaction.is_some() {
+            run.measure_requests();
+        }
         let calls_natively = run.calls_natively();
         let is_shown = agent.streaming && run.output().is_some();
         let shown = is_shown.then(|| Arc::new(ShownAnswer::of_tool(Contract::FINISH)));
@@ -138,7 +142,7 @@ impl<'a> Driver<'a> {
                 self.caller.findable = findable(self.track.run);
             }
             let taken = match self.track.run.due() {
-                Due::Model => self.ask(deadline).await,
+                Due::Model => self.ask_compacted(deadline).await,
                 Due::Tools(..) => {
                     // One model call is for the answer, whatever the agents below need.
                     let _last = runner::keep_last_call(&self.caller.ledger);
@@ -249,6 +253,29 @@ impl<'a> Driver<'a> {
         let answer = repaired.json.clone();
         run.take_repaired_answer(repaired);
         RunResult { answer, ..result }
+    }
+
+    /// Asks the model. A conversation that is too long for it is shortened before, or after the provider
+    /// has refused it.
+    async fn ask_compacted(&mut self, deadline: Option<Instant>) -> Result<()> {
+        let earlier = self.track.run.earlier.as_ref();
+        let was_compacted = earlier.is_some_and(|earlier| !earlier.compactions.is_empty());
+        if self.caller.agent.compaction.is_none() && !was_compacted {
+            return self.ask(deadline).await;
+        }
+        // Boxed, because most runs are not compacted.
+        Box::pin(self.compact(None, deadline)).await?;
+        let error = match self.ask(deadline).await {
+            Err(error) => error,
+            Ok(()) => return Ok(()),
+        };
+        let Some(refused) = error.context_exceeded() else { return Err(error) };
+        if self.caller.agent.compaction.is_none()
+            || !Box::pin(self.compact(Some(refused), deadline)).await?
+        {
+            return Err(error);
+        }
+        self.ask(deadline).await
     }
 
     async fn ask(&mut self, deadline: Option<Instant>) -> Result<()> {

@@ -44,6 +44,7 @@
 //! |---|---|
 //! | `run.rs`, `run/applying.rs` | [`Run`]: the next step, and the effect of its result; endings |
 //! | `run/sending.rs` | the request: the tools of a round, and edits of the messages |
+//! | `compaction.rs`, `driver/compacting.rs` | [`Compaction`]: a conversation that gets too long is shortened |
 //! | `task.rs`, `run/conversation.rs`, `pairing.rs` | [`Task`], histories and follow-ups; calls and their results |
 //! | `state.rs` | [`RunState`]: the stored format of a run |
 //! | `find_tools.rs`, `tool_index.rs` | the tool that finds deferred tools, and its [`ToolIndex`] |
@@ -58,6 +59,7 @@
 
 mod agent;
 mod approval_policy;
+mod compaction;
 mod driver;
 mod error;
 mod find_tools;
@@ -84,6 +86,7 @@ mod unfinished;
 
 pub use agent::{Agent, ToolOrchestrator};
 pub use approval_policy::ApprovalPolicy;
+pub use compaction::{Compacted, Compaction, Keep, Summarize, Summarizer, Summary};
 pub use error::RunError;
 pub use find_tools::find_tools;
 pub use finished::{Finished, ToolFailure};

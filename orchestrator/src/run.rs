@@ -1,6 +1,7 @@
 //! The loop between a model and its tools, as a state machine.
 mod applying;
 mod approval;
+mod compacting;
 mod conversation;
 mod sending;
 
@@ -18,6 +19,7 @@ use toolwright_module::{LanguageModel, Message, Policy, Request, Tool, ToolCall}
 use toolwright_signature::Contract;
 
 pub(crate) use self::approval::{edit_of, with_edits};
+pub(crate) use self::compacting::Measured;
 use self::sending::Counted;
 pub(crate) use self::sending::MOST_FOUND;
 pub use self::sending::{Edited, Offer};
@@ -107,6 +109,9 @@ pub struct Run {
     /// The tokens of the messages and the contracts, if the budget limits tokens.
     counted: Counted,
     contracts_tokens: OnceLock<u64>,
+    /// Whether the length of each request is counted, for a compaction. The driver sets it; it is not
+    /// stored.
+    measures: bool,
 }
 
 /// The position of a call in the last reply, counted in parts and in calls.
@@ -173,6 +178,9 @@ impl Run {
             offers: Vec::new(),
             found: Vec::new(),
             sent: None,
+            compactions: Vec::new(),
+            measured: None,
+            window: None,
         };
         Ok(Self::of(state, tools))
     }
@@ -197,6 +205,7 @@ impl Run {
             earlier: None,
             counted,
             contracts_tokens,
+            measures: false,
         };
         run.find_next();
         run
@@ -691,6 +700,7 @@ impl Run {
         });
         match kind {
             StepResultKind::Model(reply) => {
+                self.measure(reply.usage);
                 self.state.asked = self.state.asked.saturating_add(1);
                 self.state.exhausted = 0;
                 match last_word {
@@ -802,7 +812,7 @@ fn check_open_calls(state: &RunState, compared: &Compared<'_>, tools: &Tools) ->
     Ok(())
 }
 
-fn is_system(message: &Message) -> bool {
+pub(crate) fn is_system(message: &Message) -> bool {
     matches!(message, Message::System { .. })
 }
 

@@ -13,12 +13,13 @@ use toolwright_module::{Effect, Message, ToolCall};
 use toolwright_signature::Contract;
 
 use crate::approval_policy::ApprovalPolicy;
+use crate::compaction::Compacted;
 use crate::error::{Result, RunError};
 use crate::limits::Limits;
 use crate::pairing;
 use crate::repaired_call::RepairedCall;
 use crate::repeated_mistakes::Mistakes;
-use crate::run::{Edited, Offer};
+use crate::run::{Edited, Measured, Offer};
 use crate::step::RunResult;
 use crate::tool_choosing::Choosing;
 use crate::tool_set::ToolSet;
@@ -109,6 +110,15 @@ pub struct RunState {
     /// The edit of the conversation as it is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sent: Option<Edited>,
+    /// The compactions of the conversation as it is sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) compactions: Vec<Compacted>,
+    /// The length of the last request, if it was counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) measured: Option<Measured>,
+    /// The window that the model's provider named when it refused a request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) window: Option<u64>,
 }
 
 /// The state of a run: the thing that it waits for.

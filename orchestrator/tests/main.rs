@@ -10,6 +10,7 @@ mod support;
 mod answering;
 mod approval;
 mod cancellation;
+mod compaction;
 mod conversations;
 mod deadlines;
 mod deploys;

@@ -8,6 +8,7 @@ use toolwright_module::{Context, Dialect, Effect, LanguageModel, Message, Policy
 use toolwright_signature::{Contract, Loss, Lowered, LoweredRequest, Side};
 
 use crate::approval_policy::ApprovalPolicy;
+use crate::compaction::Compaction;
 use crate::error;
 use crate::find_tools::{FIND_TOOLS, find_tools};
 use crate::limits::Limits;
@@ -38,6 +39,7 @@ pub(crate) struct Core {
     pub(super) filter: Option<Filter>,
     pub(super) editor: Option<Editor>,
     pub(crate) next_task: Option<NextTask>,
+    pub(crate) compaction: Option<Compaction>,
     pub(crate) hooks: Arc<[AnyHook]>,
 }
 
@@ -72,6 +74,7 @@ impl Core {
             filter: None,
             editor: None,
             next_task: None,
+            compaction: None,
             hooks: Arc::default(),
         };
         core.choose_deferred()?;
@@ -137,6 +140,11 @@ impl Core {
     /// Returns whether there is a filter or an editor for [`prepare`](Self::prepare).
     pub(crate) fn prepares(&self) -> bool {
         self.filter.is_some() || self.editor.is_some()
+    }
+
+    /// Returns whether the model can read earlier results again.
+    pub(crate) fn reads_results(&self) -> bool {
+        self.tool("read_result").is_some()
     }
 
     /// Applies the filter and the editor before a request to the model.

@@ -142,7 +142,7 @@ impl Caller<'_> {
     }
 
     /// Returns the exhausted limit if it is this run's own, and not one of a ledger above.
-    fn own_limit(&self, error: &Error) -> Option<LimitKind> {
+    pub(super) fn own_limit(&self, error: &Error) -> Option<LimitKind> {
         let exhausted = error.downcast_ref::<Exhausted>()?;
         runner::is_exhausted_by(&self.ledger, exhausted).then_some(exhausted.limit)
     }

@@ -1,6 +1,6 @@
 //! What the records say about a run before a drive.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use toolwright_module::event::InCall;
 
@@ -17,6 +17,8 @@ pub struct Earlier {
     pub tasks: BTreeMap<u64, u64>,
     /// The calls that were begun, decided or ended, by id.
     pub calls: BTreeMap<String, EarlierCall>,
+    /// The compactions, by the number of the request and the attempt.
+    pub compactions: BTreeSet<(u64, u32)>,
 }
 
 /// A call of an earlier drive. See [`Earlier::calls`].
@@ -47,6 +49,7 @@ impl Earlier {
                 self.replies = self.replies.max(nth.saturating_add(1));
                 self.tasks.insert(*nth, task);
             }
+            &PartIdKind::Compact { nth, attempt } => drop(self.compactions.insert((nth, attempt))),
             PartIdKind::Run { call } => {
                 let call = self.call(call);
                 (call.is_run, call.is_made) = (true, true);

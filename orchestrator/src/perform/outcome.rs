@@ -10,6 +10,9 @@ use toolwright_module::budget::{LimitKind, Spent};
 use toolwright_module::message::ToolResult;
 use toolwright_module::{Reply, ToolCall};
 
+use crate::compaction::Compacted;
+use crate::run::Edited;
+
 /// The outcome of a part, as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -60,6 +63,13 @@ pub enum OutcomeKind {
     /// The call started, and it is unknown whether it took effect. A performer returns this only for
     /// an attempt that started in an earlier drive.
     Unknown,
+    /// A compaction of the conversation.
+    Compacted {
+        /// What is sent in place of what.
+        edit: Edited,
+        /// What it did.
+        compacted: Compacted,
+    },
     /// A value of a module.
     Value(Value),
 }

@@ -63,6 +63,13 @@ pub enum PartKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         contract: Option<Arc<Contract>>,
     },
+    /// A compaction of the conversation before a request to the model.
+    Compact {
+        /// The number of the request in its run.
+        nth: u64,
+        /// 0, and one more for each compaction before the same request.
+        attempt: u32,
+    },
     /// A value that a module computes; see [`value`](super::value).
     Value {
         /// The name that the module gave it.
@@ -99,6 +106,7 @@ impl Part {
             PartKind::Decide { call, unknown, .. } => {
                 PartIdKind::Decide { call: call.id.clone(), unknown: *unknown }
             }
+            &PartKind::Compact { nth, attempt } => PartIdKind::Compact { nth, attempt },
             PartKind::Value { name } => PartIdKind::Value { name: name.clone() },
         };
         PartId { path: self.path.clone(), kind }
@@ -136,7 +144,7 @@ impl Part {
             PartKind::Call { call, .. }
             | PartKind::Run { call }
             | PartKind::Decide { call, .. } => hash([&*call.name, &*call.arguments]),
-            PartKind::Value { .. } => 0,
+            PartKind::Compact { .. } | PartKind::Value { .. } => 0,
         }
     }
 }
@@ -195,6 +203,13 @@ pub enum PartIdKind {
         /// The attempt whose outcome was lost, if the question is whether to make the call again.
         unknown: Option<u32>,
     },
+    /// A compaction of the conversation.
+    Compact {
+        /// The number of the request before which it is made.
+        nth: u64,
+        /// The attempt, after another compaction before the same request.
+        attempt: u32,
+    },
     /// A value that a module computes.
     Value {
         /// The name that the module gave it.
@@ -229,6 +244,10 @@ impl fmt::Display for PartId {
             PartIdKind::Call { call, attempt } => ("call", &**call, Some((*attempt).into())),
             PartIdKind::Run { call } => ("run", &**call, None),
             PartIdKind::Decide { call, unknown } => ("decide", &**call, unknown.map(u64::from)),
+            PartIdKind::Compact { nth, attempt } => {
+                again = nth.to_string();
+                ("compact", &*again, Some((*attempt).into()))
+            }
             PartIdKind::Value { name } => ("value", &**name, None),
         };
         names.extend([kind, name]);
@@ -276,6 +295,10 @@ impl FromStr for PartId {
             ["decide", call, unknown] => {
                 PartIdKind::Decide { call: call.to_owned(), unknown: Some(number(unknown)?) }
             }
+            ["compact", nth, attempt] => PartIdKind::Compact {
+                nth: nth.parse().map_err(|_| fault())?,
+                attempt: number(attempt)?,
+            },
             ["value", name] => PartIdKind::Value { name: name.to_owned() },
             _ => return Err(fault()),
         };
@@ -311,10 +334,12 @@ mod tests {
             ".{0,9}".prop_map(|call| PartIdKind::Run { call }),
             (".{0,9}", any::<Option<u32>>())
                 .prop_map(|(call, unknown)| PartIdKind::Decide { call, unknown }),
+            (any::<u64>(), any::<u32>())
+                .prop_map(|(nth, attempt)| PartIdKind::Compact { nth, attempt }),
             ".{0,9}".prop_map(|name| PartIdKind::Value { name }),
         ];
         // Tools and ids that are also the names of kinds.
-        let name = "ask|call|run|decide|value|again 1|0||.{0,9}";
+        let name = "ask|call|run|decide|compact|value|again 1|0||.{0,9}";
         let path = prop::collection::vec((name, name), 0..4);
         (path, kind).prop_map(|(path, kind)| {
             let path = path.into_iter().map(|(tool, id)| InCall { tool, id }).collect();

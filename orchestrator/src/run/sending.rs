@@ -147,7 +147,7 @@ impl Run {
         if new.is_empty() { 0 } else { tokens_of(&Request::new(new)) }
     }
 
-    fn contracts_tokens(&self) -> u64 {
+    pub(super) fn contracts_tokens(&self) -> u64 {
         let request = || match &self.selector {
             Some((selector, _)) => Request::new([]).with_output(Arc::clone(&selector.asked)),
             None => Request::new([]).with_tools(Arc::clone(&self.contracts)),
@@ -168,10 +168,10 @@ impl Run {
         self.counted = Counted { messages, tokens };
     }
 
-    /// Returns whether the budget limits tokens.
+    /// Returns whether the tokens of requests are counted: for the budget, or for a compaction.
     pub(super) fn counts_tokens(&self) -> bool {
         let budget = &self.state.limits.budget;
-        budget.input_tokens.is_some() || budget.output_tokens.is_some()
+        self.measures || budget.input_tokens.is_some() || budget.output_tokens.is_some()
     }
 
     /// Shows the model only these tools from now on, for example by the rights of a user.

@@ -1,0 +1,283 @@
+//! Compactions before a request to the model.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::time::Instant;
+use toolwright_module::budget::Ledger;
+use toolwright_module::error::{ContextExceeded, Stage};
+use toolwright_module::event::EventKind;
+use toolwright_module::{Error, Message, Result, runner};
+
+use super::Driver;
+use super::caller::{Caller, drop_payload};
+use super::waiting::before_deadlines;
+use crate::compaction::{
+    Compacted, Compaction, Room, Summarize, Summarizer, Tail, View, pieces, summary_text,
+    without_model,
+};
+use crate::error::RunError;
+use crate::limits::cut;
+use crate::perform::{self, Open, Outcome, OutcomeKind, Part, PartKind};
+use crate::run::{Edited, Run};
+
+/// Length of the prompt of [`Summarize`] without its input, in bytes.
+const SIGNATURE_BYTES: usize = 2000;
+
+/// Length of the part of a conversation that is summarized at once, in bytes, if the window is small.
+const LEAST_PIECE: usize = 2000;
+
+/// A compaction that has to be made: what follows from the conversation without a model.
+struct Plan {
+    /// What is sent then, if clearing results is enough.
+    cleared: Option<Vec<Arc<Message>>>,
+    tail: Tail,
+    to_summarize: Vec<Arc<Message>>,
+    room: Room,
+    /// What is known without the summary.
+    made: Compacted,
+}
+
+impl Driver<'_> {
+    /// Shortens the conversation before the next request, if it is too long. `refused` is what the
+    /// provider said if it refused the request. Returns whether a new compaction was made.
+    pub(super) async fn compact(
+        &mut self,
+        refused: Option<ContextExceeded>,
+        deadline: Option<Instant>,
+    ) -> Result<bool> {
+        loop {
+            let (run, rules) = (&*self.track.run, self.caller.agent.compaction.as_ref());
+            let attempt = run.compactions_now();
+            let is_recorded = run.was_compacted(attempt);
+            let plan = match rules {
+                _ if is_recorded => None,
+                Some(rules) if refused.is_some() || attempt == 0 && !run.was_asked() => {
+                    self.plan(rules, refused)?
+                }
+                _ => None,
+            };
+            if plan.is_none() && !is_recorded {
+                return Ok(false);
+            }
+            self.compact_by(plan, attempt, deadline).await?;
+            if !is_recorded {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Returns what a compaction would do. `None` if none is needed, or it would not help.
+    fn plan(&self, rules: &Compaction, refused: Option<ContextExceeded>) -> Result<Option<Plan>> {
+        let planned = || plan(self.track.run, rules, refused, self.caller.agent.reads_results());
+        let planned = catch_unwind(AssertUnwindSafe(planned));
+        planned.map_err(|panic| {
+            drop_payload(panic);
+            RunError::Panicked { what: "the rule of what is kept in a compaction" }.into_module()
+        })
+    }
+
+    async fn compact_by(
+        &mut self,
+        plan: Option<Plan>,
+        attempt: u32,
+        deadline: Option<Instant>,
+    ) -> Result<()> {
+        let Self { caller, track, .. } = self;
+        let made = AtomicBool::default();
+        let sent = track.run.sent().into_owned();
+        let part = Part {
+            path: caller.cx.path(),
+            kind: PartKind::Compact { nth: track.run.asked(), attempt },
+        };
+        let run = &*track.run;
+        let work = async {
+            made.store(true, Ordering::Relaxed);
+            let began = Instant::now();
+            let Some(plan) = plan else {
+                let text = "the performer has no outcome for a compaction that it has recorded";
+                return Err(Open::Work(Error::stop(text).at(Stage::Journal)));
+            };
+            let caller = caller.of_part(false);
+            let view = run.view(&sent, caller.agent.reads_results());
+            let (by, compacted) =
+                caller.compacted(plan, &view, deadline).await.map_err(Open::Work)?;
+            let edit = Edited::new(sent.len(), by);
+            let spent = caller.cx.ledger().map(Ledger::committed).unwrap_or_default();
+            let kind = OutcomeKind::Compacted { edit, compacted };
+            Ok(Outcome { kind, spent, elapsed: began.elapsed(), by: None })
+        };
+        let performed = match perform::performer(&caller.cx).cloned() {
+            Some(performer) => caller.perform(&*performer, part, Box::pin(work)).await,
+            None => work.await.map_err(Error::from),
+        };
+        let outcome = caller.found(performed, &made)?;
+        let OutcomeKind::Compacted { edit, compacted } = outcome.kind else {
+            return Err(perform::another_kind());
+        };
+        let now = compacted.clone();
+        track.run.take_compaction(edit, compacted).map_err(RunError::into_module)?;
+        track.lap();
+        track.run.add_elapsed(outcome.elapsed);
+        let spent = track.spent(caller);
+        track.run.charge(spent);
+        if made.load(Ordering::Relaxed) {
+            let Compacted { tokens_before, tokens_after, cleared, summary, .. } = now;
+            let elapsed = outcome.elapsed;
+            caller.cx.emit(|| EventKind::Compacted {
+                tokens_before,
+                tokens_after,
+                cleared,
+                summary,
+                elapsed,
+            });
+        }
+        Ok(())
+    }
+}
+
+fn plan(
+    run: &Run,
+    rules: &Compaction,
+    refused: Option<ContextExceeded>,
+    can_read: bool,
+) -> Option<Plan> {
+    let estimated = run.request_tokens();
+    let window = refused.as_ref().and_then(|refused| refused.window);
+    let tokens = match &refused {
+        Some(refused) => {
+            // Without numbers, the window is at most what was refused.
+            let least = refused.tokens.or(refused.window).unwrap_or_default();
+            estimated.max(least)
+        }
+        None => estimated,
+    };
+    let window = window.or(refused.is_some().then_some(tokens));
+    let most = match run.most_tokens(rules).into_iter().chain(window).min() {
+        Some(most) => most,
+        None => return None,
+    };
+    if refused.is_none() {
+        // What cannot be made shorter is not tried again in each round.
+        let last = run.compactions().last().map_or(0, |made| made.tokens_after);
+        if tokens <= most.max(last.saturating_add(most / 8)) {
+            return None;
+        }
+    }
+    let (room, sent) = (run.room(most, tokens), run.sent());
+    let view = run.view(&sent, can_read);
+    let mut made = Compacted {
+        request: run.asked(),
+        tokens_before: tokens,
+        tokens_after: 0,
+        cleared: 0,
+        summary: None,
+        kept: run.kept().to_vec(),
+        window,
+    };
+    if rules.clears_results {
+        let cleared = view.cleared(rules);
+        let tokens_after = room.tokens(&cleared.messages);
+        if tokens_after <= room.target {
+            keep(&mut made.kept, cleared.kept);
+            made = Compacted { tokens_after, cleared: cleared.results, ..made };
+            let (messages, tail) = (Some(cleared.messages), Tail::none());
+            return Some(Plan { cleared: messages, tail, to_summarize: Vec::new(), room, made });
+        }
+    }
+    let mut tail = view.tail(rules, room);
+    let to_summarize = view.to_summarize(&tail);
+    if to_summarize.is_empty() && tail.cut == 0 {
+        return None;
+    }
+    for message in &to_summarize {
+        keep(&mut made.kept, rules.kept_of(message));
+    }
+    keep(&mut made.kept, std::mem::take(&mut tail.kept));
+    made.cleared = tail.cut;
+    Some(Plan { cleared: None, tail, to_summarize, room, made })
+}
+
+fn keep(kept: &mut Vec<String>, more: Vec<String>) {
+    for text in more {
+        if !kept.contains(&text) {
+            kept.push(text);
+        }
+    }
+}
+
+impl Caller<'_> {
+    /// Returns what is sent after a compaction, and its record.
+    async fn compacted(
+        &self,
+        plan: Plan,
+        view: &View<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<(Vec<Arc<Message>>, Compacted)> {
+        let Plan { cleared, tail, to_summarize, room, mut made } = plan;
+        if let Some(messages) = cleared {
+            return Ok((messages, made));
+        }
+        if to_summarize.is_empty() && view.summary.is_none() {
+            let messages = view.with_tail(&tail);
+            made.tokens_after = room.tokens(&messages);
+            return Ok((messages, made));
+        }
+        let most = room.bytes(room.target / 4).max(400);
+        let summary = match to_summarize.is_empty() {
+            true => view.summary.unwrap_or_default().to_owned(),
+            false => self.summary_of(&to_summarize, view, room, deadline).await?,
+        };
+        let summary = cut(&summary, most).into_owned();
+        let text = summary_text(&summary, &made.kept, view.can_read);
+        let messages = view.summarized(&tail, &text);
+        made.tokens_after = room.tokens(&messages);
+        made.summary = Some(summary);
+        Ok((messages, made))
+    }
+
+    /// Returns a summary of messages, or without a model what was done, if the model cannot give one.
+    async fn summary_of(
+        &self,
+        messages: &[Arc<Message>],
+        view: &View<'_>,
+        room: Room,
+        deadline: Option<Instant>,
+    ) -> Result<String> {
+        let agent = self.agent;
+        let summarizer = match agent.compaction.as_ref().and_then(|it| it.summarizer.clone()) {
+            Some(summarizer) => summarizer,
+            None => Summarizer::of_model(Arc::clone(&agent.model))?,
+        };
+        let task = view.task_text();
+        let mut earlier = view.summary.map(ToOwned::to_owned);
+        // The request has the task, the earlier summary and the signature too.
+        let beside = task.len() + earlier.as_ref().map_or(0, String::len) + SIGNATURE_BYTES;
+        let most = room.bytes(room.target.saturating_mul(3) / 2).saturating_sub(beside);
+        let most = most.max(LEAST_PIECE);
+        for conversation in pieces(messages, most) {
+            let ask = Summarize { task: task.clone(), earlier: earlier.clone(), conversation };
+            // One model call is for the answer of the run.
+            let _last = runner::keep_last_call(&self.ledger);
+            let asked = pin!(self.cx.until_cancelled(summarizer.summarize(ask, &self.cx)));
+            match before_deadlines(deadline, &self.cx, asked).await {
+                Some(Ok(summary)) if !summary.trim().is_empty() => earlier = Some(summary),
+                Some(Err(error)) if !self.goes_on_without_summary(&error) => return Err(error),
+                _ => return Ok(without_model(earlier.as_deref(), messages, most)),
+            }
+        }
+        Ok(earlier.unwrap_or_default())
+    }
+
+    /// Returns whether the run goes on without a summary of the model. It does if the same request
+    /// would fail again: the model gives no usable summary, or a limit of the run forbids it.
+    fn goes_on_without_summary(&self, error: &Error) -> bool {
+        let is_unusable = matches!(
+            error.stage(),
+            Stage::Decoding | Stage::Validation | Stage::Module | Stage::Panic
+        );
+        is_unusable || error.context_exceeded().is_some() || self.own_limit(error).is_some()
+    }
+}

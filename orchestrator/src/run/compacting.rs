@@ -1,0 +1,129 @@
+//! Compactions of the conversation: the estimate of a request's length, and what they replace.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use toolwright_module::Message;
+use toolwright_module::model::Usage;
+
+use crate::compaction::{Compacted, Compaction, Room, View, bound, estimated};
+use crate::error::Result;
+use crate::run::{Edited, Run};
+
+/// The length of a request: the most tokens that it could have, and those that its provider counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Measured {
+    pub(crate) bound: u64,
+    pub(crate) tokens: u64,
+}
+
+/// No tokenizer is known that makes fewer tokens of a text.
+const LEAST_RATIO: f64 = 0.2;
+
+impl Measured {
+    fn ratio(self) -> f64 {
+        (self.tokens as f64 / self.bound.max(1) as f64).clamp(LEAST_RATIO, 1.0)
+    }
+}
+
+impl Run {
+    /// Returns the compactions of the conversation, the first one first.
+    #[must_use]
+    pub fn compactions(&self) -> &[Compacted] {
+        &self.state.compactions
+    }
+
+    /// Counts the length of each request from now on.
+    pub(crate) fn measure_requests(&mut self) {
+        self.measures = true;
+    }
+
+    /// Notes what the provider counted for the request that is answered now.
+    pub(super) fn measure(&mut self, counted: Usage) {
+        if self.measures && counted.input_tokens > 0 && !counted.incomplete {
+            let bound = self.most_usage().input_tokens;
+            self.state.measured = Some(Measured { bound, tokens: counted.input_tokens });
+        }
+    }
+
+    /// Returns the number of compactions before the next request.
+    pub(crate) fn compactions_now(&self) -> u32 {
+        let now = self.state.asked;
+        let made = self.state.compactions.iter().rev().take_while(|made| made.request == now);
+        u32::try_from(made.count()).unwrap_or(u32::MAX)
+    }
+
+    /// Returns whether an earlier drive made this compaction before the next request.
+    pub(crate) fn was_compacted(&self, attempt: u32) -> bool {
+        let key = (self.state.asked, attempt);
+        self.earlier.as_ref().is_some_and(|earlier| earlier.compactions.contains(&key))
+    }
+
+    /// Returns whether an earlier drive got the reply to the next request, or to a later one.
+    pub(crate) fn was_asked(&self) -> bool {
+        self.earlier.as_ref().is_some_and(|earlier| self.state.asked < earlier.replies)
+    }
+
+    /// Returns the estimated number of tokens of the next request.
+    pub(crate) fn request_tokens(&self) -> u64 {
+        let all = match self.measures {
+            true => self.most_usage().input_tokens,
+            false => bound(&self.state.sent()).saturating_add(self.contracts_tokens()),
+        };
+        estimated(all, self.ratio())
+    }
+
+    /// Returns the tokens for each byte. Before the provider has counted, a byte is a token.
+    fn ratio(&self) -> f64 {
+        self.state.measured.map_or(1.0, Measured::ratio)
+    }
+
+    /// Returns the number of tokens from which the next request is too long, if that is known.
+    pub(crate) fn most_tokens(&self, rules: &Compaction) -> Option<u64> {
+        rules.most_tokens(self.state.window, self.max_output_tokens())
+    }
+
+    /// Returns the room of a request after a compaction, if a request of `tokens` was too long.
+    pub(crate) fn room(&self, most: u64, tokens: u64) -> Room {
+        let contracts = self.contracts_tokens();
+        let all = bound(&self.state.sent()).saturating_add(contracts);
+        // The provider may have counted more than the estimate.
+        let ratio = (tokens as f64 / all.max(1) as f64).clamp(self.ratio().min(1.0), 1.0);
+        Room { ratio, contracts, target: most / 2 }
+    }
+
+    /// Returns the conversation for a compaction. `can_read` is whether the model can read cleared
+    /// results.
+    pub(crate) fn view<'a>(&'a self, sent: &'a [Arc<Message>], can_read: bool) -> View<'a> {
+        let summary = self.state.compactions.iter().rev().find_map(|made| made.summary.as_deref());
+        View { sent, task: self.task(), summary, can_read }
+    }
+
+    /// Returns the texts that are kept so far.
+    pub(crate) fn kept(&self) -> &[String] {
+        self.state.compactions.last().map_or(&[], |made| &made.kept)
+    }
+
+    /// Applies a compaction.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`edit_sent`](Self::edit_sent). The run is unchanged then.
+    pub(crate) fn take_compaction(&mut self, edit: Edited, made: Compacted) -> Result<()> {
+        self.edit_sent(edit.replaced, edit.by)?;
+        self.state.window = made.window.or(self.state.window);
+        // Only the last one has to name them.
+        if let Some(before) = self.state.compactions.last_mut() {
+            before.kept = Vec::new();
+        }
+        self.state.compactions.push(made);
+        self.count_messages();
+        Ok(())
+    }
+
+    /// Adds the duration of a compaction.
+    pub(crate) fn add_elapsed(&mut self, elapsed: Duration) {
+        self.state.elapsed = self.state.elapsed.saturating_add(elapsed);
+    }
+}
