@@ -13,9 +13,7 @@ use toolwright_module::event::Ending;
 use toolwright_module::hook::{AnyHook, Hook};
 use toolwright_module::model::Settings;
 use toolwright_module::predict::{Validator, Validators};
-use toolwright_module::{
-    Context, Effect, Error, LanguageModel, Message, Module, Policy, Result, Tool,
-};
+use toolwright_module::{Context, Effect, Error, LanguageModel, Module, Policy, Result, Tool};
 use toolwright_signature::{Contract, Loss};
 
 pub(crate) use self::core::Core;
@@ -469,8 +467,8 @@ impl<O: Send + Sync + 'static> Agent<O> {
 
     /// Sets an editor of what is sent, for example to leave out the start of a long conversation.
     ///
-    /// The editor is called before each request with what would be sent. It returns an edit, or
-    /// `None` for no change. Later requests are sent with all edits so far; see
+    /// The editor is called before each request with the run, which has what would be
+    /// [sent](Run::sent) and what is [spent](Run::spent). It returns an edit, or `None` for no change. Later requests are sent with all edits so far; see
     /// [`Run::edit_sent`]. An edit that parts a call from its result ends the drive with an error.
     ///
     /// ```
@@ -478,11 +476,12 @@ impl<O: Send + Sync + 'static> Agent<O> {
     /// # use toolwright_module::testing::SchemaDriven;
     /// use toolwright_module::Message;
     /// # use toolwright_orchestrator::Agent;
-    /// use toolwright_orchestrator::Edited;
+    /// use toolwright_orchestrator::{Edited, Run};
     ///
     /// // Leave out what was said before the last message of the user.
     /// let is_of_user = |message: &Arc<Message>| matches!(**message, Message::User { .. });
-    /// let short = move |sent: &[Arc<Message>]| {
+    /// let short = move |run: &Run| {
+    ///     let sent = run.sent();
     ///     let start = sent.iter().rposition(is_of_user)?;
     ///     (start > 100).then(|| Edited::new(start, [Message::user("[Earlier messages are left out.]")]))
     /// };
@@ -493,7 +492,7 @@ impl<O: Send + Sync + 'static> Agent<O> {
     #[must_use]
     pub fn with_editor(
         mut self,
-        editor: impl Fn(&[Arc<Message>]) -> Option<Edited> + Send + Sync + 'static,
+        editor: impl Fn(&Run) -> Option<Edited> + Send + Sync + 'static,
     ) -> Self {
         self.core.editor = Some(Arc::new(editor));
         self

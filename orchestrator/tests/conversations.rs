@@ -11,6 +11,7 @@ use toolwright_module::budget::Budget;
 use toolwright_module::error::Stage;
 use toolwright_module::event::{Event, EventKind};
 use toolwright_module::message::{Document, Image, Part, ReplyPart, ToolResult};
+use toolwright_module::model::Usage;
 use toolwright_module::{
     Contract, Effect, Message, Reply, Request, Signature, Tool, ToolCall, from_fn,
 };
@@ -526,8 +527,8 @@ async fn an_editor_is_asked_before_each_question() {
         };
         let (agent, asked) = agent([look()], said);
         // Only the last two messages are kept, and a note.
-        let agent = agent.with_choosing(choosing).unwrap().with_editor(|sent| {
-            let cut = sent.len().checked_sub(2).filter(|cut| *cut > 1)?;
+        let agent = agent.with_choosing(choosing).unwrap().with_editor(|run| {
+            let cut = run.sent().len().checked_sub(2).filter(|cut| *cut > 1)?;
             Some(Edited::new(cut, [Message::user("[…]")]))
         });
         let mut run = agent.start("Go.").unwrap();
@@ -548,10 +549,22 @@ async fn an_editor_is_asked_before_each_question() {
 }
 
 #[tokio::test]
+async fn an_editor_gets_the_usage_so_far() {
+    let first = calls([("1", "look", "a")]).with_usage(Usage::new(900, 10));
+    let (agent, asked) = agent([look()], [first, Reply::text("ok")]);
+    let agent = agent.with_editor(|run| {
+        (run.spent().usage.input_tokens > 500).then(|| Edited::new(1, [Message::user("[Go on.]")]))
+    });
+    agent.run("Go.", &soon()).await.unwrap();
+    let sent: Vec<_> = asked.requests().iter().map(|request| show(&request.messages)).collect();
+    assert!(sent[0].contains("Go.") && sent[1].contains("[Go on.]"), "{sent:?}");
+}
+
+#[tokio::test]
 async fn an_edit_of_an_editor_that_parts_calls_ends_the_drive() {
     let (agent, _) = agent([look()], [calls([("1", "look", "a")])]);
-    let agent =
-        agent.with_editor(|sent| (sent.len() > 1).then(|| Edited::new(2, [Message::user("[…]")])));
+    let agent = agent
+        .with_editor(|run| (run.sent().len() > 1).then(|| Edited::new(2, [Message::user("[…]")])));
     let error = agent.run("Go.", &soon()).await.unwrap_err();
     assert_eq!(error.stage(), Stage::Setup);
     insta::assert_snapshot!(error, @"the conversation cannot be edited like this: it parts a call from its result; change the edit");

@@ -1,8 +1,8 @@
 //! Agents with scripted models, and the runs that they leave in a journal.
 
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -438,7 +438,8 @@ impl World {
         });
         let limits = Limits { max_iterations: steps + 10, ..Limits::default() };
         let agent = Agent::new(model, [check, self.research()]).unwrap();
-        let agent = agent.with_limits(limits).with_editor(|sent: &[Arc<Message>]| {
+        let agent = agent.with_limits(limits).with_editor(|run| {
+            let sent = run.sent();
             let start = sent.len().checked_sub(9)?;
             let start = start
                 + sent[start..]

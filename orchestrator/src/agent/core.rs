@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use toolwright_module::hook::AnyHook;
 use toolwright_module::model::Settings;
-use toolwright_module::{Context, Dialect, Effect, LanguageModel, Message, Policy, Tool};
+use toolwright_module::{Context, Dialect, Effect, LanguageModel, Policy, Tool};
 use toolwright_signature::{Contract, Loss, Lowered, LoweredRequest, Side};
 
 use crate::approval_policy::ApprovalPolicy;
@@ -47,7 +47,7 @@ pub(crate) struct Core {
 pub(super) type Filter = Arc<dyn Fn(&Run, &Tool, &Context) -> bool + Send + Sync>;
 
 /// Edits what is sent.
-type Editor = Arc<dyn Fn(&[Arc<Message>]) -> Option<Edited> + Send + Sync>;
+type Editor = Arc<dyn Fn(&Run) -> Option<Edited> + Send + Sync>;
 
 /// Gives the next task of a conversation.
 pub(crate) type NextTask = Arc<dyn Fn(&Run) -> Option<Task> + Send + Sync>;
@@ -159,7 +159,7 @@ impl Core {
                 self.with_search.iter().filter(may_use).map(Tool::name).collect();
             run.offer(names)?;
         }
-        let edited = self.editor.as_ref().and_then(|editor| editor(&run.sent()));
+        let edited = self.editor.as_ref().and_then(|editor| editor(run));
         edited.map_or(Ok(()), |Edited { replaced, by, .. }| run.edit_sent(replaced, by))
     }
 
