@@ -12,7 +12,7 @@ use toolwright_journal::{Journal, RunSummary};
 use toolwright_mcp::McpClient;
 use toolwright_module::model::{LanguageModel, Settings};
 use toolwright_module::{Contract, Effect, Tool};
-use toolwright_orchestrator::{Agent, ApprovalPolicy, Choosing, Limits};
+use toolwright_orchestrator::{Agent, ApprovalPolicy, Choosing, Compaction, Limits};
 
 use crate::assistant::{Assistant, RENEWED, options_of};
 use crate::config::ConfigArgs;
@@ -77,6 +77,11 @@ pub(crate) struct AgentArgs {
     #[arg(long, help_heading = "Agent", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_output_tokens: Option<u64>,
 
+    /// Number of tokens of the model's context. Longer conversations are shortened before they are
+    /// sent. Default: they are shortened after the model's server refused them
+    #[arg(long, help_heading = "Agent", value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1..))]
+    window: Option<u64>,
+
     /// Print only JSON on stdout, one object per line
     ///
     /// Each event is an object with the field `event`. The last object of each task has the field
@@ -135,7 +140,8 @@ impl AgentMaker {
         let mut agent = Agent::new(Arc::clone(&self.model), tools)?
             .with_limits(self.limits.clone())
             .with_settings(Settings::default().with_max_output_tokens(tokens))?
-            .with_streaming(self.streams);
+            .with_streaming(self.streams)
+            .with_compaction(Compaction { window: args.window, ..Compaction::default() })?;
         let theirs = args.mcp.instructions(servers);
         let system: Vec<&str> = args.system.iter().chain(&theirs).map(String::as_str).collect();
         if !system.is_empty() {
@@ -174,6 +180,7 @@ impl AgentArgs {
             self.max_output_tokens =
                 self.max_output_tokens.or(config.max_output_tokens.map(NonZeroU64::get));
         }
+        self.window = self.window.or(config.window.map(NonZeroU64::get));
         self.ask |= config.ask;
         self.max_model_calls = self.max_model_calls.or(config.max_model_calls.map(NonZeroU64::get));
         self.max_time = self.max_time.or(config.max_time.map(NonZeroU64::get));

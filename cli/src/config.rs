@@ -64,6 +64,7 @@ pub(crate) struct Config {
     pub(crate) max_model_calls: Option<NonZeroU64>,
     pub(crate) max_time: Option<NonZeroU64>,
     pub(crate) max_output_tokens: Option<NonZeroU64>,
+    pub(crate) window: Option<NonZeroU64>,
     pub(crate) journal: Option<PathBuf>,
     #[serde(default)]
     pub(crate) no_journal: bool,

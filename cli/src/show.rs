@@ -117,6 +117,14 @@ impl Screen {
                 lines.own(" ").style(NOTE).own(&time).style(NOTE.render_reset());
                 writeln!(stderr(), "{}", lines.take())
             }
+            EventKind::Compacted { tokens_before, tokens_after, .. } => {
+                let text = format!(
+                    "(the conversation was shortened from about {tokens_before} to {tokens_after} tokens)"
+                );
+                let mut lines = Lines::on_stderr();
+                lines.style(NOTE).own(&text).style(NOTE.render_reset());
+                writeln!(stderr(), "{}", lines.take())
+            }
             _ => Ok(()),
         };
         keep_error(written);

@@ -168,6 +168,14 @@ fn write_part(text: &mut String, indent: &str, call: &str, outcome: &Outcome) {
             let cost = cost_of(outcome.spent.money);
             writeln!(text, "{indent}<- {name} {mark}{said} ({time}{cost})")
         }
+        OutcomeKind::Compacted { compacted, .. } => {
+            let (before, after) = (compacted.tokens_before, compacted.tokens_after);
+            let cost = cost_of(outcome.spent.money);
+            writeln!(
+                text,
+                "{indent}~~ the conversation was shortened from about {before} to {after} tokens ({time}{cost})"
+            )
+        }
         OutcomeKind::Decided(decision) => {
             let decided = match decision {
                 Decision::Approve => "approved".to_owned(),

@@ -8,6 +8,7 @@ use toolwright_module::Reply;
 use toolwright_module::approval::Decision;
 use toolwright_module::budget::Spent;
 use toolwright_module::message::ReplyPart;
+use toolwright_orchestrator::Compacted;
 
 use super::parts::{
     decision, fields, is_compaction, mark, one_attempt, state_of, text_block, word_of,
@@ -118,9 +119,26 @@ impl View<'_> {
                 }
                 div.body {
                     @for problem in problems::of_step(step) { p.error { (shown(&problem)) } }
+                    @for (compacted, spent) in &step.compactions { (self.compaction(compacted, *spent)) }
                     (self.reply(step))
                     @for (index, call) in step.calls.iter().enumerate() { (self.call(call, &place.call(index), few)) }
                 }
+            }
+        }
+    }
+
+    /// How the conversation was shortened before a step.
+    fn compaction(&self, made: &Compacted, spent: Spent) -> Markup {
+        html! {
+            details.part {
+                summary {
+                    span.tag.warn { "Compaction" } " about " (words::short(made.tokens_before)) " → " (words::short(made.tokens_after)) " tokens"
+                    @if made.cleared > 0 { ", " (words::number(made.cleared)) " results cleared or cut" }
+                    @if made.summary.is_some() { ", earlier messages replaced by a summary" }
+                    @if spent.model_calls > 0 { ", cost " (self.scale.cost_text(spent)) }
+                }
+                @if let Some(summary) = &made.summary { (text_block(summary)) }
+                @for kept in &made.kept { p.note { "Kept: " (shown(kept)) } }
             }
         }
     }

@@ -10,7 +10,7 @@ use toolwright_module::event::{Ending, InCall};
 use toolwright_module::message::{CallIds, ReplyPart, ToolResult};
 use toolwright_module::{Message, Reply, ToolCall};
 use toolwright_orchestrator::perform::{Outcome, OutcomeKind, PartId, PartIdKind, Record};
-use toolwright_orchestrator::{RepairedCall, RunState, ToolSet};
+use toolwright_orchestrator::{Compacted, RepairedCall, RunState, ToolSet};
 use toolwright_signature::Contract;
 
 use crate::texts::in_words_of_run;
@@ -82,6 +82,8 @@ pub(super) struct Step {
     pub(super) reply: Option<Reply>,
     /// The limits that forbade the question.
     pub(super) exhausted: Vec<(LimitKind, u64)>,
+    /// The compactions before the question, with their cost.
+    pub(super) compactions: Vec<(Compacted, Spent)>,
     pub(super) calls: Vec<Call>,
 }
 
@@ -218,6 +220,10 @@ impl Tree {
                     }
                     _ => {}
                 }
+            }
+            (&PartIdKind::Compact { nth, .. }, OutcomeKind::Compacted { compacted, .. }) => {
+                let step = self.root.below(&part.path).step(nth);
+                step.compactions.push((compacted, outcome.spent));
             }
             (PartIdKind::Value { name }, OutcomeKind::Value(value)) => {
                 self.root.below(&part.path).values.push((name.clone(), value));
@@ -503,6 +509,7 @@ impl Step {
     /// Returns the cost of the question and of the calls.
     pub(super) fn total(&self) -> Spent {
         let mut spent = self.spent;
+        self.compactions.iter().for_each(|(_, cost)| spent += *cost);
         self.calls.iter().for_each(|call| spent += call.spent());
         spent
     }

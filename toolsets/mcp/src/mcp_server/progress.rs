@@ -75,6 +75,7 @@ fn text(kind: &EventKind) -> Option<String> {
         EventKind::ToolFinished { call, error: None, .. } => format!("{} finished", call.name),
         EventKind::ToolFinished { call, .. } => format!("{} failed", call.name),
         EventKind::ApprovalAwaited { .. } => "waiting for approval".to_owned(),
+        EventKind::Compacted { .. } => "the conversation was shortened".to_owned(),
         EventKind::LimitReached { .. } => "a limit was reached".to_owned(),
         _ => return None,
     })
