@@ -1,6 +1,7 @@
 //! What a stream says of a call at its end, beside what it said in pieces.
 
 use serde_json::{Value, json};
+use toolwright_module::Result;
 use toolwright_openai::Api;
 
 use crate::common::{Answer, Server, hi, streamed};
@@ -105,6 +106,108 @@ async fn a_call_of_responses_that_contradicts_itself_is_not_made() {
             let events = [events.clone(), last].concat();
             let made = made(Api::Responses, &events).await;
             assert_eq!(made, expected(arguments), "{events:?}");
+        }
+    }
+}
+
+/// What a stream says of the text in pieces, the whole text after them, and the reply's text. `None` is
+/// an error, because it is not known which text the model meant.
+fn texts() -> Vec<(&'static [&'static str], &'static str, Option<&'static str>)> {
+    vec![
+        (&["It ", "rains."], "It rains.", Some("It rains.")),
+        (&["It ", "rains."], "", Some("It rains.")),
+        // Servers differ in the white space.
+        (&["\n\nIt ", "rains.\n"], "It rains.", Some("It rains.")),
+        (&["It "], "It rains.", Some("It rains.")),
+        (&["It rains."], "It snows.", None),
+        (&["It rains."], "It", None),
+        (&["It rains."], "So: It rains.", None),
+        (&["<think>\nHm.\n</think>\n\nIt ", "rains."], "It rains.", Some("It rains.")),
+        (&["<think>Hm.</think>It"], "<think>Hm.</think>It rains.", Some("It rains.")),
+        (&["<think>Hm.</think>"], "It rains.", Some("It rains.")),
+        (&["<think>Hm.</think>It rains."], "<think>Hm.</think>It snows.", None),
+    ]
+}
+
+async fn text_of(api: Api, events: &[Value]) -> Result<String> {
+    let mut text: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    if api == Api::Chat {
+        text.push_str("data: [DONE]\n\n");
+    }
+    let server = Server::answering([Answer::events(&text, 64)]).await;
+    let reply = streamed(&server.model(api), hi()).await.1?;
+    Ok(reply.to_text().trim().to_owned())
+}
+
+fn check(text: Result<String>, expected: Option<&str>, case: &str) {
+    match (text, expected) {
+        (Ok(text), Some(expected)) => assert_eq!(text, expected, "{case}"),
+        (Err(error), None) => {
+            assert!(error.to_string().contains("another text than its pieces"), "{case}: {error}");
+        }
+        (text, _) => panic!("{case}: {text:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_message_after_the_deltas_settles_their_text() {
+    let event = |name: &str, content: &str, reason: Value| json!({"choices": [{"index": 0, name: {"content": content}, "finish_reason": reason}]});
+    for (pieces, whole, expected) in texts() {
+        let mut events: Vec<_> =
+            pieces.iter().map(|piece| event("delta", piece, Value::Null)).collect();
+        let mut beside = events.clone();
+        events.push(event("message", whole, json!("stop")));
+        check(text_of(Api::Chat, &events).await, expected, &format!("{events:?}"));
+        // In the event of the last piece.
+        let last = beside.last_mut().unwrap();
+        last["choices"][0]["message"] = json!({"content": whole});
+        last["choices"][0]["finish_reason"] = json!("stop");
+        check(text_of(Api::Chat, &beside).await, expected, &format!("{beside:?}"));
+        // The message so far, in each event.
+        let mut so_far = String::new();
+        let mut events: Vec<_> = pieces
+            .iter()
+            .map(|piece| {
+                so_far += piece;
+                let mut event = event("delta", piece, Value::Null);
+                event["choices"][0]["message"] = json!({"content": so_far});
+                event
+            })
+            .collect();
+        events.push(event("message", &so_far, json!("stop")));
+        assert!(text_of(Api::Chat, &events).await.is_ok(), "{events:?}");
+    }
+    let refusal =
+        json!({"choices": [{"message": {"refusal": "I cannot help."}, "finish_reason": "stop"}]});
+    let began = json!({"choices": [{"delta": {"refusal": "I cannot"}}]});
+    assert_eq!(text_of(Api::Chat, &[began, refusal.clone()]).await.unwrap(), "I cannot help.");
+    let other = json!({"choices": [{"delta": {"content": "Sure."}}]});
+    check(text_of(Api::Chat, &[other, refusal]).await, None, "a refusal");
+}
+
+#[tokio::test]
+async fn a_whole_text_of_responses_settles_its_deltas() {
+    let place = json!({"item_id": "m1", "output_index": 0, "content_index": 0});
+    let event = |kind: &str, field: &str, text: &str| {
+        let mut event = place.clone();
+        (event["type"], event[field]) = (json!(kind), json!(text));
+        event
+    };
+    for (pieces, whole, expected) in texts() {
+        let deltas: Vec<_> = pieces
+            .iter()
+            .map(|piece| event("response.output_text.delta", "delta", piece))
+            .collect();
+        let item = json!({"type": "message", "id": "m1", "content": [{"type": "output_text", "text": whole}]});
+        let end = |output: Value| json!({"type": "response.completed", "response": {"status": "completed", "output": output}});
+        let done = event("response.output_text.done", "text", whole);
+        let item_done =
+            json!({"type": "response.output_item.done", "output_index": 0, "item": item});
+        for after in
+            [vec![done, end(json!([]))], vec![item_done, end(json!([]))], vec![end(json!([item]))]]
+        {
+            let events: Vec<_> = deltas.iter().cloned().chain(after).collect();
+            check(text_of(Api::Responses, &events).await, expected, &format!("{events:?}"));
         }
     }
 }

@@ -13,7 +13,7 @@
 //! | read a whole reply, or the events of a streamed one | [`read_whole`], [`read_events`], [`Decoder`] |
 //! | read the word that says how a reply ended | [`ending`] |
 //! | report an error | [`ProviderError`] |
-//! | build a reply from streamed pieces, and report them | [`ReplyParts`], [`Deltas`], [`settle`] |
+//! | build a reply from streamed pieces, and report them | [`ReplyParts`], [`Deltas`], [`settle`], [`rest_of`] |
 //! | separate a model's thoughts from its content, and send them back | [`ReplyParts::content`], [`in_content`] |
 //! | make the usage of a server's counts | [`TokenCounts`] |
 //! | stream from a server that does not stream | [`deltas_of`] |
@@ -78,7 +78,8 @@ pub use self::found::found_tools;
 pub use self::json_body::JsonBody;
 pub use self::kept::{Kept, KeptTools};
 pub use self::reply_parts::{
-    Deltas, ReplyParts, check_has_call, complete_reply, deltas_of, is_result, settle, takes_fields,
+    Deltas, ReplyParts, check_has_call, complete_reply, deltas_of, is_result, rest_of, settle,
+    takes_fields, text_of,
 };
 pub use self::streaming::{Decoder, Reader};
 

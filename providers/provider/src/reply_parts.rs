@@ -86,6 +86,28 @@ impl ReplyParts {
         deltas.push(|| Delta::Text(piece.into()));
     }
 
+    /// Adds more of the answer, even if the content so far has only thoughts.
+    pub fn extend_text(&mut self, piece: &str, deltas: &mut Deltas) {
+        match self.has_text() {
+            _ if piece.is_empty() => {}
+            true => {
+                self.end_content(deltas);
+                self.text(piece, deltas);
+            }
+            false => {
+                self.push(ReplyPart::text(piece), deltas);
+            }
+        }
+    }
+
+    /// Returns the texts so far, without the thoughts in the content.
+    #[must_use]
+    pub fn answer(&self) -> String {
+        let mut parts = self.clone();
+        parts.end_content(&mut Deltas::discarded());
+        text_of(&parts.take())
+    }
+
     /// Adds a piece of reasoning; see [`Reasoning::provider`].
     pub fn reasoning(
         &mut self,
@@ -224,6 +246,51 @@ impl ReplyParts {
         }
         std::mem::take(&mut self.parts)
     }
+}
+
+/// Returns the texts of a reply.
+#[must_use]
+pub fn text_of(parts: &[ReplyPart]) -> String {
+    let texts = parts.iter().filter_map(|part| match part {
+        ReplyPart::Text(text) => Some(&*text.text),
+        _ => None,
+    });
+    texts.collect()
+}
+
+/// Returns what a whole text has after the pieces of it that came before. White space does not count,
+/// because some servers trim the whole text.
+///
+/// # Errors
+///
+/// [`ProviderError::Unclear`] if the pieces are not its beginning, because it is not known which of the
+/// two the model meant. The usage in it is unknown.
+///
+/// ```
+/// use toolwright_provider::rest_of;
+///
+/// assert_eq!(rest_of("It ", "It rains.").unwrap(), "rains.");
+/// assert!(rest_of("It rains.", "It snows.").is_err());
+/// ```
+pub fn rest_of<'w>(pieces: &str, whole: &'w str) -> Result<&'w str> {
+    let is_said = |c: &char| !c.is_whitespace();
+    let (mut known, mut end) = (pieces.chars().filter(is_said), 0);
+    for (at, c) in whole.char_indices().filter(|(_, c)| is_said(c)) {
+        match known.next() {
+            Some(same) if same == c => end = at + c.len_utf8(),
+            Some(_) => return Err(other_text()),
+            None => {
+                let (rest, known) = (&whole[end..], &pieces[pieces.trim_end().len()..]);
+                return Ok(rest.strip_prefix(known).unwrap_or(rest.trim_start()));
+            }
+        }
+    }
+    if known.next().is_some() { Err(other_text()) } else { Ok("") }
+}
+
+fn other_text() -> ProviderError {
+    let fault = "its whole text is another text than its pieces";
+    ProviderError::Unclear { fault, raw: String::new(), usage: Usage::unknown() }
 }
 
 fn json_of(parts: &[ReplyPart]) -> String {

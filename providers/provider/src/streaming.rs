@@ -393,8 +393,12 @@ impl<D: Decoder> State<D> {
 
     /// Adds the parts so far to an error.
     fn broken(&self, mut error: ProviderError) -> ProviderError {
-        if let ProviderError::Http { raw, .. } | ProviderError::Truncated { raw, .. } = &mut error {
-            *raw = self.reader.so_far();
+        match &mut error {
+            ProviderError::Http { raw, .. } | ProviderError::Truncated { raw, .. } => {
+                *raw = self.reader.so_far();
+            }
+            ProviderError::Unclear { raw, .. } if raw.is_empty() => *raw = self.reader.so_far(),
+            _ => {}
         }
         error
     }

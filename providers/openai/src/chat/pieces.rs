@@ -2,7 +2,6 @@
 //!
 //! [`Pieces`] decides which pieces belong to one call. A whole reply is a single piece.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::de::Error as _;
@@ -13,7 +12,7 @@ use toolwright_module::{Reply, Request, ToolCall};
 use toolwright_provider::lenient::{Unread, Words, is_set};
 use toolwright_provider::{
     Deltas, ReplyParts, TokenCounts, check_has_call, complete_reply, ending, is_empty_object,
-    is_same_json,
+    is_same_json, rest_of,
 };
 
 use super::reasoning::{Details, Field, text_of};
@@ -203,13 +202,20 @@ impl Pieces {
         let Choice { message, delta, text, .. } = choice;
         let (message, other) = if self.is_whole { (message, delta) } else { (delta, message) };
         // If the usual field is empty: the other one, or that of the older API.
+        let mut whole = None;
         let message = match message.filter(|message| message.has_content()) {
             Some(message) => {
                 self.in_deltas |= !self.is_whole;
+                // Some servers repeat the last piece in both.
+                whole = other.filter(|other| {
+                    is_end && !self.is_whole && other.content.text != message.content.text
+                });
                 message
             }
             None if self.in_deltas => {
-                let mut message = self.without_known(other.unwrap_or_default());
+                let mut message = other.unwrap_or_default();
+                self.settle_text(&mut message, is_end, deltas)?;
+                self.remove_known(&mut message);
                 self.settle(&mut message, deltas);
                 message
             }
@@ -223,34 +229,51 @@ impl Pieces {
         };
         self.goes_on = !is_end && (self.goes_on || self.finish.is_some() && message.has_content());
         self.add_message(*message, deltas)?;
+        if let Some(mut whole) = whole {
+            self.settle_text(&mut whole, is_end, deltas)?;
+        }
         if is_end {
             self.parts.end_content(deltas);
         }
         Ok(())
     }
 
-    /// Removes the content that the deltas already had from a whole message after them.
-    fn without_known<'e>(&self, mut message: Box<Message<'e>>) -> Box<Message<'e>> {
-        if self.parts.has_content() {
-            message.content.text = Cow::default();
+    /// Takes the text out of a whole message after the deltas, and adds what they lack of it. A message
+    /// before the end of the reply may lag behind the deltas.
+    fn settle_text(
+        &mut self,
+        message: &mut Message<'_>,
+        is_end: bool,
+        deltas: &mut Deltas,
+    ) -> Result<()> {
+        if !self.parts.has_content() && !self.parts.has_text() {
+            return Ok(());
         }
-        for part in self.parts.parts() {
-            match part {
-                ReplyPart::Text(_) => {
-                    message.content.text = Cow::default();
-                    message.content.refusal.clear();
-                    message.refusal = Words::default();
-                }
-                ReplyPart::Reasoning(_) => {
-                    message.reasoning_content = Words::default();
-                    message.reasoning = Words::default();
-                    message.reasoning_details.clear();
-                    message.content.thinking.clear();
-                }
-                _ => {}
-            }
+        let mut content = ReplyParts::default();
+        content.content("", std::mem::take(&mut message.content.text), &mut Deltas::discarded());
+        let refusals = [
+            std::mem::take(&mut message.content.refusal).into(),
+            std::mem::take(&mut message.refusal).0,
+        ];
+        let refusals = refusals.concat();
+        self.refused |= !refusals.is_empty();
+        let whole = content.answer() + &refusals;
+        let known = self.parts.answer();
+        if whole.is_empty() || !is_end && rest_of(&whole, &known).is_ok() {
+            return Ok(());
         }
-        message
+        self.parts.extend_text(rest_of(&known, &whole)?, deltas);
+        Ok(())
+    }
+
+    /// Removes the reasoning that the deltas already had from a whole message after them.
+    fn remove_known(&self, message: &mut Message<'_>) {
+        if self.parts.parts().iter().any(|part| matches!(part, ReplyPart::Reasoning(_))) {
+            message.reasoning_content = Words::default();
+            message.reasoning = Words::default();
+            message.reasoning_details.clear();
+            message.content.thinking.clear();
+        }
     }
 
     /// Takes the calls that the deltas already had out of a whole message after them: those with the id

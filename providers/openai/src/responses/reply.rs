@@ -20,7 +20,8 @@ use toolwright_provider::lenient::{
     thoughts,
 };
 use toolwright_provider::{
-    Deltas, ReplyParts, TokenCounts, complete_reply, is_empty_object, settle, takes_fields,
+    Deltas, ReplyParts, TokenCounts, complete_reply, is_empty_object, rest_of, settle,
+    takes_fields, text_of,
 };
 
 use super::request::{ITEM_ID, items_of};
@@ -288,6 +289,10 @@ impl Response {
                 finish = Finish::Refused;
             }
         }
+        let (known, whole) = (text_of(&streamed.parts), text_of(&parts));
+        if !whole.is_empty() {
+            rest_of(&known, &whole)?;
+        }
         streamed.append(&mut parts, request);
         if finish == Finish::Stop && self.output.iter().any(|item| is_cut_off(item)) {
             finish = Finish::Length;
@@ -507,6 +512,13 @@ impl Items<'_> {
     }
 }
 
+/// Returns a text without the thoughts at its beginning.
+fn answer_of(text: &str) -> String {
+    let mut parts = ReplyParts::default();
+    parts.content("", text, &mut Deltas::discarded());
+    parts.answer()
+}
+
 fn called(item: Item<'_>) -> ToolCall {
     let Item { kind, id, call_id, name, arguments, input, is_unclear, .. } = item;
     let id = call_id.filled().unwrap_or_else(|| id.0.into_owned());
@@ -599,8 +611,8 @@ pub(crate) struct Pieces {
     items: Vec<Box<RawValue>>,
     /// The index in `items` of each id.
     kept: HashMap<String, usize>,
-    /// The texts that had deltas: whether it is a refusal, output index, item id, content index.
-    texts: HashSet<(bool, Option<u64>, String, Option<u64>)>,
+    /// The texts so far by their place: whether it is a refusal, output index, item id, content index.
+    texts: HashMap<(bool, Option<u64>, String, Option<u64>), String>,
     refused: bool,
     /// Whether the current item of reasoning had deltas.
     in_reasoning: bool,
@@ -729,21 +741,27 @@ impl Pieces {
         open.next().is_none().then_some(only.part)
     }
 
-    /// Adds a piece of text, or a whole text that had no deltas.
+    /// Adds a piece of text, or what a whole text has beyond its pieces.
     fn text(&mut self, event: &Event<'_>, is_whole: bool, deltas: &mut Deltas) -> Result<()> {
         let is_refusal = event.kind.starts_with("response.refusal");
         let index = event.output_index.0;
         let id = if index.is_none() { event.item_id.to_string() } else { String::new() };
-        let is_new = self.texts.insert((is_refusal, index, id, event.content_index.0));
         let piece = match (is_whole, is_refusal) {
             (false, _) => event.delta,
-            (true, _) if !is_new => return Ok(()),
             (true, true) => event.refusal,
             (true, false) => event.text,
         };
         let piece: Cow<'_, str> = piece.map(read::<Words<'_>>).transpose()?.unwrap_or_default().0;
         if !piece.is_empty() {
             self.refused |= is_refusal;
+            let so_far =
+                self.texts.entry((is_refusal, index, id, event.content_index.0)).or_default();
+            if is_whole && !so_far.is_empty() {
+                let (known, whole) = (answer_of(so_far), answer_of(&piece));
+                self.parts.extend_text(rest_of(&known, &whole)?, deltas);
+                return Ok(());
+            }
+            so_far.push_str(&piece);
             match is_refusal {
                 true => self.parts.text(piece, deltas),
                 false => self.parts.content(&self.request.origin, piece, deltas),
