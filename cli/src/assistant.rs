@@ -18,7 +18,9 @@ use toolwright_module::budget::{Ledger, LimitKind};
 use toolwright_module::error::Stage;
 use toolwright_module::{Cancellation, Context, Error as ModuleError, Message};
 use toolwright_orchestrator::perform::with_decider;
-use toolwright_orchestrator::{Agent, AwaitsApproval, Ending, Finished, Run, RunState, Task};
+use toolwright_orchestrator::{
+    Agent, AwaitsApproval, Conversation, Ending, Finished, Run, RunState, Task,
+};
 
 use crate::agent::AgentMaker;
 use crate::approve::decide;
@@ -187,7 +189,7 @@ impl Assistant {
             }
         }
         let command = if self.replays { REPLAY } else { "run" };
-        self.begin(journal, command, prompt, Vec::new(), input).await
+        self.begin(journal, command, prompt, Conversation::default(), input).await
     }
 
     /// Locks a task of this folder with these options, so that the same one is not paid twice.
@@ -257,7 +259,7 @@ impl Assistant {
         journal: &Journal,
         command: &str,
         task: String,
-        history: Vec<Arc<Message>>,
+        conversation: Conversation,
         input: Option<&Input>,
     ) -> Result<End, Box<dyn Error>> {
         self.started.set(self.started.get() + 1);
@@ -267,7 +269,7 @@ impl Assistant {
         metadata.push((FOLDER.to_owned(), folder()));
         metadata.push((COMMAND.to_owned(), command.to_owned()));
         metadata.push((OPTIONS.to_owned(), serde_json::to_string(&self.options)?));
-        let task = Task::new(task).with_history(history);
+        let task = Task::new(task).with_conversation(conversation);
         let work = Work::Kept { journal, id: &id, task, metadata, goes_on: false };
         self.carry_out(work, input).await
     }
@@ -289,12 +291,12 @@ impl Assistant {
             false => None,
         };
         let mut said = match before {
-            Some(End::Finished(finished)) => without_instructions(&finished),
+            Some(End::Finished(finished)) => finished.conversation().without_instructions(),
             Some(End::Failed) => {
                 code = ExitCode::FAILURE;
-                Vec::new()
+                Conversation::default()
             }
-            _ => Vec::new(),
+            _ => Conversation::default(),
         };
         if input.is_terminal() {
             note("(one task per line; Ctrl-C ends a task, Ctrl-D the conversation)");
@@ -319,7 +321,7 @@ impl Assistant {
                 Some(journal) => {
                     let end = self.begin(journal, "chat", task, said.clone(), Some(input)).await?;
                     if let End::Finished(finished) = &end {
-                        said = without_instructions(finished);
+                        said = finished.conversation().without_instructions();
                     }
                     end
                 }
@@ -635,11 +637,4 @@ fn folder() -> String {
 
 fn is_locked(error: &ModuleError) -> bool {
     matches!(error.downcast_ref(), Some(JournalError::Locked { .. }))
-}
-
-/// Returns the conversation for the next task.
-fn without_instructions(finished: &Finished) -> Vec<Arc<Message>> {
-    let mut said = finished.history.clone();
-    said.retain(|message| !matches!(**message, Message::System { .. }));
-    said
 }

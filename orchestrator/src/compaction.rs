@@ -150,7 +150,7 @@ pub struct Compacted {
     /// The summary of the messages that are not sent any more. `None` if only results were cleared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// All texts so far that [`Compaction::keep`] returned, in their order and each once.
+    /// The texts that [`Compaction::keep`] returned and that no compaction before had kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<String>,
     /// The window, if the provider named it when it refused a request.

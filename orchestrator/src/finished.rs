@@ -6,6 +6,7 @@ use toolwright_module::budget::{LimitKind, Spent};
 use toolwright_module::event::Ending;
 use toolwright_module::{Message, ToolCall};
 
+use crate::conversation::{Carried, Conversation};
 use crate::repaired_call::RepairedCall;
 use crate::run::Run;
 use crate::step::RunResult;
@@ -47,6 +48,8 @@ pub struct Finished<O = String> {
     pub repaired: Vec<RepairedCall>,
     /// The whole conversation.
     pub history: Vec<Arc<Message>>,
+    #[serde(default, skip_serializing_if = "Carried::is_empty")]
+    pub(crate) carried: Box<Carried>,
 }
 
 /// A tool call that failed, with the error for a person.
@@ -72,6 +75,7 @@ impl Finished {
             failures,
             repaired: run.repaired().to_vec(),
             history: run.history().to_vec(),
+            carried: Box::new(run.carried()),
         }
     }
 
@@ -88,6 +92,17 @@ impl Finished {
             failures: self.failures,
             repaired: self.repaired,
             history: self.history,
+            carried: self.carried,
         }
+    }
+}
+
+impl<O> Finished<O> {
+    /// Returns the conversation, for the next task: [`Task::with_conversation`].
+    ///
+    /// [`Task::with_conversation`]: crate::Task::with_conversation
+    #[must_use]
+    pub fn conversation(&self) -> Conversation {
+        Conversation { history: self.history.clone(), carried: self.carried.clone() }
     }
 }

@@ -46,6 +46,7 @@
 //! | `run/sending.rs` | the request: the tools of a round, and edits of the messages |
 //! | `compaction.rs`, `driver/compacting.rs` | [`Compaction`]: a conversation that gets too long is shortened |
 //! | `task.rs`, `run/conversation.rs`, `pairing.rs` | [`Task`], histories and follow-ups; calls and their results |
+//! | `conversation.rs` | [`Conversation`]: what the next task of a conversation goes on with |
 //! | `state.rs` | [`RunState`]: the stored format of a run |
 //! | `find_tools.rs`, `tool_index.rs` | the tool that finds deferred tools, and its [`ToolIndex`] |
 //! | `tool_set.rs` | [`ToolSet`]: the comparison of stored tools with the current ones |
@@ -60,6 +61,7 @@
 mod agent;
 mod approval_policy;
 mod compaction;
+mod conversation;
 mod driver;
 mod error;
 mod find_tools;
@@ -87,6 +89,7 @@ mod unfinished;
 pub use agent::{Agent, ToolOrchestrator};
 pub use approval_policy::ApprovalPolicy;
 pub use compaction::{Compacted, Compaction, Keep, Summarize, Summarizer, Summary};
+pub use conversation::Conversation;
 pub use error::RunError;
 pub use find_tools::find_tools;
 pub use finished::{Finished, ToolFailure};

@@ -143,10 +143,11 @@ impl Run {
         Self::begin(task.into(), Arc::new(Tools::of(tools)?), limits)
     }
 
-    pub(crate) fn begin(task: Task, tools: Arc<Tools>, limits: Limits) -> Result<Self> {
+    pub(crate) fn begin(mut task: Task, tools: Arc<Tools>, limits: Limits) -> Result<Self> {
         if let Some(name) = limits.tools.keys().find(|name| !tools.has(name)) {
             return Err(tools.missing("limit", name));
         }
+        let carried = *std::mem::take(&mut task.carried);
         let messages = conversation::begun(task)?;
         let state = RunState {
             version: VERSION,
@@ -176,13 +177,23 @@ impl Run {
             repaired: Vec::new(),
             calls: BTreeMap::new(),
             offers: Vec::new(),
-            found: Vec::new(),
-            sent: None,
+            found: carried.found,
+            sent: carried.sent,
+            summary: carried.summary,
+            kept: carried.kept,
             compactions: Vec::new(),
-            measured: None,
-            window: None,
+            measured: carried.measured,
+            window: carried.window,
         };
-        Ok(Self::of(state, tools))
+        // A conversation comes from a store of the program.
+        if let Some(what) = state.sent.as_ref().and_then(|edited| edited.fault(&state.messages)) {
+            return Err(RunError::History { what });
+        }
+        let mut run = Self::of(state, tools);
+        if !run.state.found.is_empty() {
+            run.make_contracts()?;
+        }
+        Ok(run)
     }
 
     fn of(state: RunState, tools: Arc<Tools>) -> Self {
@@ -265,14 +276,20 @@ impl Run {
     /// Sets instructions for the model, as a system message at the start. They replace the system
     /// message of a history.
     ///
-    /// They have an effect only before the first step and the first edit of what is sent. After it
-    /// the prompt only grows at its end.
+    /// They have an effect only before the first step. After it the prompt only grows at its end.
     #[must_use]
     pub fn with_instructions(mut self, instructions: impl Into<String>) -> Self {
-        if self.state.step == 0 && self.state.sent.is_none() {
+        if self.state.step == 0 {
             let replaced = self.state.messages.first().is_some_and(|first| is_system(first));
-            let instructions = [Message::system(instructions)];
-            self.state.messages.splice(..usize::from(replaced), instructions);
+            let instructions = Message::system(instructions);
+            if let Some(edited) = &mut self.state.sent
+                && edited.replaced > 0
+            {
+                edited.replaced += usize::from(!replaced);
+                let replaced = edited.by.first().is_some_and(|first| is_system(first));
+                edited.by.splice(..usize::from(replaced), [Arc::clone(&instructions)]);
+            }
+            self.state.messages.splice(..usize::from(replaced), [instructions]);
             self.state.task_at += usize::from(!replaced);
             for offer in &mut self.state.offers {
                 offer.from += usize::from(!replaced);

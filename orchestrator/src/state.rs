@@ -110,6 +110,12 @@ pub struct RunState {
     /// The edit of the conversation as it is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sent: Option<Edited>,
+    /// The summary that stands for messages that are not sent any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) summary: Option<String>,
+    /// The texts that compactions keep.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) kept: Vec<String>,
     /// The compactions of the conversation as it is sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) compactions: Vec<Compacted>,

@@ -8,6 +8,8 @@ use toolwright_module::Message;
 use toolwright_module::message::{Audio, Document, Image, Part};
 use toolwright_signature::Signature;
 
+use crate::conversation::{Carried, Conversation};
+
 // The model reads the descriptions, and a stored run has the fingerprint of the schema. A change
 // would be reported for each stored run that has an agent as a tool.
 
@@ -47,6 +49,9 @@ pub struct Task {
     /// The conversation before the task.
     #[serde(skip)]
     pub(crate) history: Vec<Arc<Message>>,
+    /// What is known of the conversation beside its messages.
+    #[serde(skip)]
+    pub(crate) carried: Box<Carried>,
 }
 
 /// What came of a task.
@@ -98,6 +103,14 @@ impl Task {
         self
     }
 
+    /// Sets the conversation before the task: that of the run before. In a conversation that was
+    /// shortened, or in which tools were found, it is what [`with_history`](Self::with_history) lacks.
+    #[must_use]
+    pub fn with_conversation(mut self, conversation: Conversation) -> Self {
+        (self.history, self.carried) = (conversation.history, conversation.carried);
+        self
+    }
+
     /// Returns the conversation before the task. If the task was made of messages, its own message is
     /// the last of them.
     #[must_use]
@@ -119,7 +132,7 @@ impl Task {
 
     /// Returns the history and the message of the user, if it has text or parts.
     pub(crate) fn into_messages(self) -> Vec<Arc<Message>> {
-        let Self { task, parts, mut history } = self;
+        let Self { task, parts, mut history, .. } = self;
         if !task.is_empty() || !parts.is_empty() {
             let text = (!task.is_empty()).then_some(Part::Text(task));
             history.push(Message::user_parts(text.into_iter().chain(parts)));

@@ -1,18 +1,20 @@
 //! Conversations that get too long for their model: what is left out, what stays, and what survives.
 
+mod generated;
+
 use std::sync::{Arc, Mutex};
 
 use toolwright_module::error::ContextExceeded;
 use toolwright_module::event::EventKind;
 use toolwright_module::message::{Part, ReplyPart};
-use toolwright_module::model::Usage;
+use toolwright_module::model::{Settings, Usage};
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
     Context, Effect, Error, LanguageModel, Message, Reply, Request, Result, Tool, from_fn,
 };
 use toolwright_orchestrator::perform::{Record, Replay, with_performer};
 use toolwright_orchestrator::{
-    Agent, Compaction, Finished, Limits, Run, RunState, Summarize, Summarizer, Summary,
+    Agent, Compaction, Finished, Limits, Run, RunState, Summarize, Summarizer, Summary, Task,
 };
 
 use crate::support::{call, show, soon, tool};
@@ -162,16 +164,19 @@ fn look() -> Tool {
     })
 }
 
-fn keep(message: &Message) -> Vec<String> {
-    let text = match message {
-        Message::Tool(result) => &*result.text,
-        _ => return Vec::new(),
+/// Returns the lines of a message that ask to be kept.
+fn keep_lines(message: &Message) -> Vec<String> {
+    let texts: Vec<&str> = match message {
+        Message::Tool(result) => vec![&result.text],
+        Message::User { parts } => parts.iter().map(text_of).collect(),
+        _ => Vec::new(),
     };
-    text.lines().filter(|line| line.starts_with("Keep this:")).map(str::to_owned).collect()
+    let lines = texts.into_iter().flat_map(str::lines);
+    lines.filter(|line| line.starts_with("Keep this:")).map(str::to_owned).collect()
 }
 
 fn rules(window: Option<u64>) -> Compaction {
-    Compaction { window, keep: Some(Arc::new(keep)), ..Compaction::default() }
+    Compaction { window, keep: Some(Arc::new(keep_lines)), ..Compaction::default() }
 }
 
 fn agent(server: &Server, rules: Compaction) -> Agent {
@@ -397,6 +402,42 @@ async fn a_stored_run_goes_on_with_what_was_sent() {
     let (whole, _) = go(&self::agent(&other, rules(Some(4000))), &soon()).await;
     assert_eq!(*server.requests.lock().unwrap(), *other.requests.lock().unwrap());
     assert_eq!(run.compactions(), whole.compactions());
+}
+
+#[tokio::test]
+async fn the_next_run_of_a_conversation_sends_what_was_sent() {
+    for instructions in [None, Some("Be brief."), Some("Be long.")] {
+        let server = Server::new(4000, 30);
+        let first = agent(&server, rules(Some(4000)));
+        let (run, finished) = go(&first, &soon()).await;
+        let stored = serde_json::to_string(&finished).unwrap();
+        let finished: Finished = serde_json::from_str(&stored).unwrap();
+        let mut conversation = finished.conversation();
+        let settings = Settings::default().with_max_output_tokens(500);
+        let mut next = Agent::new(server.model(), [look()]).unwrap();
+        next = next.with_settings(settings).unwrap();
+        next = next.with_compaction(rules(Some(4000))).unwrap();
+        match instructions {
+            None => conversation = conversation.without_instructions(),
+            Some(text) => next = next.with_instructions(text),
+        }
+        let task = Task::new("And once more.").with_conversation(conversation);
+        let mut again = next.start(task).unwrap();
+        next.drive(&mut again, &soon()).await.unwrap();
+        assert!(again.compactions().is_empty(), "it is short already");
+        let requests = server.requests.lock().unwrap();
+        let last = requests.last().unwrap();
+        assert_eq!(lost(last, 30), Vec::<usize>::new());
+        let text = whole_text(last);
+        assert!(text.len() < whole_text(run.history()).len() / 2);
+        let system = instructions.map_or_else(String::new, |text| format!("system: {text}\n"));
+        assert!(text.starts_with(&format!("{system}user: Look at every room.")), "{text}");
+        assert!(text.ends_with("user: And once more.\n"), "{text}");
+        assert_eq!(
+            again.history().len(),
+            run.history().len() + 2 - usize::from(instructions.is_none())
+        );
+    }
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@
 
 mod by_hand;
 mod cast;
-mod chance;
+pub(crate) mod chance;
 mod checks;
 mod driven;
 mod waiting;

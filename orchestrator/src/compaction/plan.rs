@@ -26,6 +26,8 @@ pub(crate) struct View<'a> {
     pub(crate) task: &'a [Part],
     /// The text of the last summary.
     pub(crate) summary: Option<&'a str>,
+    /// The texts that are kept so far.
+    pub(crate) kept: &'a [String],
     /// Whether the model can read cleared results again.
     pub(crate) can_read: bool,
 }
@@ -301,9 +303,14 @@ impl View<'_> {
 }
 
 /// Returns the text that stands for the messages that a summary replaces.
-pub(crate) fn summary_text(summary: &str, kept: &[String], can_read: bool) -> String {
+pub(crate) fn summary_text<'k>(
+    summary: &str,
+    kept: impl Iterator<Item = &'k String>,
+    can_read: bool,
+) -> String {
     let mut text = format!("{SHORTENED}\n{summary}");
-    if !kept.is_empty() {
+    let mut kept = kept.peekable();
+    if kept.peek().is_some() {
         text.push_str("\n\n[To be kept word for word:]");
     }
     for kept in kept {

@@ -174,14 +174,14 @@ fn plan(
         tokens_after: 0,
         cleared: 0,
         summary: None,
-        kept: run.kept().to_vec(),
+        kept: Vec::new(),
         window,
     };
     if rules.clears_results {
         let cleared = view.cleared(rules);
         let tokens_after = room.tokens(&cleared.messages);
         if tokens_after <= room.target {
-            keep(&mut made.kept, cleared.kept);
+            keep(&mut made.kept, run.kept(), cleared.kept);
             made = Compacted { tokens_after, cleared: cleared.results, ..made };
             let (messages, tail) = (Some(cleared.messages), Tail::none());
             return Some(Plan { cleared: messages, tail, to_summarize: Vec::new(), room, made });
@@ -193,16 +193,17 @@ fn plan(
         return None;
     }
     for message in &to_summarize {
-        keep(&mut made.kept, rules.kept_of(message));
+        keep(&mut made.kept, run.kept(), rules.kept_of(message));
     }
-    keep(&mut made.kept, std::mem::take(&mut tail.kept));
+    keep(&mut made.kept, run.kept(), std::mem::take(&mut tail.kept));
     made.cleared = tail.cut;
     Some(Plan { cleared: None, tail, to_summarize, room, made })
 }
 
-fn keep(kept: &mut Vec<String>, more: Vec<String>) {
+/// Adds the texts that are not kept yet.
+fn keep(kept: &mut Vec<String>, before: &[String], more: Vec<String>) {
     for text in more {
-        if !kept.contains(&text) {
+        if !before.contains(&text) && !kept.contains(&text) {
             kept.push(text);
         }
     }
@@ -231,7 +232,7 @@ impl Caller<'_> {
             false => self.summary_of(&to_summarize, view, room, deadline).await?,
         };
         let summary = cut(&summary, most).into_owned();
-        let text = summary_text(&summary, &made.kept, view.can_read);
+        let text = summary_text(&summary, view.kept.iter().chain(&made.kept), view.can_read);
         let messages = view.summarized(&tail, &text);
         made.tokens_after = room.tokens(&messages);
         made.summary = Some(summary);

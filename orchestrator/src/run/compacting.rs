@@ -8,8 +8,10 @@ use toolwright_module::Message;
 use toolwright_module::model::Usage;
 
 use crate::compaction::{Compacted, Compaction, Room, View, bound, estimated};
+use crate::conversation::Carried;
 use crate::error::Result;
 use crate::run::{Edited, Run};
+use crate::state::RunState;
 
 /// The length of a request: the most tokens that it could have, and those that its provider counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,13 +98,31 @@ impl Run {
     /// Returns the conversation for a compaction. `can_read` is whether the model can read cleared
     /// results.
     pub(crate) fn view<'a>(&'a self, sent: &'a [Arc<Message>], can_read: bool) -> View<'a> {
-        let summary = self.state.compactions.iter().rev().find_map(|made| made.summary.as_deref());
-        View { sent, task: self.task(), summary, can_read }
+        View {
+            sent,
+            task: self.task(),
+            summary: self.state.summary.as_deref(),
+            kept: &self.state.kept,
+            can_read,
+        }
+    }
+
+    /// Returns what the next task of the conversation has to know.
+    pub(crate) fn carried(&self) -> Carried {
+        let RunState { sent, found, summary, kept, measured, window, .. } = &self.state;
+        Carried {
+            sent: sent.clone(),
+            found: found.clone(),
+            summary: summary.clone(),
+            kept: kept.clone(),
+            measured: *measured,
+            window: *window,
+        }
     }
 
     /// Returns the texts that are kept so far.
     pub(crate) fn kept(&self) -> &[String] {
-        self.state.compactions.last().map_or(&[], |made| &made.kept)
+        &self.state.kept
     }
 
     /// Applies a compaction.
@@ -113,9 +133,9 @@ impl Run {
     pub(crate) fn take_compaction(&mut self, edit: Edited, made: Compacted) -> Result<()> {
         self.edit_sent(edit.replaced, edit.by)?;
         self.state.window = made.window.or(self.state.window);
-        // Only the last one has to name them.
-        if let Some(before) = self.state.compactions.last_mut() {
-            before.kept = Vec::new();
+        self.state.kept.extend(made.kept.iter().cloned());
+        if made.summary.is_some() {
+            self.state.summary.clone_from(&made.summary);
         }
         self.state.compactions.push(made);
         self.count_messages();

@@ -1,0 +1,90 @@
+//! A conversation that goes on with another task.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use toolwright_module::Message;
+
+use crate::run::{Edited, Measured, is_system};
+
+/// A conversation that another task goes on with: its messages, and what the run knew beside them.
+///
+/// With the messages alone ([`Task::with_history`](crate::Task::with_history)), the next task sends the
+/// whole history again and knows no [deferred](crate::Tool::deferred) tools. With the conversation it
+/// sends what the run before sent, shortened as it was, and has the tools that were found.
+///
+/// It serializes as JSON, to be kept between two messages of a user.
+///
+/// ```
+/// use toolwright_module::testing::Scripted;
+/// use toolwright_module::{Context, Reply};
+/// use toolwright_orchestrator::{Agent, Conversation, Task};
+///
+/// # let model = Scripted::replies([Reply::text("Hello!"), Reply::text("Bye!")]);
+/// let agent = Agent::new(model, [])?;
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let finished = agent.run("Hello.", &Context::default()).await?;
+/// let stored = serde_json::to_string(&finished.conversation())?;
+///
+/// let conversation: Conversation = serde_json::from_str(&stored)?;
+/// let task = Task::new("Goodbye.").with_conversation(conversation);
+/// let finished = agent.run(task, &Context::default()).await?;
+/// assert_eq!(finished.history.len(), 4);
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Conversation {
+    pub(crate) history: Vec<Arc<Message>>,
+    #[serde(default, skip_serializing_if = "Carried::is_empty")]
+    pub(crate) carried: Box<Carried>,
+}
+
+impl Conversation {
+    /// Returns the messages.
+    #[must_use]
+    pub fn history(&self) -> &[Arc<Message>] {
+        &self.history
+    }
+
+    /// Leaves out the instructions, for an agent that has none.
+    ///
+    /// An agent with instructions replaces them in any case.
+    #[must_use]
+    pub fn without_instructions(mut self) -> Self {
+        if self.history.first().is_some_and(|first| is_system(first)) {
+            self.history.remove(0);
+            if let Some(edited) = &mut self.carried.sent
+                && edited.replaced > 0
+            {
+                edited.replaced -= 1;
+                edited.by.retain(|message| !is_system(message));
+            }
+        }
+        self
+    }
+}
+
+/// What a run knows of its conversation beside the messages.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Carried {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sent: Option<Edited>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) found: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) summary: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) kept: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) measured: Option<Measured>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) window: Option<u64>,
+}
+
+impl Carried {
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
