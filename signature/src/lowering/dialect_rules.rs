@@ -81,8 +81,6 @@ pub(crate) enum Names {
     NotEmpty,
     /// `[a-zA-Z0-9_.-]{1,64}`
     Plain,
-    /// The same for fields of the root; other fields may have any name.
-    PlainAtRoot,
 }
 
 /// Limits on the size of a schema as a whole.
@@ -284,9 +282,10 @@ static ANTHROPIC: Rules = Rules {
 /// Tools without `strict`.
 ///
 /// Source: the refusals (HTTP 400) of the Messages API: "input_schema does not support oneOf,
-/// allOf, or anyOf at the top level", and "Property keys should match pattern", which it says
-/// of `input_schema.properties` only.
-static ANTHROPIC_LOOSE: Rules = Rules { field_names: Names::PlainAtRoot, ..LOOSE };
+/// allOf, or anyOf at the top level", and "Property keys should match pattern". All known refusals
+/// for names are about the root. Names below it (`$vectorSearch` and `{{userName}}` in servers of
+/// MongoDB and Postman) are described too, because one refused name makes the whole request fail.
+static ANTHROPIC_LOOSE: Rules = Rules { field_names: Names::Plain, ..LOOSE };
 
 /// Source: google.ai.generativelanguage v1beta, the comments of
 /// `GenerationConfig.response_json_schema` (the keywords; "`$ref` … no other properties,

@@ -44,7 +44,7 @@ impl Walk<'_> {
                 continue;
             }
             let lowered = self.field(field, &path)?;
-            if !self.takes_name(name, at.path == "$") {
+            if !self.takes_name(name) {
                 self.tell_field(field, &lowered, &path)?;
                 unnamed = true;
                 continue;
@@ -151,13 +151,12 @@ impl Walk<'_> {
     }
 
     /// Whether the dialect accepts the name of a field.
-    fn takes_name(&self, name: &str, at_root: bool) -> bool {
+    fn takes_name(&self, name: &str) -> bool {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
         let any = match self.rules.field_names {
             Names::All => true,
             Names::NotEmpty => return !name.is_empty(),
             Names::Plain => false,
-            Names::PlainAtRoot => !at_root,
         };
         any || !name.is_empty() && name.len() <= 64 && name.chars().all(plain)
     }
