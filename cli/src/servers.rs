@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use futures_util::future::try_join_all;
 use serde_json::json;
 use toolwright_mcp::{McpClient, McpClientBuilder, McpError};
 use toolwright_module::{Error, Result, Tool};
@@ -159,16 +160,23 @@ impl McpArgs {
         tools: &mut Vec<Tool>,
         key_file: Option<&Path>,
     ) -> Result<Vec<McpClient>> {
-        let mut remotes: Vec<McpClient> = Vec::new();
         let servers = self.servers()?;
         let keys = self.keys(key_file)?;
-        for (place, server) in servers.iter().enumerate() {
-            let place = format!("{} of {}", place + 1, servers.len());
-            let shown = shown_server(server.target);
-            let failed = |text: String| Error::other(format!("--mcp {shown} ({place}): {text}"));
+        let failed = |place: usize, text: String| {
+            let shown = shown_server(servers[place].target);
+            Error::other(format!("--mcp {shown} ({} of {}): {text}", place + 1, servers.len()))
+        };
+        // Most servers take a second or more to start.
+        let connecting = servers.iter().enumerate().map(async |(place, server)| {
             let connected = server.connect(&keys, "--mcp-").await;
-            let remote = connected.map_err(|error| failed(format!("{error:#}")))?;
-            let theirs = remote.tools_beside(tools).map_err(|error| failed(error.to_string()))?;
+            connected.map_err(|error| failed(place, format!("{error:#}")))
+        });
+        let mut remotes: Vec<McpClient> = Vec::new();
+        for (place, remote) in try_join_all(connecting).await?.into_iter().enumerate() {
+            let server = &servers[place];
+            let shown = shown_server(server.target);
+            let beside = remote.tools_beside(tools);
+            let theirs = beside.map_err(|error| failed(place, error.to_string()))?;
             let (count, own) = (theirs.len(), remote.name());
             match server.name {
                 Some(name) => note(&format!("{count} tools of {name}")),

@@ -400,6 +400,23 @@ fn ran_with(arguments: &[&str]) -> (Ran, Vec<Value>) {
 }
 
 #[test]
+fn the_servers_of_a_run_start_at_the_same_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).into_os_string().into_string().unwrap();
+    // Each server waits for the other one.
+    let script = r#"touch "$0"; until [ -e "$1" ]; do sleep 0.02; done; shift; exec "$@""#;
+    let server = |own: &str, other: &str| {
+        let waits = ["sh", "-c", script, &file(own), &file(other)].map(str::to_owned);
+        let words = waits.into_iter().chain(shlex::split(&stdio(&[])).unwrap());
+        shlex::try_join(words.collect::<Vec<_>>().iter().map(String::as_str)).unwrap()
+    };
+    let (one, other) = (server("one", "other"), server("other", "one"));
+    let (ran, asked) = ran_with(&["--mcp", &one, "--mcp", &other, "--mcp-start-time", "20"]);
+    ok(ran);
+    assert_eq!(asked.len(), 1);
+}
+
+#[test]
 fn a_run_names_its_servers_and_has_their_options() {
     let server = stdio(&[]);
     let (ran, asked) = ran_with(&[
