@@ -292,7 +292,15 @@ fn utf8(body: Bytes) -> Result<Bytes> {
     Ok(if marked { body.slice(BYTE_ORDER_MARK.len()..) } else { body })
 }
 
-fn begins_events(text: &[u8]) -> bool {
+/// Returns whether a body begins as server-sent events do, with one of their fields or a comment.
+///
+/// ```
+/// use toolwright_http::begins_events;
+///
+/// assert!(begins_events(b"data: {}\n\n") && !begins_events(b"{}"));
+/// ```
+#[must_use]
+pub fn begins_events(text: &[u8]) -> bool {
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text).trim_ascii_start();
     ["data:", "event:", "id:", "retry:", ":"].iter().any(|field| text.starts_with(field.as_bytes()))
 }

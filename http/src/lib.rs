@@ -83,7 +83,7 @@ mod retry;
 mod sse;
 mod wait;
 
-pub use body::{EventBody, HttpResponse, Streamed};
+pub use body::{EventBody, HttpResponse, Streamed, begins_events};
 pub use client::{Client, HttpRequest};
 pub use endpoint::Endpoint;
 pub use error::{ErrorKind, HttpError, Refusal, UrlFault, with_causes};

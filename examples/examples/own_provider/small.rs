@@ -135,7 +135,7 @@ impl Decoder for Pieces {
 
     fn finish(mut self) -> Result<Reply, ProviderError> {
         let Some((finish, usage)) = self.1.take() else {
-            return Err(ProviderError::Truncated { raw: self.so_far(), source: None });
+            return Err(ProviderError::truncated(self.so_far()));
         };
         Ok(Reply::new(self.0.take()).with_finish(finish).with_usage(usage))
     }

@@ -13,7 +13,7 @@ use toolwright_http::reqwest::Url;
 use toolwright_module::model::{Capabilities, Delta, Setting, SettingSet, Settings};
 use toolwright_module::{LanguageModel, Reply, Request};
 use toolwright_provider::unread::with_notes;
-use toolwright_provider::{Connection, ProviderError, from_env, read_whole};
+use toolwright_provider::{Connection, ProviderError, from_env, read_reply, read_whole};
 use toolwright_signature::Dialect;
 
 use crate::message::takes;
@@ -391,7 +391,8 @@ impl Anthropic {
 
 /// Reads a whole reply.
 fn read(body: &[u8], request: &Request) -> Result<Reply> {
-    read_whole(body, |message: Message| message.into_reply(request))
+    let whole = |body: &[u8]| read_whole(body, |message: Message| message.into_reply(request));
+    read_reply(body, || Pieces::new(request), whole)
 }
 
 impl Parts {

@@ -184,7 +184,7 @@ impl Decoder for Pieces {
 
     fn finish(self) -> Result<Reply> {
         if !self.has_ended {
-            return Err(ProviderError::Truncated { raw: self.so_far(), source: None });
+            return Err(ProviderError::truncated(self.so_far()));
         }
         self.received.into_reply(self.turn, &self.tools)
     }

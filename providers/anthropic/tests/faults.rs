@@ -173,3 +173,28 @@ async fn an_error_in_another_form_is_the_servers_own() {
         }
     }
 }
+
+/// Some servers always stream, and some never do.
+#[tokio::test]
+async fn a_reply_in_the_form_that_was_not_asked_for_is_read() {
+    let stream = || Answer::events(&ok_stream(), 64);
+    for answer in [stream(), stream().named("application/json")] {
+        let server = Server::answering([answer]).await;
+        let reply = server.model("claude-test").generate(&hi()).await.unwrap();
+        assert_eq!(reply.to_text(), "ok");
+    }
+    let server = Server::answering([ok()]).await;
+    assert_eq!(streamed(&server.model("claude-test"), hi()).await.1.unwrap().to_text(), "ok");
+}
+
+#[tokio::test]
+async fn the_pause_in_the_headers_of_a_reply_that_breaks_off_is_kept() {
+    let headers = "content-type: application/json\r\nretry-after: 7\r\n";
+    for answer in
+        [Answer::new(200, headers, "{\"con"), Answer::new(200, headers, "{\"con").then_reset()]
+    {
+        let server = Server::answering([answer]).await;
+        let error = server.model("claude-test").generate(&hi()).await.unwrap_err();
+        assert_eq!(error.retry_after(), Some(Duration::from_secs(7)), "{error:?}");
+    }
+}

@@ -12,7 +12,7 @@ use toolwright_http::reqwest::Url;
 use toolwright_module::model::{Capabilities, Delta, Settings};
 use toolwright_module::{LanguageModel, Reply, Request};
 use toolwright_provider::unread::with_notes;
-use toolwright_provider::{Connection, ProviderError, from_env, read_events};
+use toolwright_provider::{Connection, ProviderError, from_env, read_events, read_reply};
 use toolwright_signature::Dialect;
 
 use crate::reply::{Chunk, Chunks};
@@ -459,7 +459,11 @@ fn unusable(service: &str, fault: &str) -> ProviderError {
 
 /// Reads a whole reply. A server that does not stream events sends them as a list.
 fn read(body: &[u8], request: &Request) -> Result<Reply> {
-    read_events(body, |chunks: Vec<Chunk<'_>>| Chunks::whole(request, chunks))
+    read_reply(
+        body,
+        || Chunks::new(request),
+        |body| read_events(body, |chunks: Vec<Chunk<'_>>| Chunks::whole(request, chunks)),
+    )
 }
 
 impl LanguageModel for Gemini {

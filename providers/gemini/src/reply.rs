@@ -576,7 +576,7 @@ impl Decoder for Chunks {
             if self.has_begun && self.parts.parts().is_empty() {
                 return Err(ProviderError::Empty { usage: self.counts.usage(), retry_after: None });
             }
-            return Err(ProviderError::Truncated { raw: self.so_far(), source: None });
+            return Err(ProviderError::truncated(self.so_far()));
         }
         let reason = self.finish.take();
         let is_blocked = self.is_blocked || !self.filters.is_empty();

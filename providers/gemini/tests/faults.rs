@@ -193,3 +193,27 @@ async fn a_conversation_longer_than_the_context_is_a_known_error() {
     let error = server.model().generate(&hi()).await.unwrap_err();
     assert_eq!(error.context_exceeded(), Some(ContextExceeded::default()), "{error:?}");
 }
+
+/// Some servers always stream, and some never do.
+#[tokio::test]
+async fn a_reply_in_the_form_that_was_not_asked_for_is_read() {
+    for answer in [ok_stream(), ok_stream().named("application/json")] {
+        let server = Server::answering([answer]).await;
+        let reply = server.model().generate(&hi()).await.unwrap();
+        assert_eq!(reply.to_text(), "ok");
+    }
+    let server = Server::answering([ok()]).await;
+    assert_eq!(streamed(&server.model(), hi()).await.1.unwrap().to_text(), "ok");
+}
+
+#[tokio::test]
+async fn the_pause_in_the_headers_of_a_reply_that_breaks_off_is_kept() {
+    let headers = "content-type: application/json\r\nretry-after: 7\r\n";
+    for answer in
+        [Answer::new(200, headers, "{\"con"), Answer::new(200, headers, "{\"con").then_reset()]
+    {
+        let server = Server::answering([answer]).await;
+        let error = server.model().generate(&hi()).await.unwrap_err();
+        assert_eq!(error.retry_after(), Some(Duration::from_secs(7)), "{error:?}");
+    }
+}

@@ -17,7 +17,7 @@ use toolwright_http::{HttpError, UrlFault};
 use toolwright_module::model::{Capabilities, Delta, Settings};
 use toolwright_module::{LanguageModel, Reply, Request};
 use toolwright_provider::unread::with_notes;
-use toolwright_provider::{Connection, ProviderError, deltas_of, from_env, read_whole};
+use toolwright_provider::{Connection, ProviderError, deltas_of, from_env, read_reply, read_whole};
 use toolwright_signature::Dialect;
 
 use crate::api::Api;
@@ -623,6 +623,7 @@ impl Parts {
             body = polled.map_err(|_| ProviderError::Http {
                 error: ErrorKind::TooSlow { after }.into(),
                 raw: String::from_utf8_lossy(&body).into(),
+                retry_after: None,
             })??;
             pause = (pause * 3 / 2).min(LONGEST_PAUSE);
         }
@@ -633,12 +634,20 @@ impl Parts {
     fn read(&self, body: &[u8], request: &Request, history: Option<History>) -> Result<Reply> {
         let chat = &self.options.rules.origins[0];
         match self.options.api {
-            Api::Chat => {
-                read_whole(body, |reply: chat::Completion<'_>| reply.into_reply(request, chat))
-            }
+            Api::Chat => read_reply(
+                body,
+                || chat::Pieces::new(request, chat),
+                |body| {
+                    read_whole(body, |reply: chat::Completion<'_>| reply.into_reply(request, chat))
+                },
+            ),
             Api::Responses => {
                 let info = RequestInfo::of(request, &self.options.rules).with_history(history);
-                read_whole(body, |reply: responses::Response| reply.into_reply(&info))
+                read_reply(
+                    body,
+                    || responses::Pieces::new(info.clone()),
+                    |body| read_whole(body, |reply: responses::Response| reply.into_reply(&info)),
+                )
             }
         }
     }

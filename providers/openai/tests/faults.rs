@@ -5,7 +5,7 @@ use toolwright_module::model::Settings;
 
 use toolwright_module::budget::{Budget, Ledger};
 use toolwright_module::error::{ContextExceeded, Stage};
-use toolwright_module::model::Usage;
+use toolwright_module::model::{Finish, Usage};
 use toolwright_module::{Context, Error as ModuleError, LanguageModel, Reply, Result};
 use toolwright_openai::{Api, ErrorKind, OpenAi, ProviderError};
 
@@ -806,5 +806,54 @@ async fn a_reply_inside_of_something_else_is_not_a_reply_of_the_api() {
             assert!(words.contains("not a reply of the API"), "{body}: {words}");
             assert!(!words.contains("secret") && !error.is_retryable(), "{body}: {words}");
         }
+    }
+}
+
+#[tokio::test]
+async fn the_pause_in_the_headers_of_a_reply_that_breaks_off_is_kept() {
+    for api in APIS {
+        let first = ok_stream(api).split_inclusive("\n\n").next().unwrap().to_owned();
+        let headers = "content-type: application/json\r\nretry-after: 7\r\n";
+        let half = || Answer::new(200, headers, r#"{"choices": [{"mess"#);
+        let events = || Answer::events(&first, 4096).named("text/event-stream\r\nretry-after: 7");
+        let silence = |server: &Server| {
+            server
+                .model(api)
+                .with_connection(|c| c.with_timeout(Duration::from_millis(200)))
+                .unwrap()
+        };
+        for answer in [half(), half().then_reset(), half().then_hang()] {
+            let server = Server::answering([answer]).await;
+            let error = silence(&server).generate(&hi()).await.unwrap_err();
+            assert_eq!(error.retry_after(), Some(Duration::from_secs(7)), "{error:?}");
+        }
+        for answer in [events(), events().then_reset(), events().then_hang()] {
+            let server = Server::answering([answer]).await;
+            let error = streamed(&silence(&server), hi()).await.1.unwrap_err();
+            assert_eq!(error.retry_after(), Some(Duration::from_secs(7)), "{error:?}");
+        }
+    }
+}
+
+/// Some servers always stream, and some never do.
+#[tokio::test]
+async fn a_reply_in_the_form_that_was_not_asked_for_is_read() {
+    for api in APIS {
+        let stream = ok_stream(api);
+        for answer in [
+            Answer::events(&stream, 64),
+            Answer::events(&stream, 64).named("application/json"),
+            Answer::json(format!("\n: a comment\n\n{stream}")),
+        ] {
+            let server = Server::answering([answer]).await;
+            let reply = server.model(api).generate(&hi()).await.unwrap();
+            assert_eq!((reply.to_text(), reply.finish), ("ok".to_owned(), Finish::Stop));
+        }
+        // A stream that breaks off is no reply.
+        let first = stream.split_inclusive("\n\n").next().unwrap();
+        let server = Server::answering([Answer::events(first, 64)]).await;
+        let error = server.model(api).generate(&hi()).await.unwrap_err();
+        assert!(matches!(own(&error), ProviderError::Truncated { .. }), "{error:?}");
+        assert_eq!(error.raw(), Some(r#"[{"text":"o"}]"#));
     }
 }

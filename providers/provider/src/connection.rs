@@ -12,7 +12,7 @@ use serde::de::Error as _;
 use toolwright_http::reqwest::{self, Url, header::HeaderName};
 use toolwright_http::{
     Client, Deadline, Endpoint, ErrorKind, HttpError, HttpLimits, HttpRequest, HttpResponse,
-    RequestBody, RetryPolicy, retry_after,
+    RequestBody, RetryPolicy, begins_events, retry_after,
 };
 use toolwright_signature::{has_lost_half, readable_json};
 
@@ -194,8 +194,9 @@ impl Connection {
         let attempt = || async {
             let response = self.send(&request, deadline).await?;
             let pause = retry_after(response.headers());
-            let body = readable_body(response.text().await?);
-            read(body).await.map_err(|error| error.with_pause(pause))
+            let paused = |error: ProviderError| error.with_pause(pause);
+            let body = response.text().await.map_err(|error| paused(error.into()))?;
+            read(readable_body(body)).await.map_err(paused)
         };
         self.retry.run(deadline, attempt, ProviderError::retry).await
     }
@@ -224,7 +225,8 @@ impl Connection {
             let pause = retry_after(response.headers());
             let paused = move |error: ProviderError| error.with_pause(pause);
             let silence = self.client.limits().silence;
-            let deltas = stream_of(response.events().await?, decoder(), silence, &read);
+            let events = response.events().await.map_err(|error| paused(error.into()))?;
+            let deltas = stream_of(events, decoder(), silence, &read);
             let mut deltas = deltas.map_err(paused)?.map_err(paused).boxed();
             // Nothing has been shown before the first delta, so that an error is like a status.
             let first = deltas.next().await.transpose()?;
@@ -248,7 +250,9 @@ impl Connection {
         let (request, deadline) = (HttpRequest::get(url.clone()), Deadline::after(self.max_time));
         let attempt = || self.send(&request, deadline);
         let response = self.retry.run(deadline, attempt, ProviderError::retry).await?;
-        Ok(readable_body(response.text().await?))
+        let pause = retry_after(response.headers());
+        let body = response.text().await;
+        Ok(readable_body(body.map_err(|error| ProviderError::from(error).with_pause(pause))?))
     }
 
     /// Returns a reply for the caller of a model, whose error is without secrets and has a stage and
@@ -298,7 +302,12 @@ pub(crate) fn readable(json: &str) -> Cow<'_, str> {
     }
 }
 
+/// Returns a whole body that `serde_json` reads. A [`Reader`](super::Reader) joins characters that are
+/// cut between two events.
 pub(crate) fn readable_body(body: Bytes) -> Bytes {
+    if begins_events(&body) {
+        return body;
+    }
     match std::str::from_utf8(&body).map(readable) {
         Ok(Cow::Owned(body)) => body.into(),
         _ => body,

@@ -74,6 +74,8 @@ pub enum ProviderError {
         error: HttpError,
         /// The reply's parts as JSON, the first 64 KiB. Empty before the reply began.
         raw: String,
+        /// The pause that the server asked for in the headers, if the reply broke off.
+        retry_after: Option<Duration>,
     },
 
     /// The API does not have a setting of the request or the model.
@@ -132,6 +134,8 @@ pub enum ProviderError {
         raw: String,
         /// The cause, if it is known.
         source: Option<Box<dyn StdError + Send + Sync>>,
+        /// The pause that the server asks for in the headers. A decoder sets `None`.
+        retry_after: Option<Duration>,
     },
 
     /// The server did not finish the reply.
@@ -174,6 +178,11 @@ impl ProviderError {
         Self::Request { source: why.into() }
     }
 
+    /// Returns the error for a reply that was cut off, with the received part.
+    pub fn truncated(raw: impl Into<String>) -> Self {
+        Self::Truncated { raw: raw.into(), source: None, retry_after: None }
+    }
+
     /// Converts an error object inside a reply that began with a success.
     #[must_use]
     pub fn reported(error: &Value, usage: Usage) -> Self {
@@ -203,7 +212,7 @@ impl ProviderError {
     pub(crate) fn from_json(source: serde_json::Error, body: &[u8]) -> Self {
         let raw = String::from_utf8_lossy(body).into_owned();
         match source.is_eof() {
-            true => Self::Truncated { raw, source: Some(Box::new(source)) },
+            true => Self::Truncated { raw, source: Some(Box::new(source)), retry_after: None },
             false => Self::Decoding { source, raw },
         }
     }
@@ -316,6 +325,8 @@ impl ProviderError {
     fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Status { retry_after, .. }
+            | Self::Http { retry_after, .. }
+            | Self::Truncated { retry_after, .. }
             | Self::Reported { retry_after, .. }
             | Self::Unfinished { retry_after, .. }
             | Self::Empty { retry_after, .. } => *retry_after,
@@ -326,7 +337,9 @@ impl ProviderError {
     /// Adds the pause in the headers of a response that began with a success.
     pub(crate) fn with_pause(mut self, pause: Option<Duration>) -> Self {
         match &mut self {
-            Self::Reported { retry_after, .. }
+            Self::Http { retry_after, .. }
+            | Self::Truncated { retry_after, .. }
+            | Self::Reported { retry_after, .. }
             | Self::Unfinished { retry_after, .. }
             | Self::Empty { retry_after, .. } => *retry_after = pause.or(*retry_after),
             _ => {}
@@ -502,9 +515,10 @@ impl From<HttpError> for ProviderError {
         match error.kind() {
             ErrorKind::Status(refusal) => Self::refused(refusal),
             ErrorKind::Truncated => {
-                Self::Truncated { raw: String::new(), source: Some(error.into()) }
+                let (raw, source) = (String::new(), Some(error.into()));
+                Self::Truncated { raw, source, retry_after: None }
             }
-            _ => Self::Http { error, raw: String::new() },
+            _ => Self::Http { error, raw: String::new(), retry_after: None },
         }
     }
 }

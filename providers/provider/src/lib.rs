@@ -11,6 +11,7 @@
 //! | send an id of another provider, or the name of a tool that does not exist | [`portable_id`], [`portable_name`] |
 //! | send messages in an order that every server accepts | [`order`] |
 //! | read a whole reply, or the events of a streamed one | [`read_whole`], [`read_events`], [`Decoder`] |
+//! | read a reply whose server streams although it was not asked to | [`read_reply`] |
 //! | read the word that says how a reply ended | [`ending`] |
 //! | report an error | [`ProviderError`] |
 //! | build a reply from streamed pieces, and report them | [`ReplyParts`], [`Deltas`], [`settle`], [`rest_of`] |
@@ -81,7 +82,7 @@ pub use self::reply_parts::{
     Deltas, ReplyParts, check_has_call, complete_reply, deltas_of, is_result, rest_of, settle,
     takes_fields, text_of,
 };
-pub use self::streaming::{Decoder, Reader};
+pub use self::streaming::{Decoder, Reader, read_reply};
 
 /// Returns an id in the form that every provider accepts: at most `most` letters, digits, `_` and
 /// `-`. An id that has another form, because it comes from another provider, becomes a hash of it.

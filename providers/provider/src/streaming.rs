@@ -11,7 +11,7 @@ use futures_util::stream::{self, BoxStream, StreamExt, try_unfold};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
-use toolwright_http::{Event, EventBody, EventReader, Streamed};
+use toolwright_http::{Event, EventBody, EventReader, Streamed, begins_events};
 use toolwright_signature::{ends_in_half, has_lost_half, joined_halves};
 
 use super::connection::{mark_lost_halves, readable, readable_body};
@@ -63,7 +63,7 @@ const USAGE_WAIT: Duration = Duration::from_secs(3);
 ///     fn finish(mut self) -> Result<Reply, ProviderError> {
 ///         match self.is_over {
 ///             true => Ok(Reply::new(self.parts.take())),
-///             false => Err(ProviderError::Truncated { raw: self.so_far(), source: None }),
+///             false => Err(ProviderError::truncated(self.so_far())),
 ///         }
 ///     }
 ///
@@ -353,6 +353,44 @@ pub(crate) fn stream_of<D: Decoder>(
     Ok(deltas.boxed())
 }
 
+/// Reads the body of a reply that was not asked for as a stream: with `whole`, or with the decoder if the
+/// server streams all the same.
+///
+/// # Errors
+///
+/// The errors of `whole` and of the [`Reader`].
+pub fn read_reply<D: Decoder>(
+    body: &[u8],
+    decoder: impl FnOnce() -> D,
+    whole: impl FnOnce(&[u8]) -> Result<Reply>,
+) -> Result<Reply> {
+    if !begins_events(body) {
+        return whole(body);
+    }
+    let mut reader = Reader::new(decoder());
+    reader.push(Bytes::copy_from_slice(body));
+    let read = |reader: &mut Reader<D>| {
+        while reader.next()?.is_some() {}
+        reader.end()?;
+        while reader.next()?.is_some() {}
+        Ok(())
+    };
+    read(&mut reader).map_err(|error| broken(error, &reader))?;
+    reader.finish()
+}
+
+/// Adds the parts so far to an error.
+fn broken<D: Decoder>(mut error: ProviderError, reader: &Reader<D>) -> ProviderError {
+    match &mut error {
+        ProviderError::Http { raw, .. } | ProviderError::Truncated { raw, .. } => {
+            *raw = reader.so_far();
+        }
+        ProviderError::Unclear { raw, .. } if raw.is_empty() => *raw = reader.so_far(),
+        _ => {}
+    }
+    error
+}
+
 impl<D: Decoder> State<D> {
     async fn step(mut self) -> Result<(Delta, Option<Self>)> {
         loop {
@@ -364,11 +402,11 @@ impl<D: Decoder> State<D> {
                 }
                 Ok(None) if self.reader.is_over() => break,
                 Ok(None) => {}
-                Err(error) => return Err(self.broken(error)),
+                Err(error) => return Err(broken(error, &self.reader)),
             }
             match self.chunk().await {
                 Ok(Some(chunk)) => self.reader.push(chunk),
-                Err(error) if !self.reader.has_ended() => return Err(self.broken(error)),
+                Err(error) if !self.reader.has_ended() => return Err(broken(error, &self.reader)),
                 Ok(None) | Err(_) => self.reader.end()?,
             }
         }
@@ -389,17 +427,5 @@ impl<D: Decoder> State<D> {
             Ok(chunk) => Ok(chunk?),
             Err(_) => Ok(None),
         }
-    }
-
-    /// Adds the parts so far to an error.
-    fn broken(&self, mut error: ProviderError) -> ProviderError {
-        match &mut error {
-            ProviderError::Http { raw, .. } | ProviderError::Truncated { raw, .. } => {
-                *raw = self.reader.so_far();
-            }
-            ProviderError::Unclear { raw, .. } if raw.is_empty() => *raw = self.reader.so_far(),
-            _ => {}
-        }
-        error
     }
 }

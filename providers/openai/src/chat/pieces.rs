@@ -684,8 +684,7 @@ impl Decoder for Pieces {
                 Finish::Stop
             }
             None => {
-                let (raw, source) = (self.so_far(), None);
-                return Err(ProviderError::Truncated { raw, source });
+                return Err(ProviderError::truncated(self.so_far()));
             }
         };
         let finish = if self.refused { Finish::Refused } else { finish };

@@ -898,8 +898,7 @@ impl Decoder for Pieces {
     fn finish(mut self) -> Result<Reply> {
         self.parts.end_content(&mut Deltas::discarded());
         let Some(mut response) = self.last.take() else {
-            let (raw, source) = (self.so_far(), None);
-            return Err(ProviderError::Truncated { raw, source });
+            return Err(ProviderError::truncated(self.so_far()));
         };
         if response.output.is_empty() {
             response.output = self.items;
