@@ -586,6 +586,39 @@ async fn a_call_of_a_chat_reply_that_was_cut_off_is_not_made() {
     }
 }
 
+/// The first form of the API had one call, without an id.
+#[tokio::test]
+async fn a_call_in_the_first_form_of_the_api_is_one() {
+    let function = |name: &str| json!({"name": name, "arguments": r#"{"name": "A"}"#});
+    let message = json!({"role": "assistant", "function_call": function("greet")});
+    for (reason, made) in [("function_call", true), ("length", false)] {
+        let reply = chat_reply_ending(std::slice::from_ref(&message), Some(reason));
+        assert_eq!(is_made(&reply.calls()).await, made, "{reason}");
+    }
+    // It goes back as a call of today's form, and its answer belongs to it.
+    let reply = chat_reply(&[message]);
+    let [call] = &reply.calls()[..] else { panic!("{:?}", reply.calls()) };
+    let sent = serde_json::to_value(reply.to_input()).unwrap();
+    assert!(!call.id.is_empty());
+    assert_eq!(sent[0]["tool_calls"][0]["id"], *call.id);
+    assert_eq!(sent[0]["tool_calls"][0]["function"], function("greet"));
+    assert_eq!(sent[0].get("function_call"), None);
+    // Some servers send both forms of a call.
+    let call = json!({"id": "c1", "type": "function", "function": function("greet")});
+    for (name, count) in [("greet", 1), ("leave", 2)] {
+        let both =
+            json!({"role": "assistant", "tool_calls": [call], "function_call": function(name)});
+        let reply = chat_reply(&[both]);
+        assert_eq!(reply.calls().len(), count, "{name}");
+        assert_eq!(reply.calls()[0].id, "c1");
+        let sent = serde_json::to_value(reply.to_input()).unwrap();
+        assert_eq!(sent[0]["tool_calls"].as_array().unwrap().len(), count, "{name}");
+    }
+    // Some servers send an empty one in every reply.
+    let empty = json!({"role": "assistant", "content": "Hi.", "function_call": {"name": "", "arguments": ""}});
+    assert!(chat_reply(&[empty]).calls().is_empty());
+}
+
 #[tokio::test]
 async fn a_call_of_a_responses_reply_that_was_cut_off_is_not_made() {
     for (status, of_item, arguments, made) in [

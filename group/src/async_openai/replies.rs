@@ -1,8 +1,8 @@
 //! Replies of both APIs: their text, their calls, and their form in the next request.
 use async_openai::types::chat::{
-    ChatChoice, ChatCompletionMessageToolCalls, ChatCompletionRequestAssistantMessage,
-    ChatCompletionRequestMessage, ChatCompletionResponseMessage, CreateChatCompletionResponse,
-    FinishReason,
+    ChatChoice, ChatCompletionMessageToolCall, ChatCompletionMessageToolCalls,
+    ChatCompletionRequestAssistantMessage, ChatCompletionRequestMessage,
+    ChatCompletionResponseMessage, CreateChatCompletionResponse, FinishReason, FunctionCall,
 };
 use async_openai::types::responses::{
     InputItem, OutputItem, OutputMessageContent, OutputStatus, Response, Status,
@@ -11,6 +11,7 @@ use async_openai::types::responses::{
 use toolwright_module::ToolCall;
 use toolwright_module::message::CallKind;
 use toolwright_module::message::object_of;
+use toolwright_module::runner::{is_same_json, stable_hash};
 use toolwright_signature::{Repair, Thoughts};
 
 use crate::Outcome;
@@ -102,9 +103,9 @@ impl ReplyExt for CreateChatCompletionResponse {
     type Input = ChatCompletionRequestMessage;
 
     fn calls(&self) -> Vec<ToolCall> {
-        let calls = message(self).and_then(|message| message.tool_calls.as_ref());
+        let calls = tool_calls(self).unwrap_or_default();
         let mut calls: Vec<ToolCall> =
-            calls.into_iter().flatten().map(IntoToolCall::into_tool_call).collect();
+            calls.into_iter().map(IntoToolCall::into_tool_call).collect();
         let finish = choice(self).and_then(|choice| choice.finish_reason.as_ref());
         let refusal = message(self).and_then(|message| message.refusal.as_deref());
         let is_refused = refusal.is_some_and(|refusal| !refusal.is_empty());
@@ -170,9 +171,36 @@ fn said(reply: &CreateChatCompletionResponse) -> Option<ChatCompletionRequestAss
     message(reply).map(|message| ChatCompletionRequestAssistantMessage {
         content: message.content.clone().map(Into::into),
         refusal: message.refusal.clone(),
-        tool_calls: message.tool_calls.clone(),
+        tool_calls: tool_calls(reply),
         ..ChatCompletionRequestAssistantMessage::default()
     })
+}
+
+/// Returns the calls of a reply, with that of the first form of the API as one of today's. It has an id
+/// here, so that its answer can name it.
+fn tool_calls(reply: &CreateChatCompletionResponse) -> Option<Vec<ChatCompletionMessageToolCalls>> {
+    let message = message(reply)?;
+    let mut calls = message.tool_calls.clone();
+    #[expect(deprecated, reason = "some servers still send it")]
+    let first_form = message.function_call.as_ref();
+    // Some servers send an empty one in every reply, and some send both forms of a call.
+    let is_set = |call: &&FunctionCall| !call.name.is_empty() || !call.arguments.trim().is_empty();
+    let is_same = |call: &ChatCompletionMessageToolCalls, first: &FunctionCall| match call {
+        ChatCompletionMessageToolCalls::Function(call) => {
+            call.function.name == first.name
+                && is_same_json(&call.function.arguments, &first.arguments)
+        }
+        ChatCompletionMessageToolCalls::Custom(_) => false,
+    };
+    if let Some(first) = first_form.filter(is_set)
+        && !calls.iter().flatten().any(|call| is_same(call, first))
+    {
+        let id = stable_hash([&*reply.id, &*first.name, &*first.arguments]);
+        let id = format!("call_{id:032x}");
+        let call = ChatCompletionMessageToolCall { id, function: first.clone() };
+        calls.get_or_insert_default().push(ChatCompletionMessageToolCalls::Function(call));
+    }
+    calls
 }
 
 fn message(reply: &CreateChatCompletionResponse) -> Option<&ChatCompletionResponseMessage> {

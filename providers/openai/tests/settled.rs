@@ -1,7 +1,7 @@
 //! What a stream says of a call at its end, beside what it said in pieces.
 
 use serde_json::{Value, json};
-use toolwright_module::Result;
+use toolwright_module::{LanguageModel, Result};
 use toolwright_openai::Api;
 
 use crate::common::{Answer, Server, hi, streamed};
@@ -209,5 +209,21 @@ async fn a_whole_text_of_responses_settles_its_deltas() {
             let events: Vec<_> = deltas.iter().cloned().chain(after).collect();
             check(text_of(Api::Responses, &events).await, expected, &format!("{events:?}"));
         }
+    }
+}
+
+/// Some servers send a call in the first form of the API beside today's.
+#[tokio::test]
+async fn a_call_in_both_forms_of_chat_is_one_call() {
+    let function = |name: &str| json!({"name": name, "arguments": r#"{"prefix":"a"}"#});
+    for (name, count) in [("purge", 1), ("look", 2)] {
+        let call =
+            json!({"index": 0, "id": "c1", "type": "function", "function": function("purge")});
+        let message = json!({"tool_calls": [call], "function_call": function(name)});
+        let event = |field: &str| json!({"choices": [{"index": 0, field: message, "finish_reason": "tool_calls"}]});
+        assert_eq!(made(Api::Chat, &[event("delta")]).await.len(), count, "{name}");
+        let server = Server::answering([Answer::json(event("message").to_string())]).await;
+        let reply = server.model(Api::Chat).generate(&hi()).await.unwrap();
+        assert_eq!(reply.tool_calls().count(), count, "{name}");
     }
 }
