@@ -180,7 +180,8 @@ fn plan(
     if rules.clears_results {
         let cleared = view.cleared(rules);
         let tokens_after = room.tokens(&cleared.messages);
-        if tokens_after <= room.target {
+        let is_shorter = cleared.messages[..] != sent[..];
+        if is_shorter && tokens_after <= room.target {
             keep(&mut made.kept, run.kept(), cleared.kept);
             made = Compacted { tokens_after, cleared: cleared.results, ..made };
             let (messages, tail) = (Some(cleared.messages), Tail::none());

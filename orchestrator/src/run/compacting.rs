@@ -91,7 +91,7 @@ impl Run {
         let contracts = self.contracts_tokens();
         let all = bound(&self.state.sent()).saturating_add(contracts);
         // The provider may have counted more than the estimate.
-        let ratio = (tokens as f64 / all.max(1) as f64).clamp(self.ratio().min(1.0), 1.0);
+        let ratio = (tokens as f64 / all.max(1) as f64).max(self.ratio());
         Room { ratio, contracts, target: most / 2 }
     }
 

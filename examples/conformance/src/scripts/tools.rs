@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use toolwright_module::message::ReplyPart;
 use toolwright_module::model::{Finish, ToolChoice};
 use toolwright_module::{Message, Request, Signature, Tool, from_fn};
-use toolwright_orchestrator::Ending;
+use toolwright_orchestrator::{Agent, Compaction, Ending};
 
 use super::{hi, reply};
 use crate::script::{Saw, Script};
-use crate::trial::{Trial, own, same};
+use crate::trial::{Mode, Trial, own, same};
 use crate::{Check, Wire};
 
 /// Say how the weather is.
@@ -105,6 +105,28 @@ async fn sent(trial: &Trial, requests: usize, texts: &[&str]) -> Check {
     }
 }
 
+/// Returns the steps of a conversation that an API refuses in its own words.
+fn too_long(wire: Wire, _: Mode) -> Vec<Value> {
+    let body = match wire {
+        Wire::OpenAiChat | Wire::OpenAiResponses => json!({"error": {
+            "message": "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens. Please reduce the length of the messages.",
+            "type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded",
+        }}),
+        Wire::Anthropic => json!({"type": "error", "error": {
+            "type": "invalid_request_error",
+            "message": "prompt is too long: 9000 tokens > 8192 maximum",
+        }}),
+        Wire::Gemini => json!({"error": {
+            "code": 400, "status": "INVALID_ARGUMENT",
+            "message": "The input token count (9000) exceeds the maximum number of tokens allowed (8192).",
+        }}),
+    };
+    let refused = json!({"fault": {"kind": "http", "status": 400, "body": body}});
+    let calls = ["Oslo", "Paris", "Rome"].map(|city| json!({"calls": [call(city)]}));
+    let summary = json!({"text": json!({"summary": "It rained in Oslo."}).to_string()});
+    calls.into_iter().chain([refused, summary, json!({"text": "It rains."})]).collect()
+}
+
 pub(crate) fn all() -> Vec<Script> {
     let rains = || json!({"text": "It rains."});
     vec![
@@ -140,6 +162,23 @@ pub(crate) fn all() -> Vec<Script> {
                 }
             },
         ),
+        Script::with_steps("a conversation that is too long", too_long, |trial| async move {
+            let (tool, counted) = get_weather()?;
+            let agent = Agent::new(Arc::clone(&trial.model), [tool])?
+                .with_compaction(Compaction { keep_rounds: 1, ..Compaction::default() })?;
+            let mut run = agent.start(QUESTION)?;
+            let finished = agent.drive(&mut run, &trial.context()).await?;
+            same("the answer", &*finished.answer, "It rains.")?;
+            same("the number of calls", counted.load(Ordering::Relaxed), 3)?;
+            same("the compactions", run.compactions().len(), 1)?;
+            // Three calls, the refused request, the summary, and the request that is short enough.
+            sent(&trial, 6, &[QUESTION, "It rained in Oslo.", "Rome", "Rain in Rome."]).await?;
+            let last = trial.seen(6).await?.pop().map(|seen| seen.body.to_string());
+            match last.is_some_and(|body| !body.contains("Rain in Oslo.")) {
+                true => Ok(Saw::Works),
+                false => Err("the last request has what the summary replaces".into()),
+            }
+        }),
         Script::new(
             "parallel calls",
             [json!({"calls": [call("Oslo"), call("Rome"), call("Oslo")]}), rains()],
