@@ -4,7 +4,7 @@ mod generated;
 
 use std::sync::{Arc, Mutex};
 
-use toolwright_module::error::ContextExceeded;
+use toolwright_module::error::{ContextExceeded, Stage};
 use toolwright_module::event::EventKind;
 use toolwright_module::message::{Part, ReplyPart};
 use toolwright_module::model::{Settings, Usage};
@@ -25,6 +25,8 @@ enum Summaries {
     Good,
     /// It answers with a text that is no summary.
     Dumb,
+    /// It refuses the request, as a server without schemas for answers does.
+    Refused,
 }
 
 /// A server that counts tokens and refuses a request above its window.
@@ -105,12 +107,16 @@ impl Server {
             let text = match self.summaries {
                 Summaries::Good => r#"{"summary": "Rooms were looked at."}"#,
                 Summaries::Dumb => "ok",
+                Summaries::Refused => {
+                    let error = Error::other("response_format is not supported");
+                    return Err(error.at(Stage::Provider));
+                }
             };
             return Ok(Reply::text(text).with_usage(usage));
         }
         check(&request.messages);
         let mut requests = self.requests.lock().unwrap();
-        requests.push(request.messages.iter().cloned().collect());
+        requests.push(request.messages.to_vec());
         let nth = requests.len();
         if nth > self.rounds {
             return Ok(Reply::text("Done.").with_usage(usage));
@@ -201,9 +207,12 @@ async fn go(agent: &Agent, cx: &Context) -> (Run, Finished) {
 
 #[tokio::test]
 async fn a_long_conversation_stays_in_its_window_and_keeps_what_was_asked() {
-    for (summaries, counts) in
-        [(Summaries::Good, true), (Summaries::Dumb, true), (Summaries::Good, false)]
-    {
+    for (summaries, counts) in [
+        (Summaries::Good, true),
+        (Summaries::Dumb, true),
+        (Summaries::Refused, true),
+        (Summaries::Good, false),
+    ] {
         let server = Server { summaries, counts, ..Server::new(8000, 300) };
         let (run, _) = go(&agent(&server, rules(Some(8000))), &Context::default()).await;
         let requests = server.requests.lock().unwrap();

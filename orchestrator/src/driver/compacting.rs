@@ -155,10 +155,7 @@ fn plan(
         None => estimated,
     };
     let window = window.or(refused.is_some().then_some(tokens));
-    let most = match run.most_tokens(rules).into_iter().chain(window).min() {
-        Some(most) => most,
-        None => return None,
-    };
+    let most = run.most_tokens(rules).into_iter().chain(window).min()?;
     if refused.is_none() {
         // What cannot be made shorter is not tried again in each round.
         let last = run.compactions().last().map_or(0, |made| made.tokens_after);
@@ -274,12 +271,14 @@ impl Caller<'_> {
     }
 
     /// Returns whether the run goes on without a summary of the model. It does if the same request
-    /// would fail again: the model gives no usable summary, or a limit of the run forbids it.
+    /// would fail again: the model gives no usable summary, its server refuses the request, or a limit
+    /// of the run forbids it.
     fn goes_on_without_summary(&self, error: &Error) -> bool {
         let is_unusable = matches!(
             error.stage(),
             Stage::Decoding | Stage::Validation | Stage::Module | Stage::Panic
         );
-        is_unusable || error.context_exceeded().is_some() || self.own_limit(error).is_some()
+        let is_refused = error.stage() == Stage::Provider && !error.is_retryable();
+        is_unusable || is_refused || self.own_limit(error).is_some()
     }
 }
