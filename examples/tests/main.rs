@@ -17,6 +17,9 @@ mod toolset_support;
 #[path = "../examples/api_client.rs"]
 #[allow(dead_code, reason = "`main` runs as a process")]
 mod api_client;
+#[path = "../examples/counting_server.rs"]
+#[allow(dead_code, reason = "`main` runs as a process")]
+mod counting_server;
 #[path = "../examples/database.rs"]
 #[allow(dead_code, reason = "`main` runs as a process")]
 mod database;
@@ -34,6 +37,7 @@ mod documents;
 #[cfg(unix)]
 mod durable_file;
 mod effects;
+mod endless;
 mod find_tools;
 mod layers;
 mod lower;

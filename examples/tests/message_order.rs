@@ -19,55 +19,9 @@ use toolwright_openai::OpenAi;
 use toolwright_orchestrator::Agent;
 use toolwright_orchestrator::{Choosing, Limits, ReAct, StepResult, Task};
 
-/// Returns why the server refuses a conversation. It has the rules of Mistral's validator and those of
-/// a template in which the roles of the user and the model must alternate, apart from calls and
-/// results.
-fn refusal(messages: &[Value]) -> Option<String> {
-    let (mut before, mut open, mut turns) = (String::new(), 0, 0);
-    for (at, message) in messages.iter().enumerate() {
-        let role = message["role"].as_str().unwrap_or_default();
-        let calls = message["tool_calls"].as_array().map_or(0, Vec::len);
-        let is_empty = match &message["content"] {
-            Value::String(text) => text.trim().is_empty(),
-            Value::Array(parts) => parts.is_empty(),
-            _ => true,
-        };
-        let after = match before.as_str() {
-            "" => &["system", "user"][..],
-            "system" => &["user"],
-            "user" => &["assistant"],
-            "tool" => &["assistant", "tool"],
-            _ if open > 0 => &["tool"],
-            _ => &["user"],
-        };
-        if !after.contains(&role) {
-            return Some(format!("{at}: Unexpected role '{role}' after role '{before}'"));
-        }
-        if role == "assistant" && calls == 0 && is_empty {
-            return Some(format!("{at}: Assistant message must have content or tool_calls"));
-        }
-        if role == "user" && is_empty {
-            return Some(format!("{at}: the message is empty"));
-        }
-        match role {
-            "tool" if open == 0 => return Some(format!("{at}: more results than calls")),
-            "tool" => open -= 1,
-            _ if open > 0 => return Some(format!("{at}: fewer results than calls")),
-            _ => open = calls,
-        }
-        if role == "user" || role == "assistant" && calls == 0 {
-            if (role == "user") != (turns % 2 == 0) {
-                return Some(format!("{at}: Conversation roles must alternate"));
-            }
-            turns += 1;
-        }
-        before = role.to_owned();
-    }
-    let ends = matches!(before.as_str(), "user" | "tool");
-    (!ends).then(|| format!("Expected last role User or Tool but got {before}"))
-}
+use crate::counting_server::turn_fault;
 
-/// A server that gives these replies, and refuses what [`refusal`] refuses.
+/// A server that gives these replies, and refuses what [`turn_fault`] refuses.
 struct Server {
     base_url: String,
     asked: Arc<Mutex<Vec<Value>>>,
@@ -128,7 +82,7 @@ fn answer(stream: TcpStream, replies: &[Value], asked: &Mutex<Vec<Value>>) {
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap();
-    let refused = refusal(body["messages"].as_array().unwrap());
+    let refused = turn_fault(body["messages"].as_array().unwrap());
     let count = {
         let mut asked = asked.lock().unwrap();
         asked.push(body);
