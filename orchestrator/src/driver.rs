@@ -56,6 +56,9 @@ struct Track<'a> {
     below: Vec<Ledger>,
     /// The end of the step before.
     started: Instant,
+    /// Whether a step is under way whose time counts even if it has no result. A wait for a person does
+    /// not count. With a performer the recorded times count, so that each drive takes the same steps.
+    is_timed: bool,
 }
 
 /// Reads and checks the answer of a run.
@@ -98,7 +101,7 @@ impl<'a> Driver<'a> {
         let caller = Caller { agent, cx, ledger, limits, calls_natively, shown, findable };
         let started = Instant::now();
         let below = Vec::new();
-        let track = Track { run, counted: spent, below, started };
+        let track = Track { run, counted: spent, below, started, is_timed: false };
         Self { caller, track, failures: Vec::new(), decided_now: HashSet::new() }
     }
 
@@ -141,7 +144,10 @@ impl<'a> Driver<'a> {
                 prepared.map_err(error::RunError::into_module)?;
                 self.caller.findable = findable(self.track.run);
             }
-            let taken = match self.track.run.due() {
+            let due = self.track.run.due();
+            self.track.is_timed = matches!(due, Due::Model | Due::Tools(..))
+                && perform::performer(&self.caller.cx).is_none();
+            let taken = match due {
                 Due::Model => self.ask_compacted(deadline).await,
                 Due::Tools(..) => {
                     // One model call is for the answer, whatever the agents below need.
@@ -192,6 +198,7 @@ impl<'a> Driver<'a> {
                 self.track.charge_unfinished(&self.caller);
                 return Err(error.with_usage(self.track.run.spent().usage));
             }
+            self.track.is_timed = false;
         }
     }
 
@@ -483,8 +490,12 @@ impl Track<'_> {
         }
     }
 
-    /// Charges the run with the cost of a step that has no answer.
+    /// Charges the run with the cost and the time of a step that has no answer.
     fn charge_unfinished(&mut self, caller: &Caller<'_>) {
+        if std::mem::take(&mut self.is_timed) {
+            let elapsed = self.lap();
+            self.run.add_elapsed(elapsed);
+        }
         self.leave_out_below();
         let spent = self.spent(caller);
         self.run.charge(spent);

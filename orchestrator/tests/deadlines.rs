@@ -12,7 +12,7 @@ use toolwright_module::model::{BoxFuture, BoxStream, Capabilities, Delta};
 use toolwright_module::{
     Cancellation, Context, Dialect, Effect, LanguageModel, Reply, Request, Result,
 };
-use toolwright_orchestrator::{Agent, Limits};
+use toolwright_orchestrator::{Agent, ApprovalPolicy, Limits};
 
 use crate::support::{Log, Look, Silent, agent, calls, look, show, soon, ten_tokens, tool, within};
 
@@ -35,6 +35,55 @@ async fn a_tool_timeout_ends_only_its_call() {
     assistant: ok
     ");
     assert_eq!(finished.failures.len(), 2);
+}
+
+/// A program that drives a run again and again after interruptions must not get more time each time.
+#[tokio::test(start_paused = true)]
+async fn the_time_of_an_interrupted_step_counts() {
+    let secs = Duration::from_secs;
+    let limits = Limits { max_time: Some(secs(8)), ..Limits::default() };
+    let wait = || {
+        tool("wait", Effect::Read, async |_: Look| -> toolwright_module::Result<String> {
+            pending().await
+        })
+    };
+    let silent = Agent::new(Silent::default(), []).unwrap();
+    let (calling, _) = agent([wait()], [calls([("1", "wait", "a")])]);
+    let two = calls([("1", "wait", "a"), ("2", "wait", "b")]);
+    let (calling_two, _) = agent([wait()], [two]);
+    for agent in [silent, calling, calling_two] {
+        let agent = agent.with_limits(limits.clone());
+        let mut run = agent.start("Go.").unwrap();
+        // The drive is dropped, and then it fails.
+        let cx = Context::default();
+        let dropped = tokio::time::timeout(secs(2), agent.drive(&mut run, &cx));
+        assert!(dropped.await.is_err());
+        assert_eq!(run.elapsed(), secs(2));
+        let deadline = tokio::time::Instant::now() + secs(3);
+        let cx = Context::default().with_deadline(deadline.into_std());
+        assert!(agent.drive(&mut run, &cx).await.is_err());
+        assert_eq!(run.elapsed(), secs(5));
+        let began = tokio::time::Instant::now();
+        let finished = agent.drive(&mut run, &Context::default()).await.unwrap();
+        assert_eq!(finished.limit, Some(LimitKind::Time));
+        assert_eq!((began.elapsed(), run.elapsed()), (secs(3), secs(8)));
+    }
+}
+
+/// A person may take any time, also before an interruption. Between two drives no step is under way.
+#[tokio::test(start_paused = true)]
+async fn the_time_of_an_interrupted_wait_for_a_person_does_not_count() {
+    let wait =
+        tool("wait", Effect::Irreversible, async |_: Look| -> toolwright_module::Result<String> {
+            pending().await
+        });
+    let (agent, _) = agent([wait], [calls([("1", "wait", "a")])]);
+    let agent = agent.with_approval(ApprovalPolicy::from_effect(Effect::Irreversible)).unwrap();
+    let mut run = agent.start("Go.").unwrap();
+    let cx = Context::default().with_approver(|_| pending());
+    let dropped = tokio::time::timeout(Duration::from_secs(2), agent.drive(&mut run, &cx));
+    assert!(dropped.await.is_err());
+    assert_eq!(run.elapsed(), Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]

@@ -142,7 +142,7 @@ impl Run {
         Ok(())
     }
 
-    /// Adds the duration of a compaction.
+    /// Adds the duration of a compaction, or of a step that has no result.
     pub(crate) fn add_elapsed(&mut self, elapsed: Duration) {
         self.state.elapsed = self.state.elapsed.saturating_add(elapsed);
     }
