@@ -14,7 +14,7 @@ use toolwright_module::{Context, Effect, Error, Message, Reply, Request, Result,
 use toolwright_orchestrator::perform::{PartIdKind, Record, Replay, with_performer};
 use toolwright_orchestrator::{Agent, Compaction, Limits, Run, RunState, Task};
 
-use super::{check, keep_lines, tokens};
+use super::{check, tokens};
 use crate::simulation::chance::Chance;
 use crate::support::{show, tool};
 
@@ -38,7 +38,7 @@ impl World {
             window: chance.percent(80).then_some(window),
             keep_rounds: chance.size(6),
             clears_results: chance.percent(60),
-            keep: Some(Arc::new(keep_lines)),
+            keep: Some(Arc::new(facts)),
             ..Compaction::default()
         };
         Self {
@@ -87,6 +87,13 @@ impl World {
         }
         Reply::new(parts)
     }
+}
+
+/// Returns what a message asks to keep, without the words that ask. What is kept can therefore not be
+/// found again in a note or a summary.
+fn facts(message: &Message) -> Vec<String> {
+    let lines = super::keep_lines(message);
+    lines.iter().filter_map(|line| line.strip_prefix("Keep this: ")).map(str::to_owned).collect()
 }
 
 /// The result of a call follows from its place alone, so that it is the same after a crash.
@@ -194,7 +201,7 @@ async fn play(seed: u64) -> (usize, bool) {
                 assert!(text.contains(fact), "lost: {fact}");
             }
         }
-        said.extend(keep_lines(message));
+        said.extend(facts(message));
     }
     let compacted: Vec<u64> = run.compactions().iter().map(|made| made.request).collect();
     for (nth, pair) in sent.windows(2).enumerate() {
