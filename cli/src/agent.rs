@@ -101,6 +101,10 @@ pub(crate) struct AgentArgs {
     /// The recorded run to replay.
     #[arg(skip)]
     replay: Option<Arc<Recorded>>,
+
+    /// Whether the recorded run could not read long results. Its requests had other tools then.
+    #[arg(skip)]
+    reads_no_results: bool,
 }
 
 /// The parts of an agent, to make it again when the tools of a server change.
@@ -140,8 +144,11 @@ impl AgentMaker {
         let mut agent = Agent::new(Arc::clone(&self.model), tools)?
             .with_limits(self.limits.clone())
             .with_settings(Settings::default().with_max_output_tokens(tokens))?
-            .with_streaming(self.streams)
-            .with_compaction(Compaction { window: args.window, ..Compaction::default() })?;
+            .with_streaming(self.streams);
+        if !args.reads_no_results {
+            let compaction = Compaction { window: args.window, ..Compaction::default() };
+            agent = agent.with_compaction(compaction)?;
+        }
         let theirs = args.mcp.instructions(servers);
         let system: Vec<&str> = args.system.iter().chain(&theirs).map(String::as_str).collect();
         if !system.is_empty() {
@@ -306,7 +313,8 @@ impl AgentArgs {
         Ok((self.recorded_with(&first)?, Chosen::replay(&first)))
     }
 
-    fn recorded_with(self, recorded: &Recorded) -> Result<Self, Box<dyn Error>> {
+    fn recorded_with(mut self, recorded: &Recorded) -> Result<Self, Box<dyn Error>> {
+        self.reads_no_results = !recorded.reads_results();
         self.with_options(recorded.options.clone().unwrap_or_default(), "a recording")
     }
 

@@ -15,6 +15,9 @@ use crate::show::{quoted, shortened};
 /// The recording that is replayed if there is no model.
 const FIRST: &str = include_str!("../recordings/first.json");
 
+/// The tool with which a model reads long results.
+const READ_RESULT: &str = "read_result";
+
 /// A recorded run.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorded {
@@ -138,6 +141,20 @@ impl Recorded {
                 path.display(),
             )),
         }
+    }
+
+    /// Returns whether the model could read long results. Without tools, it needs no `read_result`.
+    pub(crate) fn reads_results(&self) -> bool {
+        let requests = || self.recording.exchanges.iter().map(|exchange| &exchange.request);
+        let mut tools = requests().flat_map(|request| &*request.tools).peekable();
+        // With `--selector`, the names of the tools are in the form of the answer.
+        let mut forms = requests().filter_map(|request| request.output.as_ref());
+        (tools.peek().is_none() && self.options.as_ref().is_none_or(|options| !options.selector))
+            || tools.any(|tool| tool.name() == READ_RESULT)
+            || forms.any(|form| {
+                let json = serde_json::to_string(form).unwrap_or_default();
+                json.contains(&format!("\"{READ_RESULT}\""))
+            })
     }
 
     /// Returns the task of the run.

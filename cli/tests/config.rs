@@ -35,10 +35,11 @@ fn the_file_has_defaults_and_the_command_line_wins() {
     let ran = run(with(folder.path()).args(["--tools", "memory", "--system", "Be kind.", "Hi."]));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let asked = server.asked();
-    assert_eq!(asked[0]["tools"].as_array().unwrap().len(), 8);
+    // With `read_result`.
+    assert_eq!(asked[0]["tools"].as_array().unwrap().len(), 8 + 1);
     assert_eq!(asked[0]["max_tokens"], 77);
     assert!(asked[0]["messages"].to_string().contains("Be brief."));
-    assert_eq!(asked[1]["tools"].as_array().unwrap().len(), 9);
+    assert_eq!(asked[1]["tools"].as_array().unwrap().len(), 9 + 1);
     assert!(asked[1]["messages"].to_string().contains("Be kind."));
 
     // The same file by its name, and none.

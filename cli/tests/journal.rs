@@ -367,7 +367,8 @@ fn a_run_that_is_resumed_has_its_options_again() {
     assert_eq!(last["result"]["output"], json!({"color": "blue"}));
     assert!(!ran.stderr.contains("removed"), "{}", ran.stderr);
     let asked = &model.asked()[0];
-    assert_eq!(asked["tools"].as_array().unwrap().len(), 9 + 8 + 1);
+    // With `read_result` and `finish`.
+    assert_eq!(asked["tools"].as_array().unwrap().len(), 9 + 8 + 1 + 1);
     assert!(asked["messages"].to_string().contains("Be brief."));
 
     let ran = resume(&model, "none");

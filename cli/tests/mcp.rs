@@ -431,7 +431,8 @@ fn a_run_names_its_servers_and_has_their_options() {
     ok(ran);
     let names = asked[0]["tools"].as_array().unwrap().iter();
     let names: Vec<&str> = names.map(|tool| tool["function"]["name"].as_str().unwrap()).collect();
-    assert_eq!(names.len(), 9 + 8);
+    // With `read_result`.
+    assert_eq!(names.len(), 9 + 8 + 1);
     assert!(names.contains(&"staging_memory_clear") && names.contains(&"production_memory_store"));
     assert!(!names.contains(&"production_memory_clear"), "{names:?}");
     let system = asked[0]["messages"][0]["content"].as_str().unwrap();
@@ -442,7 +443,7 @@ fn a_run_names_its_servers_and_has_their_options() {
     let (ran, asked) = ran_with(&["--mcp", &server, "--mcp-deferred"]);
     ok(ran);
     let tools = asked[0]["tools"].as_array().unwrap();
-    assert_eq!(tools.len(), 1, "only the search is shown");
+    assert_eq!(tools.len(), 1 + 1, "only the search and `read_result` are shown");
     assert_eq!(tools[0]["function"]["name"], "find_tools");
     let description = tools[0]["function"]["description"].as_str().unwrap();
     assert!(description.contains("There are 9") && description.contains("memory_clear"));
@@ -517,7 +518,8 @@ async fn long_equal_names_are_no_reason_to_fail() {
         assert!(names.iter().all(|name| name.len() <= 64), "{names:?}");
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), 8);
+        // With `read_result`.
+        assert_eq!(names.len(), 8 + 1);
     })
     .await
     .unwrap();

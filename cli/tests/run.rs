@@ -138,13 +138,14 @@ fn the_toolsets_that_are_named_are_used_and_the_memory_stays_in_its_file() {
         says("Counted."),
     ];
     let (ran, tools) = run_with(&replies, &["--tools", &format!("{kept},text,github")]);
-    assert_eq!((ran.code, tools), (Some(0), Some(9 + 8 + 7)), "{}", ran.stderr);
+    // With `read_result`.
+    assert_eq!((ran.code, tools), (Some(0), Some(9 + 8 + 7 + 1)), "{}", ran.stderr);
     assert!(ran.stderr.contains("<- text_wc Lines: 2, Words: 3, Characters: 14"), "{}", ran.stderr);
 
     // Another process, with other tools besides.
     let replies = [call("memory_retrieve", r#"{"key":"words"}"#), says("There were three.")];
     let (ran, tools) = run_with(&replies, &["--tools", &kept]);
-    assert_eq!((ran.code, tools), (Some(0), Some(9)), "{}", ran.stderr);
+    assert_eq!((ran.code, tools), (Some(0), Some(9 + 1)), "{}", ran.stderr);
     assert!(ran.stderr.contains("<- memory_retrieve 3"), "{}", ran.stderr);
     for end in ["", "-wal", "-shm"] {
         let _ = std::fs::remove_file(format!("{file}{end}"));
@@ -200,7 +201,8 @@ fn servers_tools_are_called_and_a_name_that_is_taken_gets_the_servers_before_it(
     assert!(ran.stderr.contains("<- toolwright_memory_retrieve failed: "), "{}", ran.stderr);
     let asked = model.asked();
     let told = told_of(&asked[0]);
-    assert_eq!(told.len(), 8 + 9 + 9);
+    // With `read_result`.
+    assert_eq!(told.len(), 8 + 9 + 9 + 1);
     assert_eq!((told[8], told[17]), ("memory_store", "toolwright_memory_store"));
     for name in ["first", "second"] {
         mcp::ended(&folder.path().join(name));

@@ -102,6 +102,7 @@ fn errors_name_options_and_no_functions() {
     let errors = [
         RunError::DuplicateTool { name: name.clone() }.to_string(),
         RunError::ReservedTool.to_string(),
+        RunError::ReservedForReading.to_string(),
         RunError::OtherTools { name: name.clone() }.to_string(),
         RunError::OtherToolSet.to_string(),
         RunError::OpenCallTool { id: name.clone(), tool: name.clone(), tools }.to_string(),

@@ -22,6 +22,7 @@ use crate::repaired::Repaired;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 #[non_exhaustive]
+#[allow(clippy::large_enum_variant, reason = "messages are in an `Arc`")]
 pub enum Message {
     /// The program's instructions to the model. It comes first.
     System {
@@ -69,6 +70,33 @@ impl Message {
     /// Returns a message of the model with one text, in an `Arc`.
     pub fn assistant(text: impl Into<String>) -> Arc<Self> {
         Arc::new(Self::Assistant { parts: vec![ReplyPart::text(text)] })
+    }
+
+    /// Returns the message as it is sent: a result without its [whole text](ToolResult::whole). A
+    /// message that has none is returned as it is.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use toolwright_module::message::ToolResult;
+    /// use toolwright_module::{Message, Request, ToolCall};
+    ///
+    /// let mut result = ToolResult::new(&ToolCall::new("1", "read_file", "{}"), "The start");
+    /// let message = Arc::new(Message::Tool(result.clone()));
+    /// assert!(Arc::ptr_eq(&message, &Arc::clone(&message).to_send()));
+    ///
+    /// result.whole = Some("The start and the end".into());
+    /// let request = Request::new([Arc::new(Message::Tool(result))]);
+    /// assert_eq!(request.messages, [message]);
+    /// ```
+    #[must_use]
+    pub fn to_send(self: Arc<Self>) -> Arc<Self> {
+        match &*self {
+            Self::Tool(result) if result.whole.is_some() => {
+                let sent = ToolResult { whole: None, lost_bytes: 0, ..result.clone() };
+                Arc::new(Self::Tool(sent))
+            }
+            _ => self,
+        }
     }
 }
 
@@ -432,6 +460,13 @@ pub struct ToolResult {
     /// them from now on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub found: Vec<String>,
+    /// The whole text of a result whose text was cut, or its start. A run keeps it for the tool
+    /// `read_result`. It is stored with the run, and a [`Request`](crate::Request) does not contain it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<Arc<str>>,
+    /// Number of bytes at the end of the whole text that were not kept.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost_bytes: u64,
 }
 
 impl ToolResult {
@@ -446,6 +481,8 @@ impl ToolResult {
             failed: false,
             repaired: None,
             found: Vec::new(),
+            whole: None,
+            lost_bytes: 0,
         }
     }
 
@@ -460,6 +497,10 @@ impl ToolResult {
         self.parts = parts.into_iter().collect();
         self
     }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Marks all calls as [`incomplete`](ToolCall::incomplete), for a reply whose text is complete and

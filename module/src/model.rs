@@ -312,10 +312,11 @@ impl Request {
     /// Default of [`max_output_tokens`](Self::max_output_tokens): 4096.
     pub const MAX_OUTPUT_TOKENS: u64 = 4096;
 
-    /// Returns a request without tools.
+    /// Returns a request without tools. The [whole texts](crate::message::ToolResult::whole) of results
+    /// are left out.
     pub fn new(messages: impl IntoIterator<Item = Arc<Message>>) -> Self {
         Self {
-            messages: messages.into_iter().collect(),
+            messages: messages.into_iter().map(Message::to_send).collect(),
             tools: no_tools(),
             tool_choice: ToolChoice::Auto,
             output: None,

@@ -22,6 +22,7 @@ use crate::approval_policy::ApprovalPolicy;
 use crate::compaction::Compaction;
 use crate::error;
 use crate::limits::Limits;
+use crate::read_result::READ_RESULT;
 use crate::run::{Edited, Run};
 use crate::state::RunState;
 use crate::task::{Task, TaskAnswer};
@@ -395,6 +396,63 @@ impl<O: Send + Sync + 'static> Agent<O> {
         self
     }
 
+    /// Adds the tool `read_result`, with which the model reads long results of earlier calls.
+    ///
+    /// The model gets the first [`max_result_bytes`](Limits::max_result_bytes) of a result. Without this
+    /// method, the rest is dropped. With it, the run keeps the whole text, up to
+    /// [`max_kept_bytes`](Limits::max_kept_bytes) of all results, and stores it with its history. The
+    /// model reads it in pieces, or searches it. The calls count as tool calls. An agent without tools
+    /// gets no `read_result`.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Message, Reply, Signature, Tool, ToolCall, from_fn};
+    /// use toolwright_orchestrator::{Agent, Limits};
+    ///
+    /// # /// Read the log.
+    /// # #[derive(Serialize, Deserialize, JsonSchema)]
+    /// # struct ReadLog {}
+    /// # impl Signature for ReadLog { type Output = String; }
+    /// # let log = format!("{}\nerror: the disk is full\n", "all is well\n".repeat(1000));
+    /// # let read_log = Tool::new(from_fn(move |_: ReadLog| {
+    /// #     let log = log.clone();
+    /// #     async move { Ok(log) }
+    /// # }))?;
+    /// # let search = r#"{"id": "call_1", "search": "error"}"#;
+    /// # let model = Scripted::replies([
+    /// #     Reply::calls([ToolCall::new("call_1", "read_log", "{}")]),
+    /// #     Reply::calls([ToolCall::new("call_2", "read_result", search)]),
+    /// #     Reply::text("The disk is full."),
+    /// # ]);
+    /// let agent = Agent::new(model, [read_log])?
+    ///     .with_limits(Limits { max_result_bytes: 1_000, ..Limits::default() })
+    ///     .with_result_reading()?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let finished = agent.run("What is wrong?", &Context::default()).await?;
+    /// # let texts: Vec<&str> = finished.history.iter().filter_map(|message| match &**message {
+    /// #     Message::Tool(result) => Some(&*result.text),
+    /// #     _ => None,
+    /// # }).collect();
+    /// # let note = "bytes are shown; read more with read_result {\"id\": \"call_1\"}]";
+    /// # assert!(texts[0].ends_with(note), "{}", texts[0]);
+    /// # assert!(texts[1].contains("error: the disk is full"), "{}", texts[1]);
+    /// assert_eq!(finished.answer, "The disk is full.");
+    /// # Ok::<(), toolwright_module::Error>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`error::RunError::ReservedForReading`], and the errors of [`new`](Self::new).
+    pub fn with_result_reading(mut self) -> error::Result<Self> {
+        self.core.read_results = true;
+        self.core.choose_deferred()?;
+        self.core.lower(|_| ())?;
+        Ok(self)
+    }
+
     /// Sets the settings of the model calls of new runs, such as the temperature. Default: the
     /// model's own.
     ///
@@ -542,7 +600,8 @@ impl<O: Send + Sync + 'static> Agent<O> {
     /// Default: it is not, and a request that is too long is an error
     /// ([`Error::context_exceeded`](toolwright_module::Error::context_exceeded)).
     ///
-    /// See [`Compaction`].
+    /// See [`Compaction`]. The model can read cleared results again with `read_result`
+    /// ([`with_result_reading`](Self::with_result_reading)), unless one of the tools has this name.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -579,6 +638,9 @@ impl<O: Send + Sync + 'static> Agent<O> {
     /// The errors of [`new`](Self::new).
     pub fn with_compaction(mut self, compaction: Compaction) -> error::Result<Self> {
         self.core.compaction = Some(compaction);
+        // A tool of the program may have the name. Then the model calls a tool again.
+        let is_free = self.core.tools.iter().all(|tool| tool.name() != READ_RESULT);
+        self.core.read_results |= is_free;
         self.core.choose_deferred()?;
         self.core.lower(|_| ())?;
         Ok(self)

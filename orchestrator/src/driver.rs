@@ -32,6 +32,7 @@ use crate::error;
 use crate::finished::ToolFailure;
 use crate::limits::Limits;
 use crate::perform;
+use crate::read_result::READ_RESULT;
 use crate::run::{Due, Run, edit_of, with_edits};
 use crate::state::Decided;
 use crate::step::{RunResult, StepResult, StepResultKind};
@@ -98,7 +99,9 @@ impl<'a> Driver<'a> {
         let is_shown = agent.streaming && run.output().is_some();
         let shown = is_shown.then(|| Arc::new(ShownAnswer::of_tool(Contract::FINISH)));
         let findable = findable(run);
-        let caller = Caller { agent, cx, ledger, limits, calls_natively, shown, findable };
+        let (readable, room) = (None, None);
+        let caller =
+            Caller { agent, cx, ledger, limits, calls_natively, shown, findable, readable, room };
         let started = Instant::now();
         let below = Vec::new();
         let track = Track { run, counted: spent, below, started, is_timed: false };
@@ -304,10 +307,12 @@ impl<'a> Driver<'a> {
         if let Some(limit) = self.forbids_the_calls(&said, deadline) {
             return self.track.apply_clocked(&self.caller, StepResultKind::Exhausted(limit));
         }
+        self.caller.room = self.track.run.room_for_texts();
         let next_two = {
             let mut due = self.track.run.due_calls(&said);
             (due.next(), due.next())
         };
+        self.caller.readable = self.readable(&said);
         if let (Some(only), None) = next_two
             && edit_of(self.track.run.decisions(), &only.id).is_none()
             && perform::performer(&self.caller.cx).is_none()
@@ -316,6 +321,12 @@ impl<'a> Driver<'a> {
         }
         // Boxed, because most replies make one call, as it is in the reply.
         Box::pin(self.call_batch(&said, deadline)).await
+    }
+
+    /// Returns the conversation, if a call of the current step reads results.
+    fn readable(&self, said: &Message) -> Option<Arc<[Arc<Message>]>> {
+        let reads = self.track.run.due_calls(said).any(|call| call.name == READ_RESULT);
+        reads.then(|| self.track.run.history().into())
     }
 
     /// Returns the limit of the run that forbids the calls of the current step.

@@ -33,6 +33,13 @@ pub enum RunError {
     #[error("a typed run reserves the tool name `finish`; rename the tool with `Tool::named`")]
     ReservedTool,
 
+    /// A tool has the name `read_result`, which an agent
+    /// [with result reading](crate::Agent::with_result_reading) reserves.
+    #[error(
+        "an agent that reads long results reserves the tool name `read_result`; rename the tool with `Tool::named`"
+    )]
+    ReservedForReading,
+
     /// A tool or the output has no valid contract.
     #[error(transparent)]
     Contract(#[from] toolwright_signature::ContractError),

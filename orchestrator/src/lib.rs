@@ -54,7 +54,7 @@
 //! | `driver.rs`, `agent/driving.rs` | running the steps: models, tools, deadlines, approval |
 //! | `perform.rs` | [`perform`]: a journal of every part of a run, for runs that survive a crash |
 //! | `react.rs`, `selector.rs` | [`ReAct`]: an agent as a module; tool choice for models that cannot call tools |
-//! | `find_tools.rs`, `tool_index.rs` | the tool that finds deferred tools, and its [`ToolIndex`] |
+//! | `read_result.rs` | the tool that reads long results in pieces |
 //! | `limits.rs`, `repeated_mistakes.rs` | [`Limits`]; the end of a run that repeats a mistake |
 //! | `finished.rs`, `unfinished.rs`, `error.rs` | how a run ends |
 
@@ -70,6 +70,7 @@ mod limits;
 mod pairing;
 pub mod perform;
 mod react;
+mod read_result;
 mod repaired_call;
 mod repeated_mistakes;
 mod run;

@@ -1,12 +1,16 @@
 //! The limits of a run, and the cutting of long results.
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolwright_module::budget::{Budget, LimitKind};
 use toolwright_module::message::{Part, Source, ToolResult};
+
+use crate::read_result::{READ_RESULT, read_more};
 
 /// Limits of a run.
 ///
@@ -49,8 +53,17 @@ pub struct Limits {
     /// Maximum number of concurrent calls. Default: 8. Minimum: 1.
     pub max_parallel: usize,
     /// Maximum size of a tool's result for the model, in bytes. Default: 65,536. The model gets the
-    /// start of a longer result, and a note about the rest.
+    /// start of a longer result, and a note about the rest. With
+    /// [`Agent::with_result_reading`](crate::Agent::with_result_reading) it can read the rest.
     pub max_result_bytes: usize,
+    /// Maximum size of the texts that the whole run keeps for
+    /// [`Agent::with_result_reading`](crate::Agent::with_result_reading), in bytes. Default: 16 MiB. 0
+    /// keeps none.
+    ///
+    /// A text that is cut is kept as far as there is room, and `read_result` says where it ends. The
+    /// results in the history of a task count, too.
+    #[serde(skip_serializing_if = "is_default_kept")]
+    pub max_kept_bytes: usize,
     /// Maximum size of all images, documents and audio of one result, in bytes. Default: 5 MiB.
     /// The first one beyond it and all after it are left out, and a note in the text says so.
     pub max_part_bytes: usize,
@@ -66,6 +79,14 @@ pub struct Limits {
     pub tools: BTreeMap<String, u64>,
 }
 
+/// Default of [`Limits::max_kept_bytes`].
+const KEPT_BYTES: usize = 16 * 1024 * 1024;
+
+/// Older stored runs have no limit of kept texts.
+fn is_default_kept(bytes: &usize) -> bool {
+    *bytes == KEPT_BYTES
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -75,6 +96,7 @@ impl Default for Limits {
             tool_time: None,
             max_parallel: 8,
             max_result_bytes: 65_536,
+            max_kept_bytes: KEPT_BYTES,
             max_part_bytes: 5 * 1024 * 1024,
             max_calls_per_reply: 128,
             max_same_failures: 3,
@@ -139,19 +161,59 @@ impl Limits {
     /// Cuts a result to [`max_result_bytes`](Self::max_result_bytes) and
     /// [`max_part_bytes`](Self::max_part_bytes). A value for programs that is too long is dropped, and
     /// so is one with too many levels: the record of such a result could not be read back.
-    pub(crate) fn bound(&self, result: &mut ToolResult) {
+    ///
+    /// The whole text of a result that is cut is kept, if there is room for at most `room` bytes.
+    /// `None` if the run has no `read_result`.
+    pub(crate) fn bound(&self, result: &mut ToolResult, room: Option<usize>) {
+        if result.whole.as_ref().is_some_and(|whole| whole.len() > room.unwrap_or(0)) {
+            drop_whole(result);
+        }
         if !result.parts.is_empty() {
-            self.bound_parts(result);
+            self.bound_parts(result, room);
         }
-        if let Cow::Owned(cut) = self.cut(&result.text) {
-            result.text = cut;
-        }
-        let is_too_long = |value: &Value| value.to_string().len() > self.max_result_bytes;
-        result.value.take_if(|value| is_deeper(value, MAX_LEVELS) || is_too_long(value));
+        self.bound_text(result, self.max_result_bytes, room);
+        let most = self.max_result_bytes;
+        result.value.take_if(|value| is_deeper(value, MAX_LEVELS) || is_longer(value, most));
     }
 
-    fn bound_parts(&self, result: &mut ToolResult) {
-        let (all, mut room, mut left_out) = (result.parts.len(), Some(self.max_part_bytes), 0);
+    /// Cuts the text of a result to at most `most` bytes, and keeps the whole text.
+    fn bound_text(&self, result: &mut ToolResult, most: usize, room: Option<usize>) {
+        let total = result.text.len();
+        if total <= most {
+            return;
+        }
+        let more = read_more(&result.id);
+        if let Some(whole) = &result.whole {
+            // The text is the start of the whole one, a note about the rest, and notes about parts.
+            let after = result.text.rfind(&more).map_or("", |at| &result.text[at + more.len()..]);
+            let after = after.strip_prefix(']').unwrap_or_default();
+            let total = whole.len().saturating_add(lost(result));
+            let shown = cut_to(whole, total, most.saturating_sub(after.len()), &more);
+            result.text = format!("{shown}{after}");
+            return;
+        }
+        let note = note(most, total, &more).len();
+        // Nothing is kept if the note would take the most of the text, and no copies are kept.
+        let reads = room.is_some() && note <= most / 2 && result.name != READ_RESULT;
+        let shown = result.text.floor_char_boundary(most.saturating_sub(note));
+        let kept = result.text.floor_char_boundary(room.unwrap_or(0).min(total));
+        if reads && kept > shown {
+            result.whole = Some(Arc::from(&result.text[..kept]));
+            result.lost_bytes = (total - kept) as u64;
+            result.text = cut_to(&result.text, total, most, &more);
+        } else {
+            result.text = cut_to(&result.text, total, most, ASK_FOR_LESS);
+        }
+    }
+
+    /// Puts a note before the text of a result, which has at most the room that the note leaves.
+    pub(crate) fn put_before(&self, result: &mut ToolResult, note: &str, room: Option<usize>) {
+        self.bound_text(result, self.max_result_bytes.saturating_sub(note.len()), room);
+        result.text.insert_str(0, note);
+    }
+
+    fn bound_parts(&self, result: &mut ToolResult, room: Option<usize>) {
+        let (all, mut left, mut left_out) = (result.parts.len(), Some(self.max_part_bytes), 0);
         result.parts.retain(|part| {
             let size = match part {
                 Part::Text(text) => text.len(),
@@ -159,11 +221,11 @@ impl Limits {
             };
             // After the first one without room none is kept: the numbers in the text, such as
             // `[image 2]`, count from the first part.
-            room = room.and_then(|left| left.checked_sub(size));
-            if room.is_none() {
+            left = left.and_then(|left| left.checked_sub(size));
+            if left.is_none() {
                 left_out += size;
             }
-            room.is_some()
+            left.is_some()
         });
         let missing = all - result.parts.len();
         if missing == 0 {
@@ -172,8 +234,8 @@ impl Limits {
         let note = format!(
             "\n[{missing} of {all} images or files are left out: {left_out} bytes are too many; ask for smaller ones]"
         );
-        let rest = cut(&result.text, self.max_result_bytes.saturating_sub(note.len()));
-        result.text = format!("{rest}{note}");
+        self.bound_text(result, self.max_result_bytes.saturating_sub(note.len()), room);
+        result.text.push_str(&note);
     }
 }
 
@@ -191,18 +253,95 @@ fn is_deeper(value: &Value, levels: usize) -> bool {
     }
 }
 
+/// What a model can do if the rest of a result is not kept.
+const ASK_FOR_LESS: &str = "ask for less";
+
+/// Returns the note at the end of a text that was cut.
+fn note(shown: usize, total: usize, advice: &str) -> String {
+    format!("\n[cut: {shown} of {total} bytes are shown; {advice}]")
+}
+
+/// Returns the number of bytes of a result that are not in its whole text.
+fn lost(result: &ToolResult) -> usize {
+    usize::try_from(result.lost_bytes).unwrap_or(usize::MAX)
+}
+
+/// Drops the whole text of a result, and corrects the note about it.
+pub(crate) fn drop_whole(result: &mut ToolResult) {
+    if result.whole.take().is_none() {
+        return;
+    }
+    result.lost_bytes = 0;
+    let more = read_more(&result.id);
+    if let Some(at) = result.text.rfind(&more) {
+        result.text.replace_range(at..at + more.len(), ASK_FOR_LESS);
+    }
+}
+
+/// Keeps at most the first bytes of the whole text of a result whose JSON has at most `most` bytes.
+pub(crate) fn shorten_whole(result: &mut ToolResult, most: usize) {
+    let Some(whole) = &result.whole else { return };
+    let Some(end) = json_end(whole, most) else { return };
+    // Without the note, the text is the start of the whole one.
+    if end <= result.text.len() {
+        return drop_whole(result);
+    }
+    result.lost_bytes = result.lost_bytes.saturating_add((whole.len() - end) as u64);
+    result.whole = Some(Arc::from(&whole[..end]));
+}
+
+/// Returns the end of the longest start of a text that has at most `most` bytes in JSON. `None` if that
+/// is the whole text.
+fn json_end(text: &str, most: usize) -> Option<usize> {
+    let mut left = most;
+    for (at, character) in text.char_indices() {
+        let length = match character {
+            '"' | '\\' | '\n' | '\r' | '\t' => 2,
+            '\0'..='\u{1f}' => 6,
+            character => character.len_utf8(),
+        };
+        match left.checked_sub(length) {
+            Some(fewer) => left = fewer,
+            None => return Some(at),
+        }
+    }
+    None
+}
+
+/// Returns whether a value has more bytes as JSON. It does not write more than these.
+fn is_longer(value: &Value, most: usize) -> bool {
+    struct Left(usize);
+
+    impl io::Write for Left {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::FileTooLarge)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    serde_json::to_writer(Left(most), value).is_err()
+}
+
 /// Returns at most `max` bytes of a text: all of it, or its start and a note.
 pub(crate) fn cut(text: &str, max: usize) -> Cow<'_, str> {
-    if text.len() <= max {
-        return Cow::Borrowed(text);
+    match text.len() <= max {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(cut_to(text, text.len(), max, ASK_FOR_LESS)),
     }
-    let note =
-        |shown: usize| format!("\n[cut: {shown} of {} bytes are shown; ask for less]", text.len());
+}
+
+/// Returns at most `max` bytes: the start of a text, and a note. `total` is the length of the text and
+/// of what is not known of it.
+fn cut_to(text: &str, total: usize, max: usize, advice: &str) -> String {
     // The note for the final, smaller number is not longer.
-    let room = max.saturating_sub(note(max).len());
+    let room = max.saturating_sub(note(max, total, advice).len());
     let end = text.floor_char_boundary(room);
-    let mut shown = format!("{}{}", &text[..end], note(end));
+    let mut shown = format!("{}{}", &text[..end], note(end, total, advice));
     // If there is no room for the note, its start remains.
     shown.truncate(shown.floor_char_boundary(max));
-    Cow::Owned(shown)
+    shown
 }

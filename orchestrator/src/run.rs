@@ -20,8 +20,8 @@ use toolwright_signature::Contract;
 
 pub(crate) use self::approval::{edit_of, with_edits};
 pub(crate) use self::compacting::Measured;
-use self::sending::Counted;
 pub(crate) use self::sending::MOST_FOUND;
+use self::sending::{Counted, CutResults};
 pub use self::sending::{Edited, Offer};
 use crate::approval_policy::ApprovalPolicy;
 use crate::error::{Result, RunError};
@@ -112,6 +112,8 @@ pub struct Run {
     /// Whether the length of each request is counted, for a compaction. The driver sets it; it is not
     /// stored.
     measures: bool,
+    /// The results that are sent without their whole texts.
+    cut: CutResults,
 }
 
 /// The position of a call in the last reply, counted in parts and in calls.
@@ -204,6 +206,8 @@ impl Run {
         let used = state.tools_used.iter().filter_map(|name| tools.place(name)).collect();
         let (next, policy) = (NextCall::default(), Policy::default());
         let (selector, counted, contracts_tokens) = (None, Counted::default(), OnceLock::new());
+        let mut cut = CutResults::default();
+        state.messages.iter().for_each(|message| cut.add(message));
         let mut run = Self {
             state,
             tools,
@@ -217,6 +221,7 @@ impl Run {
             counted,
             contracts_tokens,
             measures: false,
+            cut,
         };
         run.find_next();
         run

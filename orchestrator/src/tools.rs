@@ -21,6 +21,8 @@ pub(crate) struct Tools {
     /// The places of the deferred tools.
     deferred: BTreeSet<usize>,
     known: Vec<KnownTool>,
+    /// Whether one of them is `read_result` of the agent.
+    pub(crate) reads_results: bool,
     /// The hash of the names, effects and fingerprints, in which the order does not count.
     pub(crate) hash: Arc<str>,
     /// The selector for runs with the output of this fingerprint, or without one.
@@ -76,6 +78,7 @@ impl Tools {
             deferred,
             hash: hash_of(&known),
             known,
+            reads_results: false,
             selector: OnceLock::new(),
             typed: OnceLock::new(),
         })

@@ -26,6 +26,7 @@ mod perform;
 mod policies;
 mod properties;
 mod react;
+mod read_result;
 mod run;
 mod selector;
 mod shown_answers;

@@ -166,7 +166,11 @@ fn write_part(text: &mut String, indent: &str, call: &str, outcome: &Outcome) {
             };
             let (name, said) = (shown(&result.name), shortened(&lines(said)));
             let cost = cost_of(outcome.spent.money);
-            writeln!(text, "{indent}<- {name} {mark}{said} ({time}{cost})")
+            let kept = match &result.whole {
+                Some(whole) => format!(", {} bytes kept", whole.len()),
+                None => String::new(),
+            };
+            writeln!(text, "{indent}<- {name} {mark}{said} ({time}{cost}{kept})")
         }
         OutcomeKind::Compacted { compacted, .. } => {
             let (before, after) = (compacted.tokens_before, compacted.tokens_after);

@@ -12,6 +12,7 @@ use crate::compaction::Compaction;
 use crate::error;
 use crate::find_tools::{FIND_TOOLS, find_tools};
 use crate::limits::Limits;
+use crate::read_result::{READ_RESULT, read_result};
 use crate::run::{Edited, MOST_FOUND, Run};
 use crate::task::Task;
 use crate::tool_choosing::Choosing;
@@ -21,7 +22,7 @@ use crate::tools::Tools;
 #[derive(Clone)]
 pub(crate) struct Core {
     pub(crate) model: Arc<dyn LanguageModel>,
-    /// The tools, and `find_tools` if some are deferred.
+    /// The tools, `read_result` if results can be read, and `find_tools` if some are deferred.
     pub(super) with_search: Arc<[Tool]>,
     /// The tools that the program gave.
     pub(super) tools: Arc<[Tool]>,
@@ -40,6 +41,8 @@ pub(crate) struct Core {
     pub(super) editor: Option<Editor>,
     pub(crate) next_task: Option<NextTask>,
     pub(crate) compaction: Option<Compaction>,
+    /// Whether the model can read results with `read_result`.
+    pub(super) read_results: bool,
     pub(crate) hooks: Arc<[AnyHook]>,
 }
 
@@ -75,6 +78,7 @@ impl Core {
             editor: None,
             next_task: None,
             compaction: None,
+            read_results: false,
             hooks: Arc::default(),
         };
         core.choose_deferred()?;
@@ -84,20 +88,21 @@ impl Core {
         Ok(core)
     }
 
-    /// Checks that the model takes the images and files that the tools return.
-    /// Adds `find_tools` if tools are deferred. Above the maximum of the model's provider, all but the
-    /// first tools are.
+    /// Adds `read_result` if results can be read, and `find_tools` if tools are deferred. Above the
+    /// maximum of the model's provider, all but the first tools are.
     pub(super) fn choose_deferred(&mut self) -> error::Result<()> {
         let most = self.model.capabilities().dialects().filter_map(Dialect::max_tools).min();
-        let finish = usize::from(self.output.is_some());
+        // Without a tool there is no result.
+        let reads = self.read_results && !self.tools.is_empty();
+        let added = usize::from(self.output.is_some()) + usize::from(reads);
         let shown = self.tools.iter().filter(|tool| !tool.is_deferred()).count();
         let has_search = self.tools.iter().any(|tool| tool.name() == FIND_TOOLS);
         let is_deferred = shown < self.tools.len();
         let search = usize::from(is_deferred && !has_search);
         let found = if is_deferred { MOST_FOUND } else { 0 };
         // A filter leaves out tools by itself.
-        let is_too_many = self.filter.is_none()
-            && most.is_some_and(|most| shown + finish + search + found > most);
+        let is_too_many =
+            self.filter.is_none() && most.is_some_and(|most| shown + added + search + found > most);
         let mut first = if is_too_many { FIRST_SHOWN } else { usize::MAX };
         let tools = self.tools.iter().map(|tool| {
             if tool.is_deferred() || tool.name() == FIND_TOOLS {
@@ -115,11 +120,22 @@ impl Core {
         if !has_search && tools.iter().any(Tool::is_deferred) {
             tools.push(find_tools(&tools)?);
         }
+        if reads {
+            tools.push(read_result()?);
+        }
         self.with_search = tools.into();
-        self.known = Arc::new(Tools::of(&*self.with_search)?);
+        let mut known = Tools::of(&*self.with_search).map_err(|error| match error {
+            error::RunError::DuplicateTool { name } if reads && name == READ_RESULT => {
+                error::RunError::ReservedForReading
+            }
+            error => error,
+        })?;
+        known.reads_results = reads;
+        self.known = Arc::new(known);
         Ok(())
     }
 
+    /// Checks that the model takes the images and files that the tools return.
     pub(super) fn check_media(&self) -> error::Result<()> {
         let capabilities = self.model.capabilities();
         let contracts = self.with_search.iter().map(Tool::contract);
@@ -144,15 +160,15 @@ impl Core {
 
     /// Returns whether the model can read earlier results again.
     pub(crate) fn reads_results(&self) -> bool {
-        self.tool("read_result").is_some()
+        self.known.reads_results
     }
 
     /// Applies the filter and the editor before a request to the model.
     pub(crate) fn prepare(&self, run: &mut Run, cx: &Context) -> error::Result<()> {
         if let Some(filter) = &self.filter {
             let is_own = |tool: &Tool| {
-                tool.name() == FIND_TOOLS
-                    && self.tools.iter().all(|given| given.name() != FIND_TOOLS)
+                [FIND_TOOLS, READ_RESULT].contains(&tool.name())
+                    && self.tools.iter().all(|given| given.name() != tool.name())
             };
             let may_use = |tool: &&Tool| is_own(tool) || filter(run, tool, cx);
             let names: Vec<&str> =

@@ -34,7 +34,7 @@ use toolwright_module::error::{Audience, Stage};
 use toolwright_module::event::EventKind;
 use toolwright_module::message::ToolResult;
 use toolwright_module::runner::{self, Arguments, ShownAnswer};
-use toolwright_module::{Context, Effect, Error, Repaired, Reply, Result, Tool, ToolCall};
+use toolwright_module::{Context, Effect, Error, Message, Repaired, Reply, Result, Tool, ToolCall};
 use toolwright_signature::Repair;
 use tracing::Instrument;
 
@@ -43,6 +43,7 @@ use crate::agent::Core;
 use crate::find_tools::{FIND_TOOLS, Findable};
 use crate::limits::Limits;
 use crate::perform::{self, Outcome, Part, PartKind, Perform, Work};
+use crate::read_result::{READ_RESULT, Readable};
 use crate::run::Run;
 use crate::step::StepResultKind;
 use crate::telemetry;
@@ -64,6 +65,10 @@ pub(super) struct Caller<'a> {
     pub(super) calls_natively: bool,
     /// The names of the tools that `find_tools` may find. `None` for all.
     pub(super) findable: Option<Arc<BTreeSet<String>>>,
+    /// The conversation, if a call of `read_result` is due.
+    pub(super) readable: Option<Arc<[Arc<Message>]>>,
+    /// How many bytes of whole texts the run can still keep. `None` if nothing reads them.
+    pub(super) room: Option<usize>,
     /// The answer as the events have shown it. `None` if the run does not stream a typed answer.
     pub(super) shown: Option<Arc<ShownAnswer>>,
 }
@@ -255,7 +260,7 @@ impl Caller<'_> {
             (ToolResult::failed(call, error.for_model()), Some(error))
         });
         // Cut now, so that long results are not held until the last call ends.
-        self.limits.bound(&mut result);
+        self.limits.bound(&mut result, self.room);
         if runner::captures_content(&self.cx) {
             span.record("gen_ai.tool.call.result", result.text.as_str());
         }
@@ -314,6 +319,9 @@ impl Caller<'_> {
         let mut cx = runner::in_call(&self.cx, call);
         if let Some(names) = self.findable.as_ref().filter(|_| tool.name() == FIND_TOOLS) {
             cx = cx.with(Findable(Arc::clone(names)));
+        }
+        if let Some(said) = self.readable.as_ref().filter(|_| tool.name() == READ_RESULT) {
+            cx = cx.with(Readable { said: Arc::clone(said), most: self.limits.max_result_bytes });
         }
         let late = self.limits.tool_time.and_then(|time| started.checked_add(time));
         let end = deadline.into_iter().chain(late).min();

@@ -11,6 +11,7 @@ use toolwright_module::message::ToolResult;
 use toolwright_module::{Reply, ToolCall};
 
 use crate::compaction::Compacted;
+use crate::limits::shorten_whole;
 use crate::run::Edited;
 
 /// The outcome of a part, as it is stored.
@@ -85,7 +86,8 @@ impl Outcome {
     ///
     /// Images, documents and audio do not count: their limit is
     /// [`Limits::max_part_bytes`](crate::Limits::max_part_bytes), and the text is never lost because
-    /// of them. If the result is too large with its value for programs, the value is dropped. A
+    /// of them. The [whole text](ToolResult::whole) does not count either: its limit is
+    /// [`Limits::max_kept_bytes`](crate::Limits::max_kept_bytes). If the result is too large with its value for programs, the value is dropped. A
     /// result that is still too large is replaced by a failure that tells the model so, before
     /// anything is recorded. Other outcomes are returned unchanged.
     ///
@@ -126,15 +128,28 @@ impl Outcome {
         Ok(self)
     }
 
-    /// Returns the length of the result of a call as JSON, without its images, documents and audio.
-    /// It is 0 for another outcome.
+    /// Returns the outcome of a call, for a performer that keeps at most `most` bytes of the
+    /// [whole text](ToolResult::whole) of a result, as JSON. A longer one is cut, and `read_result` says
+    /// where it ends. Other outcomes are returned unchanged.
+    #[must_use]
+    pub fn with_most_whole_bytes(mut self, most: usize) -> Self {
+        if let OutcomeKind::Called { result, .. } = &mut self.kind {
+            shorten_whole(result, most);
+        }
+        self
+    }
+
+    /// Returns the length of the result of a call as JSON, without its images, documents and audio and
+    /// its whole text. It is 0 for another outcome.
     fn size_without_parts(&mut self) -> serde_json::Result<u64> {
         let OutcomeKind::Called { result, .. } = &mut self.kind else { return Ok(0) };
         let parts = std::mem::take(&mut result.parts);
+        let whole = result.whole.take();
         let mut size = Size(0);
         let written = serde_json::to_writer(&mut size, &self.kind);
         if let OutcomeKind::Called { result, .. } = &mut self.kind {
             result.parts = parts;
+            result.whole = whole;
         }
         written.map(|()| size.0)
     }

@@ -452,16 +452,14 @@ impl Run {
 
     /// Cuts a result to the limits, and notes in it if a person changed the arguments.
     fn bound(&self, answer: &mut ToolResult) {
-        let limits = &self.state.limits;
+        let (limits, room) = (&self.state.limits, self.room_for_texts());
         if let Some(arguments) = edit_of(&self.state.decisions, &answer.id) {
-            let most = limits.max_result_bytes;
             // The note gets at most half, so that it does not displace the result.
-            let arguments = cut(arguments, most / 2);
+            let arguments = cut(arguments, limits.max_result_bytes / 2);
             let note = format!("[A person changed the arguments to {arguments}]\n");
-            let rest = cut(&answer.text, most.saturating_sub(note.len()));
-            answer.text = format!("{note}{rest}");
+            limits.put_before(answer, &note, room);
         }
-        limits.bound(answer);
+        limits.bound(answer, room);
     }
 
     fn uses(&mut self, tool: &str) {
@@ -670,6 +668,7 @@ impl Run {
     }
 
     pub(super) fn say(&mut self, message: Arc<Message>) {
+        self.cut.add(&message);
         if let Some((selector, shown)) = &mut self.selector {
             shown.push(selector.show(&message));
         }

@@ -1,6 +1,6 @@
 //! What the model gets: the request, the tools of a round, and edits of the conversation.
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +10,7 @@ use toolwright_signature::Contract;
 
 use crate::error::{Result, RunError};
 use crate::pairing::open_calls;
+use crate::read_result::READ_RESULT;
 use crate::run::{Run, is_system};
 use crate::selector::Selector;
 use crate::state::{Phase, RunState};
@@ -39,9 +40,10 @@ pub struct Edited {
 }
 
 impl Edited {
-    /// Returns an edit that replaces the first messages by others.
+    /// Returns an edit that replaces the first messages by others. The whole texts of results are left
+    /// out: they are stored with the conversation.
     pub fn new(replaced: usize, by: impl IntoIterator<Item = impl Into<Arc<Message>>>) -> Self {
-        Self { replaced, by: by.into_iter().map(Into::into).collect() }
+        Self { replaced, by: by.into_iter().map(|message| message.into().to_send()).collect() }
     }
 
     /// Returns the conversation with this edit.
@@ -86,6 +88,36 @@ pub(super) struct Counted {
     tokens: u64,
 }
 
+/// The messages with results that were cut, by their address, and as they are sent. A provider keeps
+/// what it wrote of a message, so each request has the same ones.
+#[derive(Debug, Clone, Default)]
+pub(super) struct CutResults(HashMap<usize, (Arc<Message>, Arc<Message>)>);
+
+impl CutResults {
+    /// Remembers a message of the run. It stays in memory, so no other one gets its address.
+    pub(super) fn add(&mut self, message: &Arc<Message>) {
+        let sent = Arc::clone(message).to_send();
+        if !Arc::ptr_eq(message, &sent) {
+            self.0.insert(address(message), (Arc::clone(message), sent));
+        }
+    }
+
+    /// Returns a message as it is sent.
+    fn sent(&self, message: &Arc<Message>) -> Arc<Message> {
+        match &**message {
+            Message::Tool(result) if result.whole.is_some() => {
+                let sent = self.0.get(&address(message)).map(|(_, sent)| Arc::clone(sent));
+                sent.unwrap_or_else(|| Arc::clone(message).to_send())
+            }
+            _ => Arc::clone(message),
+        }
+    }
+}
+
+fn address(message: &Arc<Message>) -> usize {
+    Arc::as_ptr(message) as usize
+}
+
 /// Returns the largest number of input tokens of a request. The run does not know the dialect of
 /// its model.
 fn tokens_of(request: &Request) -> u64 {
@@ -119,8 +151,8 @@ impl Run {
             return if last { request } else { request.with_output(asked()) };
         }
         let messages = self.state.sent();
-        let mut request =
-            Request::new(messages.iter().cloned()).with_tools(Arc::clone(&self.contracts));
+        let messages = messages.iter().map(|message| self.cut.sent(message));
+        let mut request = Request::new(messages).with_tools(Arc::clone(&self.contracts));
         request.settings.clone_from(&self.state.settings);
         // The tools stay in the request, so that the provider's prompt cache stays valid.
         let none = last && !self.contracts.is_empty();
@@ -388,6 +420,29 @@ impl Run {
         self.state.sent = Some(edited);
         self.show_all();
         Ok(())
+    }
+
+    /// Returns whether the model can read results with `read_result`.
+    pub(crate) fn reads_results(&self) -> bool {
+        self.tools.reads_results && self.may_use(READ_RESULT)
+    }
+
+    /// Returns how many bytes of whole texts the run can still keep. `None` if nothing reads them.
+    pub(crate) fn room_for_texts(&self) -> Option<usize> {
+        if !self.reads_results() {
+            return None;
+        }
+        let results = match &self.state.phase {
+            Phase::Tools { results, .. } | Phase::Approval { results, .. } => results.as_slice(),
+            _ => &[],
+        };
+        let said = self.state.messages.iter().filter_map(|message| match &**message {
+            Message::Tool(result) => Some(result),
+            _ => None,
+        });
+        let all = said.chain(results.iter().flatten()).filter_map(|result| result.whole.as_ref());
+        let kept = all.fold(0, |kept: usize, whole| kept.saturating_add(whole.len()));
+        Some(self.state.limits.max_kept_bytes.saturating_sub(kept))
     }
 
     /// Returns whether the run waits for a reply of the model.

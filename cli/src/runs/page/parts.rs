@@ -70,6 +70,7 @@ pub(super) fn one_attempt(attempt: &Attempt) -> Markup {
                     p.label { "Result" }
                     @if result.text.is_empty() { p.muted { "The text is empty." } } @else { (text_block(&result.text)) }
                 }
+                @if let Some(whole) = &result.whole { p.muted { "The run keeps " (words::number(whole.len() as u64)) " bytes of the whole text, which the model can read with " code { "read_result" } "." } }
                 @for part in &result.parts { p.muted { "With " @match part.kind() { "image" => "an image", "audio" => "a sound", "text" => "a text", kind => { "a " (kind) } } ", which this page does not show." } }
                 @if let Some(value) = &result.value {
                     details.part { summary { "The output as JSON" } (text_block(&serde_json::to_string_pretty(value).unwrap_or_default())) }
