@@ -37,7 +37,44 @@ pub(crate) struct Findable(pub(crate) Arc<BTreeSet<String>>);
 ///
 /// An [`Agent`](crate::Agent) adds it by itself. A loop of your own adds it to the tools of its
 /// [`Run`](crate::Run). To search in another way, for example by embeddings, give the agent a tool of
-/// the name `find_tools` whose output has the names ([`ToolOutput::with_found`]).
+/// the name `find_tools` whose output has the names ([`ToolOutput::with_found`]):
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use serde_json::{Value, json};
+/// # use toolwright_module::{Context, Effect, Error, Tool, ToolOutput};
+/// # use toolwright_orchestrator::{ToolIndex, find_tools};
+/// # use toolwright_signature::Contract;
+/// # async fn embed(text: &str) -> Vec<f32> { vec![1.0, text.len() as f32] }
+/// async fn with_search(mut tools: Vec<Tool>) -> Result<Vec<Tool>, Box<dyn std::error::Error>> {
+///     let (contract, mut vectors) = ((**find_tools(&tools)?.contract()).clone(), Vec::new());
+///     for tool in &tools {
+///         vectors.push(embed(tool.contract().description()).await);
+///     }
+///     let contracts = tools.iter().map(|tool| &**tool.contract());
+///     let index = Arc::new(ToolIndex::new(contracts).with_vectors(vectors)?);
+///     tools.push(Tool::dynamic(contract, Effect::Read, move |arguments, _| {
+///         let index = Arc::clone(&index);
+///         async move {
+///             let arguments: Value = serde_json::from_str(&arguments).map_err(Error::retry)?;
+///             let query = arguments["query"].as_str().unwrap_or_default();
+///             let found = index.find_near(query, &embed(query).await, 8);
+///             let names: Vec<String> = found.iter().map(|it| it.name.to_owned()).collect();
+///             Ok(ToolOutput::text_only(names.join("\n")).with_found(names))
+///         }
+///     }));
+///     Ok(tools)
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// #     let contract = Contract::dynamic("send", "Send a letter.", json!({"type": "object"}), None);
+/// #     let never = |_, _| async { Ok(ToolOutput::text_only("")) };
+/// #     let tool = Tool::dynamic(contract.unwrap(), Effect::Read, never).deferred();
+/// #     let search = with_search(vec![tool]).await.unwrap().pop().unwrap();
+/// #     let found = search.call(r#"{"query": "post"}"#, &Context::default()).await.unwrap();
+/// #     assert_eq!((search.name(), &*found.found), ("find_tools", &["send".to_owned()][..]));
+/// # }
+/// ```
 ///
 /// # Errors
 ///
