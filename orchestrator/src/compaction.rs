@@ -178,8 +178,9 @@ impl Compaction {
         // The smaller one: the provider knows better what it takes, and the program what it wants.
         let window = self.window.into_iter().chain(window).min()?;
         let share = u64::from(self.at_percent.clamp(10, 95));
-        let for_reply = max_output.min(window / 2);
-        Some((window.saturating_mul(share) / 100).min(window - for_reply))
+        // A window that is not much longer than the longest reply leaves no room for a conversation.
+        let room = window.saturating_sub(max_output).max(window / 4);
+        Some((window.saturating_mul(share) / 100).min(room))
     }
 
     /// Returns the texts of a message that are kept.

@@ -36,6 +36,8 @@ struct Server {
     rounds: usize,
     summaries: Summaries,
     counts: bool,
+    /// Whether the longest reply must fit into the window, too.
+    with_reply: bool,
     requests: Arc<Mutex<Vec<Vec<Arc<Message>>>>>,
     refused: Arc<Mutex<usize>>,
     summarized: Arc<Mutex<u64>>,
@@ -83,6 +85,7 @@ impl Server {
             rounds,
             summaries: Summaries::Good,
             counts: true,
+            with_reply: false,
             requests: Arc::default(),
             refused: Arc::default(),
             summarized: Arc::default(),
@@ -96,7 +99,8 @@ impl Server {
 
     fn answer(&self, request: &Request) -> Result<Reply> {
         let tokens = tokens(request);
-        if tokens > self.window {
+        let reply = if self.with_reply { request.max_output_tokens() } else { 0 };
+        if tokens + reply > self.window {
             *self.refused.lock().unwrap() += 1;
             let exceeded = ContextExceeded::new(Some(tokens), Some(self.window));
             return Err(Error::other("the prompt is too long").with_context_exceeded(exceeded));
@@ -230,6 +234,15 @@ async fn a_long_conversation_stays_in_its_window_and_keeps_what_was_asked() {
         }
         assert_eq!(changes, run.compactions().len(), "{summaries:?}");
     }
+}
+
+#[tokio::test]
+async fn a_request_has_room_for_the_longest_reply() {
+    let server = Server { with_reply: true, ..Server::new(7000, 100) };
+    let (run, _) = go(&agent(&server, rules(Some(7000))), &Context::default()).await;
+    let made = run.compactions().len();
+    assert!(made > 5, "{made}");
+    assert_eq!(*server.refused.lock().unwrap(), 0);
 }
 
 #[tokio::test]

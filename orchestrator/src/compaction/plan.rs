@@ -41,6 +41,8 @@ pub(crate) struct Room {
     pub(crate) contracts: u64,
     /// The number of tokens that the request should have at most after a compaction.
     pub(crate) target: u64,
+    /// The number of tokens that a request for a summary should have at most.
+    pub(crate) summary_request: u64,
 }
 
 impl Room {

@@ -163,7 +163,7 @@ fn plan(
             return None;
         }
     }
-    let (room, sent) = (run.room(most, tokens), run.sent());
+    let (room, sent) = (run.room(rules, window, most, tokens), run.sent());
     let view = run.view(&sent, can_read);
     let mut made = Compacted {
         request: run.asked(),
@@ -254,7 +254,7 @@ impl Caller<'_> {
         let mut earlier = view.summary.map(ToOwned::to_owned);
         // The request has the task, the earlier summary and the signature too.
         let beside = task.len() + earlier.as_ref().map_or(0, String::len) + SIGNATURE_BYTES;
-        let most = room.bytes(room.target.saturating_mul(3) / 2).saturating_sub(beside);
+        let most = room.bytes(room.summary_request).saturating_sub(beside);
         let most = most.max(LEAST_PIECE);
         for conversation in pieces(messages, most) {
             let ask = Summarize { task: task.clone(), earlier: earlier.clone(), conversation };

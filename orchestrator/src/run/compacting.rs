@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use toolwright_module::Message;
 use toolwright_module::model::Usage;
+use toolwright_module::{Message, Request};
 
 use crate::compaction::{Compacted, Compaction, Room, View, bound, estimated};
 use crate::conversation::Carried;
@@ -86,13 +86,24 @@ impl Run {
         rules.most_tokens(self.state.window, self.max_output_tokens())
     }
 
-    /// Returns the room of a request after a compaction, if a request of `tokens` was too long.
-    pub(crate) fn room(&self, most: u64, tokens: u64) -> Room {
+    /// Returns the room of a request after a compaction, if a request of `tokens` was too long. `window`
+    /// is what the provider named now, if it did.
+    pub(crate) fn room(
+        &self,
+        rules: &Compaction,
+        window: Option<u64>,
+        most: u64,
+        tokens: u64,
+    ) -> Room {
+        // The reply with a summary is not limited by the settings of the agent.
+        let window = window.into_iter().chain(self.state.window).min();
+        let with_reply = rules.most_tokens(window, Request::MAX_OUTPUT_TOKENS);
+        let summary_request = with_reply.map_or(most, |with_reply| with_reply.min(most)) / 4 * 3;
         let contracts = self.contracts_tokens();
         let all = bound(&self.state.sent()).saturating_add(contracts);
         // The provider may have counted more than the estimate.
         let ratio = (tokens as f64 / all.max(1) as f64).max(self.ratio());
-        Room { ratio, contracts, target: most / 2 }
+        Room { ratio, contracts, target: most / 2, summary_request }
     }
 
     /// Returns the conversation for a compaction. `can_read` is whether the model can read cleared

@@ -143,7 +143,7 @@ fn agent(world: &World, rules: Option<Compaction>, version: &str, requests: &Req
         check(&request.messages);
         let mut asked = asked.lock().unwrap();
         let nth = asked.len() as u64;
-        asked.push(request.messages.iter().cloned().collect());
+        asked.push(request.messages.to_vec());
         Ok(server.reply(nth, request).with_usage(usage))
     });
     let (tasks, seed) = (world.tasks, world.seed);
