@@ -12,6 +12,7 @@ mod crashes;
 mod damage;
 mod deploys;
 mod driving;
+mod endless;
 mod folder;
 #[cfg(target_os = "linux")]
 mod full;

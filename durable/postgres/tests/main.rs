@@ -9,5 +9,6 @@ mod support;
 // Tests by subject.
 mod crash;
 mod driving;
+mod endless;
 mod leases;
 mod many;

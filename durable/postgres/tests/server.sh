@@ -77,3 +77,5 @@ cargo test -p toolwright-postgres -- --nocapture "$@"
 cargo test -p toolwright-cli --features postgres --test runs -- --nocapture database
 # One after the other, because one of them kills the server.
 cargo test -p toolwright-postgres --test main -- --ignored --nocapture --test-threads=1 heavy
+cargo build -p toolwright-examples --example endless
+cargo test -p toolwright-examples --test main -- --ignored --nocapture heavy_conversation_in_a_database

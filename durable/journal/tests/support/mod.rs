@@ -1,5 +1,6 @@
 //! Folders and drives that the tests share, and the [`World`] of all homes.
 
+pub(crate) mod endless;
 mod world;
 
 use tempfile::TempDir;

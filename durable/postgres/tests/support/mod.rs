@@ -1,5 +1,7 @@
 //! Databases that the tests share, and the [`World`] of all homes.
 
+#[path = "../../../journal/tests/support/endless.rs"]
+pub(crate) mod endless;
 #[path = "../../../journal/tests/support/world.rs"]
 mod world;
 
