@@ -39,7 +39,9 @@ pub struct Options {
     ///
     /// A longer result is not recorded. The model gets an error that says so. Images, documents and
     /// sounds do not count. They are stored beside the records, and their limit is that of the run,
-    /// [`Limits::max_part_bytes`](toolwright_orchestrator::Limits::max_part_bytes).
+    /// [`Limits::max_part_bytes`](toolwright_orchestrator::Limits::max_part_bytes). Whole texts of
+    /// results that were cut do not count either
+    /// ([`Limits::max_kept_bytes`](toolwright_orchestrator::Limits::max_kept_bytes)).
     pub max_result_bytes: u64,
     /// Gets each record of a part, with the id of the run, when it is stored and before the run goes
     /// on.

@@ -1,7 +1,9 @@
-//! The parts beside the records: large images, documents and sounds of a run, in a file of their own.
+//! The parts beside the records: large images, documents and sounds of a run, and the whole texts of
+//! long results, in a file of their own.
 //!
-//! In the JSON of a message, the content of a part is a `data:` URL. In a line of the journal, a long
-//! one is a reference to a part of the run's file of parts, and the line lists these parts:
+//! In the JSON of a message, the content of a part is a `data:` URL, and a whole text is the string of
+//! the field `whole`. In a line of the journal, a long one is a reference to a part of the run's file of
+//! parts, and the line lists these parts:
 //!
 //! ```text
 //! {"at":1795430380123,"parts":[{"at":19,"bytes":812345,"sha256":"…","media_type":"image/png"}],"record":{… "part:0" …}}
@@ -10,7 +12,10 @@
 //! In such a line, another string that begins with `part:` begins with `part:=` instead. Lines without
 //! parts are as before, so this is about the text of the JSON only: no type has to know it.
 //!
-//! Records with messages of users and tools have parts: the start, the results of calls, and the end.
+//! A text is in the file as it is in the JSON, with its escapes.
+//!
+//! Records with messages of users and tools have parts: the start, the results of calls, compactions,
+//! and the end.
 //!
 //! The content of a part is on disk before the line that names it. What is in the file after the last
 //! named part is of a drive that was killed in between, and the next drive cuts it off.
@@ -38,7 +43,7 @@ pub(crate) const EXTENSION: &str = "parts";
 /// The first line.
 const FORMAT: &[u8] = b"toolwright-parts 1\n";
 
-/// The shortest base64 that is stored beside the record.
+/// The shortest base64 or text that is stored beside the record.
 const MIN_LENGTH: usize = 1_024;
 
 /// The start of a reference to a part, and that of another string that begins like one.
@@ -53,7 +58,13 @@ pub(crate) struct Stored {
     bytes: u64,
     sha256: String,
     media_type: String,
+    /// Whether it is the text of a JSON string.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_text: bool,
 }
+
+/// The media type of a whole text.
+const TEXT: &str = "text/plain";
 
 /// Returns the file with the parts of a run.
 pub(crate) fn path_of(run: &Path) -> PathBuf {
@@ -141,8 +152,14 @@ impl Reader {
             let part = reference.parse().ok().and_then(|place: usize| parts.get(place));
             let part =
                 part.ok_or_else(|| damaged(format!("it does not list the part {reference:?}")))?;
-            let _ = write!(whole, "data:{};base64,", part.media_type);
-            STANDARD.encode_string(self.read(part)?, whole);
+            let bytes = self.read(part)?;
+            if part.is_text {
+                let text = std::str::from_utf8(&bytes);
+                whole.push_str(text.map_err(|error| damaged(error.to_string()))?);
+            } else {
+                let _ = write!(whole, "data:{};base64,", part.media_type);
+                STANDARD.encode_string(bytes, whole);
+            }
             Ok(())
         })
         .map(Cow::Owned)
@@ -231,18 +248,26 @@ impl Writer {
         }
         let mut parts = Vec::new();
         let mut places = Vec::new();
+        let mut is_whole = false;
         for string in strings(after.as_bytes()) {
             let text = &after[string.start..string.end];
+            let of_whole =
+                std::mem::replace(&mut is_whole, text == WHOLE && is_name(after, string));
             let data = match string.is_escaped {
                 false => text.strip_prefix("data:").and_then(|data| data.split_once(";base64,")),
                 true => None,
             };
             let data = data.filter(|(_, base64)| base64.len() >= MIN_LENGTH);
             // The encoding is canonical, so the same bytes give the same text again.
-            if let Some((media_type, bytes)) =
-                data.and_then(|(kind, base64)| Some((kind, STANDARD.decode(base64).ok()?)))
-            {
-                let part = self.part(media_type, &bytes, added);
+            let data = data.and_then(|(kind, base64)| Some((kind, STANDARD.decode(base64).ok()?)));
+            let part = match data {
+                _ if of_whole && text.len() >= MIN_LENGTH => {
+                    Some(self.part(TEXT, text.as_bytes(), true, added))
+                }
+                Some((media_type, bytes)) => Some(self.part(media_type, &bytes, false, added)),
+                None => None,
+            };
+            if let Some(part) = part {
                 let place = parts.iter().position(|known| *known == part).unwrap_or_else(|| {
                     parts.push(part);
                     parts.len() - 1
@@ -279,10 +304,16 @@ impl Writer {
     }
 
     /// Returns the place of a part. The same content is stored once.
-    fn part(&mut self, media_type: &str, bytes: &[u8], added: &mut Vec<u8>) -> Stored {
+    fn part(
+        &mut self,
+        media_type: &str,
+        bytes: &[u8],
+        is_text: bool,
+        added: &mut Vec<u8>,
+    ) -> Stored {
         let sha256 = sha256(bytes);
         if let Some(known) = self.known.get(&sha256) {
-            return Stored { media_type: media_type.to_owned(), ..known.clone() };
+            return Stored { media_type: media_type.to_owned(), is_text, ..known.clone() };
         }
         if self.end == 0 && added.is_empty() {
             added.extend_from_slice(FORMAT);
@@ -290,7 +321,7 @@ impl Writer {
         let at = self.end + added.len() as u64;
         added.extend_from_slice(bytes);
         let media_type = media_type.to_owned();
-        let part = Stored { at, bytes: bytes.len() as u64, sha256, media_type };
+        let part = Stored { at, bytes: bytes.len() as u64, sha256, media_type, is_text };
         self.known.insert(part.sha256.clone(), part.clone());
         part
     }
@@ -329,6 +360,15 @@ fn has_messages(record: &str) -> bool {
         let rest = record.strip_prefix("\"record\":{\"");
         rest.and_then(|rest| rest.strip_prefix(kind)).is_some_and(|rest| rest.starts_with('"'))
     }) || record.contains("\"outcome\":{\"kind\":{\"called\":")
+        || record.contains("\"outcome\":{\"kind\":{\"compacted\":")
+}
+
+/// The name of the field with a whole text.
+const WHOLE: &str = "whole";
+
+/// Returns whether a string is the name of a field whose value is a string.
+fn is_name(json: &str, string: Token) -> bool {
+    json[string.end..].starts_with("\":\"")
 }
 
 /// A string in a JSON text: its first byte and its end, without the quotes.
@@ -377,6 +417,9 @@ mod tests {
     fn text() -> impl Strategy<Value = String> {
         prop_oneof![
             ".{0,20}",
+            Just("whole".to_owned()),
+            ".{1000,1100}",
+            Just("a\"b\n\u{1}\u{e4}".repeat(300)),
             "(part:|part:=|part:0|data:image/png;base64,)[a-z0-9=]{0,4}",
             prop::collection::vec(any::<u8>(), 700..1_200)
                 .prop_map(|bytes| { format!("data:image/png;base64,{}", STANDARD.encode(bytes)) }),
@@ -399,7 +442,10 @@ mod tests {
             let (mut stored, mut originals) = (Vec::new(), Vec::new());
             for fields in lines {
                 let record: serde_json::Map<String, Value> =
-                    fields.into_iter().map(|(name, text)| (name, json!([text]))).collect();
+                    fields.into_iter().map(|(name, text)| {
+                        let is_list = name.len() % 2 == 0;
+                        (name, if is_list { json!([text]) } else { json!(text) })
+                    }).collect();
                 let original = json!({"at": 1, "record": {"started": record}}).to_string();
                 let mut added = Vec::new();
                 let line = writer.take_out(original.as_bytes(), &mut added);

@@ -4,10 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::json;
 use toolwright_journal::{Journal, JournalError, Options, RunStatus};
 use toolwright_module::message::{Audio, Document, Image, Part, ToolResult};
 use toolwright_module::testing::Scripted;
-use toolwright_module::{Context, Effect, Message, Reply, Signature, Tool, from_fn};
+use toolwright_module::{
+    Context, Contract, Effect, Error, Message, Reply, Signature, Tool, ToolCall, ToolOutput,
+    from_fn,
+};
 use toolwright_orchestrator::{Agent, Finished, Limits, Task};
 
 use crate::support::{TASK, World, calls, folder, journals};
@@ -242,4 +246,89 @@ async fn a_damaged_or_missing_file_of_parts_is_an_error_that_names_it() {
     // A damaged run can be deleted.
     journal.delete("run").unwrap();
     assert!(fs::symlink_metadata(&parts).is_err());
+}
+
+/// Returns an agent whose tool returns this text, and whose model reads the end of it.
+fn reads(text: &str) -> Agent {
+    let end = text.len() - 20;
+    let asked = format!(r#"{{"id": "a", "from": {end}}}"#);
+    let said = [
+        calls([("a", "look", "here")]),
+        Reply::calls([ToolCall::new("b", "read_result", asked)]),
+        Reply::text("Done."),
+    ];
+    let model = World::default().model(said);
+    let text: Arc<str> = text.into();
+    let contract = Contract::dynamic("look", "Look.", json!({"type": "object"}), None).unwrap();
+    let look = Tool::dynamic(contract, Effect::Read, move |_, _| {
+        let text = Arc::clone(&text);
+        async move { Ok(ToolOutput::text_only(&*text)) }
+    });
+    let limits = Limits { max_result_bytes: 500, ..Limits::default() };
+    Agent::new(model, [look]).unwrap().with_limits(limits).with_result_reading().unwrap()
+}
+
+#[tokio::test]
+async fn a_whole_text_is_stored_beside_the_records() {
+    let folder = folder();
+    // The options limit the text that the model gets, and not the whole one.
+    let options = || Options { max_result_bytes: 2_000, ..Options::default() };
+    let journal = Journal::open(folder.path()).unwrap().with_options(options());
+    let text = "a \"line\"\u{1} of the lög\n".repeat(100_000);
+    let cx = Context::default();
+    let finished = journal.drive(&reads(&text), "run", TASK, &cx).await.unwrap();
+    assert_eq!(result(&finished).whole.as_deref(), Some(&*text));
+    let Message::Tool(end) = &*finished.history[4] else { panic!("{:?}", finished.history) };
+    assert!(end.text.starts_with(&text[text.len() - 20..]), "{}", end.text);
+
+    let (run, parts) = files(folder.path());
+    // Once, although the result is in a record and in the end of the run.
+    let json = serde_json::to_string(&text).unwrap().len() as u64;
+    assert!((json..json + 100).contains(&length(&parts)), "{}", length(&parts));
+    assert!(length(&run) < 10_000, "{}", length(&run));
+    assert_eq!(journal.runs().unwrap()[0].status, RunStatus::Finished);
+    let again = journal.drive(&reads(&text), "run", TASK, &cx).await.unwrap();
+    assert!(again == finished);
+
+    // The next run of the conversation has it, and reads it.
+    let said = [
+        Reply::calls([ToolCall::new("c", "read_result", r#"{"id": "a", "from": 2199990}"#)]),
+        Reply::text("Done."),
+    ];
+    let look =
+        Tool::new(from_fn(async |_: Look| Err::<Seen, _>(Error::stop("not again")))).unwrap();
+    let next = Agent::new(Scripted::replies(said), [look]).unwrap();
+    let next = next.with_result_reading().unwrap();
+    let task = Task::new("Again.").with_history(finished.history.clone());
+    let finished = journal.drive(&next, "next", task, &cx).await.unwrap();
+    let Some(Message::Tool(end)) = finished.history.iter().rev().nth(1).map(Arc::as_ref) else {
+        panic!("{:?}", finished.history)
+    };
+    assert!(!end.failed, "{}", end.text);
+}
+
+#[tokio::test]
+async fn a_program_killed_at_any_byte_keeps_the_whole_text() {
+    let folder = folder();
+    let journal = Journal::open(folder.path()).unwrap();
+    let (text, cx) = ("a \"line\"\u{1} of the lög\n".repeat(200), Context::default());
+    let finished = journal.drive(&reads(&text), "run", TASK, &cx).await.unwrap();
+    let (run, parts) = files(folder.path());
+    let (records, contents) = (fs::read(&run).unwrap(), fs::read(&parts).unwrap());
+    let ends: Vec<usize> =
+        (0..records.len()).filter(|at| records[*at] == b'\n').map(|at| at + 1).collect();
+    for at in ends.iter().flat_map(|end| [end - 1, *end]) {
+        fs::write(&run, &records[..at]).unwrap();
+        fs::write(&parts, [&contents[..], b"rubbish"].concat()).unwrap();
+        let again = journal.drive(&reads(&text), "run", TASK, &cx).await.unwrap();
+        assert!(again.history == finished.history, "cut at {at}");
+    }
+    // A text that was changed is not read.
+    fs::write(&run, &records).unwrap();
+    let at = contents.windows(4).position(|it| it == b"line").unwrap();
+    let mut damaged = contents.clone();
+    damaged[at] = b'L';
+    fs::write(&parts, damaged).unwrap();
+    let error = journal.drive(&reads(&text), "run", TASK, &cx).await.unwrap_err();
+    assert!(journals(&error).to_string().contains("the hash of a part is wrong"), "{error:#}");
 }
