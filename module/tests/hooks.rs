@@ -217,6 +217,19 @@ async fn redaction_replaces_what_a_model_reads_and_keeps_the_value() {
 }
 
 #[tokio::test]
+async fn redaction_leaves_out_a_whole_text_that_was_put_into_a_request() {
+    let cx = Context::default().with_hook(redact(without_kate));
+    let mut result = ToolResult::new(&ToolCall::new("1", "lookup", "{}"), "The start");
+    (result.whole, result.lost_bytes) = (Some("The start, and kate".into()), 5);
+    let mut request = Request::new([Message::user("Hi!")]);
+    request.messages.push(Arc::new(Message::Tool(result.clone())));
+    let model = Scripted::new(|_| Ok(Reply::text("Hi.")));
+    cx.ask(&model, request, false).await.unwrap();
+    (result.whole, result.lost_bytes) = (None, 0);
+    assert_eq!(*model.requests()[0].messages[1], Message::Tool(result));
+}
+
+#[tokio::test]
 async fn redaction_replaces_the_text_of_documents() {
     let (cx, events) = recorded();
     let cx = cx.with_hook(redact(without_kate));

@@ -11,7 +11,7 @@ use toolwright_module::model::Finish;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{Cancellation, Context, Effect, Message, Reply, Signature, ToolCall};
 use toolwright_orchestrator::perform::Record;
-use toolwright_orchestrator::{Agent, ReAct, Task, Unfinished};
+use toolwright_orchestrator::{Agent, Limits, ReAct, Task, Unfinished};
 use toolwright_postgres::{Options, RunStatus, Runs, RunsError};
 
 use crate::support::{Counts, TASK, World, calls, database, runs_error, tool, until};
@@ -223,6 +223,36 @@ async fn a_result_over_the_limit_is_not_written_and_the_model_reads_why() {
     let Message::Tool(result) = &*finished.history[2] else { panic!("{:?}", finished.history) };
     assert!(result.text.contains("keeps at most 1000 bytes"), "{}", result.text);
     assert!(runs.run("run").await.unwrap().bytes < 6_000);
+}
+
+#[tokio::test]
+async fn a_whole_text_comes_back_and_its_end_is_read() {
+    let Some(database) = database().await else { return };
+    let runs = database.runs().await;
+    let runs = runs.with_options(Options { max_result_bytes: 2_000, ..Options::default() });
+    let text = "a \"line\"\u{1}\0 of the lög\n".repeat(100_000);
+    let agent = || {
+        let last = format!(r#"{{"id": "a", "from": {}}}"#, text.len() - 10);
+        let text = text.clone();
+        let long = tool("look", Effect::Read, move |_| {
+            let text = text.clone();
+            async move { Ok(text) }
+        });
+        let model = Scripted::replies([
+            calls([("a", "look", "here")]),
+            Reply::calls([ToolCall::new("b", "read_result", last)]),
+            Reply::text("Done."),
+        ]);
+        let agent = Agent::new(model, [long]).unwrap().with_result_reading().unwrap();
+        agent.with_limits(Limits { max_result_bytes: 500, ..Limits::default() })
+    };
+    let finished = runs.drive(&agent(), "run", TASK, &Context::default()).await.unwrap();
+    let Message::Tool(result) = &*finished.history[2] else { panic!("{:?}", finished.history) };
+    assert!(!result.failed && result.whole.as_deref() == Some(&*text), "{}", result.text);
+    let Message::Tool(result) = &*finished.history[4] else { panic!("{:?}", finished.history) };
+    assert!(result.text.starts_with(&text[text.len() - 10..]), "{}", result.text);
+    let again = runs.drive(&agent(), "run", TASK, &Context::default()).await.unwrap();
+    assert!(again == finished);
 }
 
 #[tokio::test]

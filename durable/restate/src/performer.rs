@@ -18,6 +18,9 @@ use toolwright_orchestrator::perform::{
 /// more than 32 MiB by default, and in a message the bytes are in base64, which is a third longer.
 const MAX_PART_BYTES: usize = 16 << 20;
 
+/// Maximum size of the whole text of a result as JSON, in bytes. It is in the same message as the parts.
+const MAX_WHOLE_BYTES: usize = 8 << 20;
+
 /// A part that waits for its step.
 pub(crate) struct Request {
     pub(crate) part: Part,
@@ -83,7 +86,8 @@ impl Performer {
         let outcome = work.await?;
         match &part.kind {
             PartKind::Call { call, .. } => {
-                let mut outcome = outcome.with_most_bytes(call, self.max_result_bytes)?;
+                let outcome = outcome.with_most_bytes(call, self.max_result_bytes)?;
+                let mut outcome = outcome.with_most_whole_bytes(MAX_WHOLE_BYTES);
                 bound_parts(&mut outcome);
                 Ok(outcome)
             }

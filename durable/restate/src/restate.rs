@@ -76,7 +76,8 @@ pub struct Restate {
     /// A longer result is not recorded. The model gets an error that says so. Images, documents and
     /// audio do not count. Their limit is that of the run,
     /// [`Limits::max_part_bytes`](toolwright_orchestrator::Limits::max_part_bytes), and at most
-    /// 16 MiB: Restate refuses messages of more than 32 MiB by default.
+    /// 16 MiB: Restate refuses messages of more than 32 MiB by default. The whole text of a result that
+    /// was cut does not count either. At most 8 MiB of its JSON are kept.
     pub max_result_bytes: u64,
     /// Gets each outcome of a part, with the id of the run, when it is recorded and before the run
     /// goes on.

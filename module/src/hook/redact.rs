@@ -85,8 +85,11 @@ where
             Message::Tool(result) => {
                 let parts = changed(&result.parts, |part| self.part(part));
                 let text = self.text(&result.text);
-                (text.is_some() || parts.is_some()).then(|| {
+                // A request that was not made by `Request::new` may have a whole text.
+                let has_whole = result.whole.is_some();
+                (text.is_some() || parts.is_some() || has_whole).then(|| {
                     let mut result = result.clone();
+                    (result.whole, result.lost_bytes) = (None, 0);
                     result.text = text.unwrap_or(result.text);
                     result.parts = parts.unwrap_or(result.parts);
                     Message::Tool(result)

@@ -4,12 +4,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use toolwright_module::approval::Decision;
 use toolwright_module::error::Stage;
-use toolwright_module::message::Image;
+use toolwright_module::message::{Image, ToolResult};
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
-    Cancellation, Context, Effect, Error, Message, Reply, Request, Tool, ToolCall, from_fn,
+    Cancellation, Context, Contract, Effect, Error, Message, Reply, Request, Tool, ToolCall,
+    ToolOutput, from_fn,
 };
 use toolwright_orchestrator::perform::Record;
 use toolwright_orchestrator::{Agent, ApprovalPolicy, Limits};
@@ -201,6 +203,45 @@ async fn a_picture_does_not_count_for_the_limit_of_a_text_and_too_many_are_left_
     assert_eq!((result.failed, result.parts.len()), (false, 2));
     assert!(result.text.contains("[image 1]"), "{}", result.text);
     assert!(result.text.contains("2 of 4 images or files are left out"), "{}", result.text);
+}
+
+#[tokio::test]
+async fn a_whole_text_is_kept_as_far_as_a_message_has_room() {
+    let workflow = workflow();
+    let contract = Contract::dynamic("look", "Look.", json!({"type": "object"}), None).unwrap();
+    // Each character has six bytes in JSON.
+    let tool = Tool::dynamic(contract, Effect::Read, |_, _| async {
+        Ok(ToolOutput::text_only("\u{1}".repeat(2 << 20)))
+    });
+    let agent = || {
+        let last = r#"{"id": "a", "from": 1398100}"#;
+        let said = [
+            calls([("a", "look", "1")]),
+            Reply::calls([ToolCall::new("b", "read_result", last)]),
+            Reply::text("Done."),
+        ];
+        let agent = Agent::new(World::default().model("house", said), [tool.clone()]).unwrap();
+        agent.with_result_reading().unwrap()
+    };
+    let restate = Restate { max_result_bytes: 500_000, ..Restate::default() };
+    let drive = async || {
+        let cx = Context::default();
+        let end = workflow.attempt(&restate, &agent(), TASK, &cx, Fate::default()).await;
+        let End::Finished(finished) = end else { panic!("not finished") };
+        finished
+    };
+    let finished = drive().await;
+    let results: Vec<&ToolResult> = finished
+        .history
+        .iter()
+        .filter_map(|message| match &**message {
+            Message::Tool(result) => Some(result),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(results[0].whole.as_ref().map(|whole| whole.len()), Some((8 << 20) / 6));
+    assert!(results[1].text.contains("the rest was not kept"), "{}", results[1].text);
+    assert!(drive().await.history == finished.history);
 }
 
 #[tokio::test]
