@@ -515,3 +515,47 @@ fn a_journal_that_cannot_be_made_is_an_error_with_advice() {
     assert!(ran.stderr.contains("use --journal or --no-journal"), "{}", ran.stderr);
     assert!(model.asked().is_empty());
 }
+
+#[test]
+fn a_long_result_is_read_in_a_later_task_and_shown_without_keys() {
+    let folder = folder();
+    let folder = folder.path();
+    let key = "sk-test-0123456789abcdef";
+    let value = format!("{}the end is {key} here", "word ".repeat(20_000));
+    let store = json!({"key": "log", "value": value}).to_string();
+    let model = server(&[
+        call("memory_store", &store),
+        call("memory_retrieve", r#"{"key":"log"}"#),
+        says("It is long."),
+        call("read_result", r#"{"id":"call_memory_retrieve","search":"THE END"}"#),
+        says("It ends."),
+    ]);
+    let ran = run_with(
+        asking("chat", &model, folder).args(["--tools", "memory"]),
+        "Look at the log.\nHow does it end?\n",
+    );
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "It is long.\nIt ends.\n"));
+    let asked = model.asked();
+    let told = |nth: usize| asked[nth]["messages"].as_array().unwrap().last().unwrap().to_string();
+    let note = r#"read more with read_result {\"id\": \"call_memory_retrieve\"}]"#;
+    assert!(told(2).contains(note), "{}", &told(2)[65_000..]);
+    assert!(!told(2).contains("the end is"));
+    assert!(told(4).contains(&format!("the end is {key} here")), "{}", told(4));
+    // The second task is a run of its own, which holds the result of the first.
+    let runs = journal(folder).runs().unwrap();
+    assert_eq!(runs.len(), 2);
+    for run_of in &runs {
+        for command in ["show", "page"] {
+            let mut program = program("runs");
+            let ran = run(program.args([command, &run_of.id]).env("XDG_DATA_HOME", folder));
+            assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+            assert!(!ran.stdout.contains(key), "{command}");
+            let says = match command {
+                "show" => "bytes kept)",
+                _ => "The run keeps 100,0",
+            };
+            let is_first = run_of.id == runs[0].id;
+            assert_eq!(ran.stdout.contains(says), is_first, "{:.2000}", ran.stdout);
+        }
+    }
+}
