@@ -10,7 +10,7 @@ use toolwright_module::message::{Part, ReplyPart};
 use toolwright_module::model::{Settings, Usage};
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
-    Context, Effect, Error, LanguageModel, Message, Reply, Request, Result, Tool, from_fn,
+    Context, Effect, Error, LanguageModel, Message, Reply, Request, Result, Tool, ToolCall, from_fn,
 };
 use toolwright_orchestrator::perform::{Record, Replay, with_performer};
 use toolwright_orchestrator::{
@@ -476,4 +476,25 @@ async fn the_next_task_keeps_the_summary_and_what_was_kept() {
     assert_eq!(lost(last, 30), Vec::<usize>::new());
     let text = whole_text(last);
     assert_eq!(text.matches("And once more.").count(), 1, "{text}");
+}
+
+#[tokio::test]
+async fn a_cleared_result_can_be_read_again() {
+    let server = Server::new(8000, 40);
+    let agent = agent(&server, rules(Some(8000)));
+    let (run, _) = go(&agent, &Context::default()).await;
+    let requests = server.requests.lock().unwrap();
+    let sent = requests.iter().find(|sent| whole_text(sent).contains("[cleared:")).unwrap();
+    let note = whole_text(sent);
+    assert!(
+        note.contains(r#"[cleared: 1020 bytes; read more with read_result {"id": "call_0_0"}]"#)
+    );
+    let call = ToolCall::new("again", "read_result", r#"{"id": "call_0_0"}"#);
+    let model = Scripted::replies([Reply::calls([call]), Reply::text("Empty.")]);
+    let agent = agent.with_model(model).unwrap();
+    let mut again = agent.resume(run.state().clone()).unwrap().run;
+    again.follow_up("What was in room 1?").unwrap();
+    agent.drive(&mut again, &soon()).await.unwrap();
+    let read = show(&again.history()[again.history().len() - 2..]);
+    assert!(read.contains("room 1 is empty. room 1 is empty."), "{read}");
 }

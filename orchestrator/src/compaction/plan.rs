@@ -8,6 +8,7 @@ use toolwright_module::message::{Part, ReplyPart, ToolResult};
 
 use super::transcript::text_of_parts;
 use super::{Compaction, bound};
+use crate::read_result::{READ_RESULT, read_more};
 use crate::run::is_system;
 
 /// Results that are shorter than this stay: the note in their place would not be much shorter.
@@ -153,7 +154,7 @@ impl View<'_> {
 
     /// Returns what stands in place of a result.
     fn note(&self, result: &ToolResult, kept: &[String]) -> String {
-        let mut note = format!("[cleared: {} bytes", result.text.len());
+        let mut note = format!("[cleared: {} bytes", length(result));
         if !result.parts.is_empty() {
             // A `String` takes every text.
             let _ = write!(note, " and {} images or files", result.parts.len());
@@ -169,10 +170,7 @@ impl View<'_> {
     /// Returns the end of a note: how the model gets the result again.
     fn again(&self, result: &ToolResult) -> String {
         match self.can_read {
-            true => format!(
-                "; read them again with read_result {{\"id\": {}}}]",
-                serde_json::Value::from(&*result.id)
-            ),
+            true => format!("; {}]", read_more(&result.id)),
             false => "; call the tool again if you need them]".to_owned(),
         }
     }
@@ -224,7 +222,7 @@ impl View<'_> {
             let kept = rules.kept_of(message);
             let shown = result.text.floor_char_boundary(most.min(result.text.len()));
             let mut text = result.text[..shown].to_owned();
-            let _ = write!(text, "\n[cut: {shown} of {} bytes", result.text.len());
+            let _ = write!(text, "\n[cut: {shown} of {} bytes", length(result));
             text.push_str(&self.again(result));
             for kept in &kept {
                 text.push('\n');
@@ -320,9 +318,11 @@ pub(crate) fn summary_text<'k>(
         text.push_str(kept);
     }
     if can_read {
-        text.push_str(
-            "\n\n[Results of earlier calls can be read with read_result and the id of the call.]",
+        let note = format!(
+            "[Results of earlier calls can be read with {READ_RESULT} and the id of the call.]"
         );
+        text.push_str("\n\n");
+        text.push_str(&note);
     }
     text
 }
@@ -347,10 +347,17 @@ fn is_long(result: &ToolResult) -> bool {
     result.text.len() > SHORT_RESULT || !result.parts.is_empty()
 }
 
+/// Returns the length of the whole text of a result.
+fn length(result: &ToolResult) -> usize {
+    result.whole.as_ref().map_or(result.text.len(), |whole| whole.len())
+}
+
 /// Returns a result with another text and nothing beside it.
 fn shortened(result: &ToolResult, text: String) -> ToolResult {
     let mut shorter = result.clone();
     (shorter.text, shorter.parts, shorter.value) = (text, Vec::new(), None);
+    // The run has it.
+    shorter.whole = None;
     shorter
 }
 

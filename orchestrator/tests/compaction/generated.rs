@@ -73,10 +73,16 @@ impl World {
         }
         let names: Vec<&str> = request.tools.iter().map(|tool| tool.name()).collect();
         for call in 0..=chance.weighed([60, 20, 10, 10]) {
-            let name = chance.pick(&["look", "tidy", "find_tools", "hidden", "nothing"]);
+            let name =
+                chance.pick(&["look", "tidy", "find_tools", "read_result", "hidden", "nothing"]);
             let name = if names.contains(&name) { name } else { "look" };
             let arguments = match name {
                 "find_tools" => r#"{"query": "sweep the hidden floor"}"#.to_owned(),
+                // A result of before, or one that there is not.
+                "read_result" => {
+                    let id = format!("call_{}_0", chance.below(nth + 1));
+                    serde_json::json!({ "id": id, "from": chance.below(3000) }).to_string()
+                }
                 _ => {
                     let length = if chance.percent(5) { chance.size(800) } else { 4 };
                     serde_json::json!({"place": format!("{nth} {call} {}", "x".repeat(length))})
