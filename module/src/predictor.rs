@@ -157,7 +157,7 @@ impl Predictor {
         only: Option<&'static str>,
     ) -> Result<Shown, toolwright_signature::ContractError> {
         // Through text, because `serde_json::to_value` represents a float differently.
-        let written = serde_json::to_string(output);
+        let (written, example) = (serde_json::to_string(output), output);
         let output: Value =
             written.and_then(|text| serde_json::from_str(&text)).map_err(|source| {
                 toolwright_signature::ContractError::Write {
@@ -165,6 +165,7 @@ impl Predictor {
                     source,
                 }
             })?;
+        self.contract.check_finite(example)?;
         // Models imitate examples, so an example itself must fit the schema.
         let wire = self.contract.lower_output_value(Dialect::JsonSchema2020, &output)?;
         self.contract.read_output_with::<T>(&wire.to_string(), Policy::Strict)?;

@@ -153,7 +153,11 @@ pub fn written_input<T: Serialize>(
         return Ok((contract.write_input(input)?, Vec::new()));
     }
     let (json, parts) = places::collect(|_| true, || contract.write_input(input));
-    Ok((json?, parts))
+    let json = json?;
+    if json.contains("null") {
+        contract.check_finite(input)?;
+    }
+    Ok((json, parts))
 }
 
 /// Returns the result of `read`, in which an [`Image`](crate::message::Image) is deserialized from

@@ -122,8 +122,12 @@ impl<M: Module> Typed<M> {
         let output = self.module.call(input, cx).await?;
         let (text, parts) = self.render(&output)?;
         // JSON has no form for NaN or infinity, so such a float is written as null.
-        if self.checks_output || self.has_floats && text.contains("null") {
+        let has_null = self.has_floats && text.contains("null");
+        if self.checks_output || has_null {
             check(arguments.contract, &output)?;
+        }
+        if has_null {
+            arguments.contract.check_finite(&output).map_err(broken)?;
         }
         let value = arguments.keeps_value.then(|| Box::new(output) as Box<dyn ToValue>);
         Ok(ToolOutput { text, parts, value, ..ToolOutput::default() })

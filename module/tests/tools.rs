@@ -1,5 +1,6 @@
 //! Tools: contracts, arguments, outputs and panics.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -373,4 +374,66 @@ async fn a_result_has_a_value_only_if_its_text_is_not_the_value() {
     assert_eq!(of(Ok(json)).value, None);
     let failed = of(Err(Error::retry("No.")));
     assert_eq!((failed.value, failed.failed), (None, true));
+}
+
+/// The kinds of places in which serde writes an optional float.
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
+struct Measured {
+    wind: Option<f64>,
+    rain: Vec<Option<f32>>,
+    by_hour: BTreeMap<u8, (String, Option<f64>)>,
+    last: Option<Reading>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+enum Reading {
+    Wind(Option<f64>),
+    Both(f32, Option<f32>),
+    Gust { from: Option<f64> },
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Measure {
+    place: usize,
+}
+
+impl Signature for Measure {
+    type Output = Measured;
+}
+
+/// `null` means that there is no value, so that a number which JSON has no form for must not be it.
+#[tokio::test]
+async fn an_optional_float_that_json_cannot_express_is_an_error() {
+    fn measured(place: usize) -> Measured {
+        let none = Measured::default();
+        let last = |reading| Measured { last: Some(reading), ..Measured::default() };
+        let (nan, infinite) = (Some(f64::NAN), Some(f64::NEG_INFINITY));
+        match place {
+            0 => Measured { wind: nan, ..none },
+            1 => Measured { rain: vec![None, Some(1.5), Some(f32::INFINITY)], ..none },
+            2 => Measured { by_hour: [(7, (String::new(), infinite))].into(), ..none },
+            3 => last(Reading::Wind(nan)),
+            4 => last(Reading::Both(1.0, Some(f32::NAN))),
+            5 => last(Reading::Gust { from: infinite }),
+            _ => Measured { wind: Some(2.5), rain: vec![None, Some(0.1)], ..none },
+        }
+    }
+    let tool = Tool::new(from_fn(async |it: Measure| Ok(measured(it.place)))).unwrap();
+    for (place, says) in [
+        "$.wind is NaN",
+        "$.rain[2] is inf",
+        "$.by_hour.7[1] is -inf",
+        "$.last.Wind is NaN",
+        "$.last.Both[1] is NaN",
+        "$.last.Gust.from is -inf",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let error = call(&tool, &format!(r#"{{"place": {place}}}"#)).await.unwrap_err();
+        assert!(error.to_string().contains(says), "{error}");
+        assert_eq!((error.stage(), error.audience()), (Stage::Module, Audience::User));
+    }
+    let output = call(&tool, r#"{"place": 9}"#).await.unwrap();
+    assert_eq!(output.text, r#"{"wind":2.5,"rain":[null,0.1],"by_hour":{},"last":null}"#);
 }

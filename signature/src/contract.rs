@@ -5,7 +5,7 @@
 //! | `made` | of a type, or of the schemas of another program |
 //! | `derived` | another name, other names for a field, more output |
 //! | `lowered` | its schemas and values in a dialect |
-//! | `read`, `written` | texts of a model, and values of a program |
+//! | `read`, `written`, `finite` | texts of a model, and values of a program |
 //! | `compared`, `changes` | the differences of two contracts, and whom they break |
 //! | `stored` | its serialized form |
 //! | `media` | the fields that hold images and the like |
@@ -13,6 +13,7 @@
 mod changes;
 mod compared;
 mod derived;
+mod finite;
 mod lowered;
 mod made;
 mod media;

@@ -100,6 +100,19 @@ pub enum ContractError {
         /// The error of `serde_json`.
         source: serde_json::Error,
     },
+
+    /// A value has a float that JSON cannot express. `serde_json` would write it as `null`.
+    #[error(
+        "a value of `{contract}` has no JSON form: {place} is {float}, and JSON has neither NaN nor infinity; use another number, or `None`"
+    )]
+    NotFinite {
+        /// The contract's name.
+        contract: String,
+        /// The path of the float, such as `$.rates[2]`.
+        place: String,
+        /// The float.
+        float: f64,
+    },
 }
 
 impl ContractError {

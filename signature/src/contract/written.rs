@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::Contract;
-use crate::error::{ContractError, Result};
+use super::finite::not_finite;
+use crate::error::{ContractError, Result, Side};
 use crate::reading::Target;
 
 impl Contract {
@@ -14,8 +15,8 @@ impl Contract {
         self.output.as_ref().is_some_and(|output| output.to_write.is_checked())
     }
 
-    /// Returns whether the output contains a float that must not be null. serde serializes `NaN`
-    /// and infinities as `null`, so an output that contains `null` is checked.
+    /// Returns whether the output may contain a float. serde serializes `NaN` and infinities as `null`,
+    /// so an output that contains `null` is checked.
     #[must_use]
     pub fn output_has_floats(&self) -> bool {
         self.output.as_ref().is_some_and(|output| output.to_write.has_floats())
@@ -60,6 +61,46 @@ impl Contract {
         Target { readable, wrapped: false, ..self.output_target() }.check(json)
     }
 
+    /// Checks that a value has no float that JSON cannot express. `serde_json` writes NaN and infinity as
+    /// `null`, so only a value whose JSON contains `null` needs it.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use toolwright_signature::{Contract, Signature};
+    /// # #[derive(Serialize, Deserialize, JsonSchema)]
+    /// # struct Weather {}
+    /// #[derive(Serialize, Deserialize, JsonSchema)]
+    /// struct Air {
+    ///     wind: Option<f64>,
+    /// }
+    ///
+    /// impl Signature for Weather {
+    ///     type Output = Air;
+    /// }
+    ///
+    /// let contract = Contract::of::<Weather>()?;
+    /// contract.check_finite(&Air { wind: None })?;
+    /// let error = contract.check_finite(&Air { wind: Some(f64::NAN) }).unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "a value of `weather` has no JSON form: $.wind is NaN, and JSON has neither NaN nor infinity; use another number, or `None`",
+    /// );
+    /// # Ok::<(), toolwright_signature::ContractError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ContractError::NotFinite`] names the first such float.
+    pub fn check_finite<T: Serialize + ?Sized>(&self, value: &T) -> Result<()> {
+        match not_finite(value) {
+            None => Ok(()),
+            Some((place, float)) => {
+                Err(ContractError::NotFinite { contract: self.name.clone(), place, float })
+            }
+        }
+    }
+
     /// Serializes an input for the model as one line of JSON. An input without fields is `{}`.
     ///
     /// The result has the contract's own shape; [`lower_value`](Self::lower_value) converts it to
@@ -67,12 +108,18 @@ impl Contract {
     ///
     /// # Errors
     ///
-    /// [`ContractError::Write`] means that the value does not serialize to JSON.
+    /// [`ContractError::Write`] means that the value does not serialize to JSON, and
+    /// [`ContractError::NotFinite`] that a float of it does not.
     pub fn write_input<T: Serialize>(&self, input: &T) -> Result<String> {
         if self.unit_input {
             return Ok("{}".to_owned());
         }
-        serde_json::to_string(input)
-            .map_err(|source| ContractError::write(self.name.clone(), source))
+        let json = serde_json::to_string(input)
+            .map_err(|source| ContractError::write(self.name.clone(), source))?;
+        // Media may be collected while they are written, so the caller checks an input with them.
+        if json.contains("null") && self.media(Side::Input).is_empty() {
+            self.check_finite(input)?;
+        }
+        Ok(json)
     }
 }

@@ -147,9 +147,9 @@ impl ReadPlan {
         true
     }
 
-    /// Whether there is a float that must not be null. serde serializes `NaN` as null.
+    /// Whether there may be a float. serde serializes `NaN` as null.
     pub(super) fn has_floats(&self) -> bool {
-        self.all().any(|(_, node)| node.types.has(Types::NUMBER) && !node.takes_null())
+        self.all().any(|(_, node)| node.types.has(Types::NUMBER))
     }
 
     /// Whether some place at or below a node lists its texts.
