@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use futures_util::future::try_join_all;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 use toolwright_mcp::{McpClient, McpClientBuilder, McpError};
 use toolwright_module::{Error, Result, Tool};
@@ -13,6 +13,9 @@ use crate::config::Config;
 use crate::keys::{Keys, shown_variable};
 use crate::show::note;
 use crate::texts::in_our_words;
+
+/// Number of servers that start at the same time. If all of many start, each may need too long.
+const STARTS: usize = 8;
 
 /// Maximum number of characters of a server's instructions that the model gets.
 const LONGEST_INSTRUCTIONS: usize = 4_000;
@@ -171,8 +174,10 @@ impl McpArgs {
             let connected = server.connect(&keys, "--mcp-").await;
             connected.map_err(|error| failed(place, format!("{error:#}")))
         });
+        let connected: Vec<McpClient> =
+            stream::iter(connecting).buffered(STARTS).try_collect().await?;
         let mut remotes: Vec<McpClient> = Vec::new();
-        for (place, remote) in try_join_all(connecting).await?.into_iter().enumerate() {
+        for (place, remote) in connected.into_iter().enumerate() {
             let server = &servers[place];
             let shown = shown_server(server.target);
             let beside = remote.tools_beside(tools);
