@@ -102,7 +102,9 @@ fn lines_above(asked: &Approval, arguments: &str) -> String {
         (false, true) => "; [secret] masks what looks like a key",
     };
     let mut lines = Lines::of_question();
-    let about = format!("a call waits for your decision ({effect}{unknown}{masked}):");
+    let reason = asked.reason.as_ref().map(|reason| format!("; {}", visible(reason)));
+    let reason = reason.unwrap_or_default();
+    let about = format!("a call waits for your decision ({effect}{reason}{unknown}{masked}):");
     let mut text = noted(&mut lines, &about);
     let mut lines = Lines::of_question();
     text.push_str(&lines.theirs(&format!("{} {call}", shown(&asked.call.name))).end().take());
@@ -148,6 +150,7 @@ mod tests {
             effect: Effect::Write,
             unknown: false,
             asked_before: 0,
+            reason: None,
         };
         // The lines are broken at the width of the terminal.
         let above = |asked: &Approval| {
@@ -162,6 +165,12 @@ mod tests {
         assert!(!lines.contains("glpat-"), "{lines}");
         asked.call.arguments = "{}".to_owned();
         assert!(!above(&asked).contains("[secret]"));
+        asked.reason = Some("the model wrote it after text of strangers from `mail`".to_owned());
+        let lines = above(&asked);
+        assert!(
+            lines.contains("; the model wrote it after text of strangers from `mail`"),
+            "{lines}"
+        );
     }
 
     #[test]

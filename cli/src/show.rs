@@ -11,6 +11,7 @@ use serde_json::Value;
 use toolwright_module::__text;
 use toolwright_module::budget::{Money, Spent};
 use toolwright_module::event::{Event, EventKind};
+use toolwright_module::untrusted::inside;
 
 use crate::keys::without_keys;
 use crate::lines::{Lines, escaped};
@@ -111,7 +112,9 @@ impl Screen {
                     lines.own(" ").style(FAULT).own("failed:").style(FAULT.render_reset());
                 }
                 let error = error.as_deref().map(in_words_of_run);
-                let said = without_keys(error.as_ref().unwrap_or(text));
+                // The lines have marks of their own.
+                let text = inside(text).unwrap_or(text);
+                let said = without_keys(error.as_deref().unwrap_or(text));
                 lines.own(" ").theirs(&shortened(&said));
                 let time = format!("({:.1} ms)", elapsed.as_secs_f64() * 1000.0);
                 lines.own(" ").style(NOTE).own(&time).style(NOTE.render_reset());

@@ -9,6 +9,7 @@ use serde_json::json;
 use toolwright_mcp::McpClient;
 use toolwright_module::error::Audience;
 use toolwright_module::message::Part;
+use toolwright_module::untrusted::inside;
 use toolwright_module::{Context, Dialect, Error, Result, Tool};
 
 use crate::config::ConfigArgs;
@@ -147,13 +148,15 @@ impl CallArgs {
             )));
         };
         let output = cx.until_cancelled(tool.call(&self.arguments, cx)).await?;
+        // The marks of untrusted text are for models.
+        let text = inside(&output.text).filter(|_| output.untrusted).unwrap_or(&output.text);
         if self.json {
             let value = output.value()?;
-            tell(&json!({"text": output.text, "value": value, "parts": output.parts}));
+            tell(&json!({"text": text, "value": value, "parts": output.parts}));
             return Ok(());
         }
-        if !output.text.is_empty() {
-            say_theirs(&output.text);
+        if !text.is_empty() {
+            say_theirs(text);
         }
         for source in output.parts.iter().filter_map(Part::source) {
             note(&match (source.media_type(), source.to_url()) {

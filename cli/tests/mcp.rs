@@ -347,7 +347,7 @@ async fn images_odd_schemas_and_failures_are_shown_and_steer_no_terminal() {
 
         let ran = client(&["call", "picture"]);
         assert!(ran.stderr.contains("(the result has a file of type image/png;"), "{}", ran.stderr);
-        assert!(ok(ran).starts_with("Two[2J images.\n"));
+        assert!(ok(ran).starts_with("Two\\u{1b}[2J images.\n"));
         let images = ok(client(&["call", "picture", "--json"]));
         assert!(images.contains("data:image/png;base64,AAAA") && !images.contains('\u{1b}'));
         assert_eq!(failed(client(&["call", "refuse"])), "error: Not on Sundays.\n");

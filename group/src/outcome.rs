@@ -24,21 +24,24 @@ pub struct Outcome<Out = ()> {
     pub fail_reason: Option<FailReason>,
     parts: Vec<Part>,
     error: Option<Error>,
+    /// Whether strangers wrote the text, which is between marks then.
+    untrusted: bool,
     pub(crate) repaired: Option<Box<Repaired>>,
 }
 
 impl<Out> Outcome<Out> {
     pub(crate) fn new(call: &ToolCall, output: ToolOutput, context: Option<Out>) -> Self {
-        let ToolOutput { text: content, parts, repaired, .. } = output;
-        let (id, kind) = (call.id.clone(), call.kind);
-        Self { id, kind, content, context, fail_reason: None, parts, error: None, repaired }
+        let ToolOutput { text: content, parts, repaired, untrusted, .. } = output;
+        let (id, kind, error) = (call.id.clone(), call.kind, None);
+        Self { id, kind, content, context, fail_reason: None, parts, error, untrusted, repaired }
     }
 
     pub(crate) fn failed(call: &ToolCall, reason: FailReason, error: Error) -> Self {
         let output = ToolOutput::text_only(error.for_model());
         let repaired = error.repaired().cloned().map(Box::new);
+        let untrusted = error.is_untrusted();
         let (fail_reason, error) = (Some(reason), Some(error));
-        Self { fail_reason, error, repaired, ..Self::new(call, output, None) }
+        Self { fail_reason, error, untrusted, repaired, ..Self::new(call, output, None) }
     }
 
     /// Returns the outcome of a call whose error is not for the model, so that a loop can continue.
@@ -109,6 +112,7 @@ impl<Out> Outcome<Out> {
         };
         result = result.with_parts(self.parts);
         result.repaired = self.repaired;
+        result.untrusted = self.untrusted;
         result
     }
 }

@@ -281,8 +281,12 @@ impl<In: Sync + 'static, Out: Send + 'static> ToolGroup<In, Out> {
             let hooked = Hooked { work, arguments, cx_in, cx, out: Mutex::default() };
             return Box::pin(hooked.run(call, definition.effect())).await;
         }
-        match work.call(arguments, cx_in, cx).await {
-            Ok((output, out)) => Ok(Outcome::new(call, output, out)),
+        let (output, out) = match work.call(arguments, cx_in, cx).await {
+            Ok((output, out)) => (Ok(output), out),
+            Err(error) => (Err(error), None),
+        };
+        match work.marked(output, cx) {
+            Ok(output) => Ok(Outcome::new(call, output, out)),
             Err(error) => told(call, error),
         }
     }
@@ -352,7 +356,8 @@ fn told<Out>(call: &ToolCall, error: Error) -> Result<Outcome<Out>> {
 impl<In: Sync + 'static, Out: Send + 'static> Hooked<'_, In, Out> {
     async fn run(self, call: &ToolCall, effect: Effect) -> Result<Outcome<Out>> {
         let Arguments { contract, text, .. } = self.arguments;
-        match runner::call_through_hooks(self.cx, contract, effect, text, &self).await {
+        let output = runner::call_through_hooks(self.cx, contract, effect, text, &self).await;
+        match self.work.marked(output, self.cx) {
             Ok(output) => {
                 let out = self.out.into_inner().unwrap_or_else(PoisonError::into_inner);
                 Ok(Outcome::new(call, output, out))

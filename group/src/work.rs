@@ -54,6 +54,14 @@ impl<In: Sync + 'static, Out: Send + 'static> Work<In, Out> {
             Self::Custom(call) => Contained::new(call(arguments, cx_in, cx), None).await,
         }
     }
+
+    /// Marks the output or the error of an untrusted tool. This is outside of all hooks.
+    pub(crate) fn marked(&self, output: Result<ToolOutput>, cx: &Context) -> Result<ToolOutput> {
+        match self {
+            Self::Tool(tool) => runner::marked(tool, output, cx),
+            Self::Function(_) | Self::Custom(_) => output,
+        }
+    }
 }
 
 /// Calls a handler that takes JSON.

@@ -17,6 +17,8 @@ pub(crate) struct Arguments {
     pub(crate) namespace: Option<Ident>,
     pub(crate) description: Option<Expr>,
     pub(crate) effect: Option<Ident>,
+    /// Whether strangers write the text of the results.
+    pub(crate) untrusted: Option<Ident>,
     pub(crate) render: Option<Expr>,
     pub(crate) signature: Option<Ident>,
     pub(crate) derives: Vec<Path>,
@@ -44,13 +46,16 @@ impl Attribute {
                 "namespace",
                 "description",
                 "effect",
+                "untrusted",
                 "render",
                 "signature",
                 "derive",
                 "crate",
             ],
-            Self::Method => &["name", "description", "effect", "render", "signature", "derive"],
-            Self::Toolset => &["prefix", "namespace", "effect", "derive", "crate"],
+            Self::Method => {
+                &["name", "description", "effect", "untrusted", "render", "signature", "derive"]
+            }
+            Self::Toolset => &["prefix", "namespace", "effect", "untrusted", "derive", "crate"],
             Self::Data => &["crate"],
         }
     }
@@ -116,6 +121,10 @@ impl Arguments {
                 return Err(Error::new(key.span(), text));
             }
             self.namespace = Some(key.clone());
+            return Ok(());
+        }
+        if key == "untrusted" {
+            self.untrusted = Some(key.clone());
             return Ok(());
         }
         input.parse::<Token![=]>()?;

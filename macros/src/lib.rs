@@ -66,6 +66,7 @@ mod types;
 /// | `namespace` | the path of the Rust module as the first part of the name: `search_cases` in `mod legal` gives `legal_search_cases` |
 /// | `description = "…"` | the description, in place of the doc comment |
 /// | `effect = Read` | the effect: `Read`, `Idempotent`, `Write` or `Irreversible`. Default: `Write` |
+/// | `untrusted` | that strangers write the text of the results: see `Tool::untrusted` |
 /// | `render = path` | the function or closure that turns an output into text for the model. Default: JSON |
 /// | `signature = Name` | the name of the new type, if the default name exists already |
 /// | `derive(…)` | more derives of the new type |
@@ -90,6 +91,7 @@ pub fn tool(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// | `prefix = "db"` | the first part of each tool's name; empty: none. Default: the type's name in snake case |
 /// | `namespace` | the path of the Rust module, before the prefix |
 /// | `effect = Read` | the effect of the tools that set none |
+/// | `untrusted` | that strangers write the text of the results of all tools |
 /// | `derive(…)` | more derives of all signature types |
 /// | `crate = path` | the path of the crate `toolwright`, if it is renamed |
 ///

@@ -204,6 +204,14 @@ impl Tool {
         let effect = effect.map(
             |effect| quote!(fn effect(&self) -> #private::Effect { #private::Effect::#effect }),
         );
+        let untrusted = self.arguments.untrusted.as_ref();
+        let untrusted = untrusted.map(|_| {
+            quote!(
+                fn is_untrusted(&self) -> bool {
+                    true
+                }
+            )
+        });
         let (input, cx) = (local("input"), local("cx"));
         let body = self.body(owner, &input, &cx);
         // At the function, so that the error of a future that is not `Send` is reported there.
@@ -234,6 +242,7 @@ impl Tool {
                     #body
                 }
                 #effect
+                #untrusted
             }
 
             #(#copied)*

@@ -106,6 +106,7 @@ fn tools(
         let Some(mut own) = take_mark(method, faults) else { continue };
         marked = true;
         own.effect = own.effect.or_else(|| arguments.effect.clone());
+        own.untrusted = own.untrusted.or_else(|| arguments.untrusted.clone());
         own.derives.extend(arguments.derives.iter().cloned());
         own.namespace = arguments.namespace.clone();
         let ImplItemFn { attrs, vis, sig, .. } = method;

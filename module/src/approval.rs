@@ -26,6 +26,10 @@ pub struct Approval {
     /// its outcome was lost again. A decision is for one question.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub asked_before: u32,
+    /// Why the call waits, if there is more to say than that its tool always waits. For example,
+    /// ``its argument `to` is quoted from the result of `read_mail` ``.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 impl Approval {
@@ -38,7 +42,8 @@ impl Approval {
     ///
     /// let call = ToolCall::new("1", "pay", "{}");
     /// let (path, effect) = (Vec::new(), Effect::Irreversible);
-    /// let mut asked = Approval { path, call, effect, unknown: false, asked_before: 0 };
+    /// let mut asked =
+    ///     Approval { path, call, effect, unknown: false, asked_before: 0, reason: None };
     /// assert_eq!(asked.check(&Decision::Approve), Ok(()));
     /// assert_eq!(asked.check(&Decision::CallAgain), Err(WrongDecision::NotMade));
     ///

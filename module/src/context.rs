@@ -78,6 +78,8 @@ struct CallPath {
     names: String,
     /// The length of the tool's name.
     tool: usize,
+    /// Whether the call has got text that strangers wrote.
+    is_untrusted: AtomicBool,
     above: Option<Arc<Self>>,
 }
 
@@ -371,12 +373,30 @@ impl Context {
         let mut names = String::with_capacity(call.name.len() + call.id.len());
         names.push_str(&call.name);
         names.push_str(&call.id);
-        let path = CallPath { names, tool: call.name.len(), above: self.path.clone() };
+        let (tool, above) = (call.name.len(), self.path.clone());
+        let path = CallPath { names, tool, is_untrusted: AtomicBool::new(false), above };
         let cx = Self { inner: self.inner.clone(), path: Some(Arc::new(path)) };
         match self.ledger().and_then(Ledger::in_call) {
             Some(ledger) => cx.with_ledger(ledger),
             None => cx,
         }
+    }
+
+    /// Marks the tool call of this context as one that has got text that strangers wrote. Its result
+    /// is then marked, as that of an [untrusted](crate::Tool::untrusted) tool.
+    ///
+    /// Calls of untrusted tools in this context, and agents that make them, do this themselves. Call
+    /// it in a tool that gets such text only sometimes. It has no effect outside of tool calls.
+    pub fn note_untrusted(&self) {
+        if let Some(path) = &self.path {
+            path.is_untrusted.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether the tool call of this context is marked by
+    /// [`note_untrusted`](Self::note_untrusted).
+    pub(crate) fn has_untrusted(&self) -> bool {
+        self.path.as_ref().is_some_and(|path| path.is_untrusted.load(Ordering::Relaxed))
     }
 
     /// Returns the tool calls around this context, outermost first.

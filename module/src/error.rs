@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::repaired::Repaired;
+use crate::untrusted::fence;
 use crate::usage::Usage;
 
 /// The result type of modules.
@@ -66,6 +67,8 @@ struct Inner {
     /// Whether the arguments of the failed call itself did not fit, and not those of a call below
     /// it.
     of_this_calls_arguments: bool,
+    /// Whether strangers wrote the text for the model.
+    is_untrusted: bool,
     /// The repairs of the arguments, if the call failed after them.
     repaired: Option<Box<Repaired>>,
 }
@@ -183,6 +186,7 @@ impl Error {
             knows_usage: false,
             context_exceeded: None,
             of_this_calls_arguments: false,
+            is_untrusted: false,
             repaired: None,
         }))
     }
@@ -251,6 +255,25 @@ impl Error {
 
     pub(crate) fn is_of_this_calls_arguments(&self) -> bool {
         self.0.of_this_calls_arguments
+    }
+
+    /// Marks the text for the model as one that strangers wrote. The model then gets it between the
+    /// marks of [`fence`](crate::untrusted::fence).
+    pub(crate) fn untrusted(mut self) -> Self {
+        self.0.is_untrusted = true;
+        self
+    }
+
+    /// Returns whether the text for the model is one that strangers wrote: it is the error of an
+    /// [untrusted](crate::Tool::untrusted) tool.
+    #[must_use]
+    pub fn is_untrusted(&self) -> bool {
+        self.0.is_untrusted && self.model_reads_text()
+    }
+
+    /// Returns whether the model reads the text, and not only that the tool failed.
+    pub(crate) fn model_reads_text(&self) -> bool {
+        matches!(self.0.audience, Audience::ModelMayRetry | Audience::ModelFinal)
     }
 
     /// Sets the repairs of the failed call's own arguments. Repairs from an error that a module
@@ -391,18 +414,20 @@ impl Error {
         self.0.retry_after
     }
 
-    /// Returns the text that a model may read. It contains no detail meant for the user.
+    /// Returns the text that a model may read. It contains no detail meant for the user. The text of an
+    /// [untrusted](crate::Tool::untrusted) tool is between marks.
     #[must_use]
     pub fn for_model(&self) -> Cow<'_, str> {
-        match (self.0.audience, &self.0.text) {
-            (Audience::ModelMayRetry | Audience::ModelFinal, Some(text)) => Cow::Borrowed(text),
+        match &self.0.text {
+            Some(text) if self.is_untrusted() => fence(text),
+            Some(text) if self.model_reads_text() => Cow::Borrowed(text),
             _ => Cow::Borrowed("The tool failed. The reason is not shown to you."),
         }
     }
 
     /// Replaces the text that the model reads. It has no effect on errors that it does not read.
     pub(crate) fn with_text_for_model(mut self, text: String) -> Self {
-        if matches!(self.0.audience, Audience::ModelMayRetry | Audience::ModelFinal) {
+        if self.model_reads_text() {
             self.0.text = Some(text);
         }
         self

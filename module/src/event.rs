@@ -1,5 +1,6 @@
 //! Events of a run, for user interfaces, logs and recorders.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -135,6 +136,9 @@ pub enum EventKind {
     ApprovalAwaited {
         /// Calls that wait for a person.
         calls: Vec<ToolCall>,
+        /// Why they wait, by their ids, if there is more to say than that their tools always wait.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        reasons: BTreeMap<String, String>,
     },
     /// A person decided on a call.
     Decided {

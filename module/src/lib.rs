@@ -15,6 +15,7 @@
 //! | choose a module at run time | [`AnyModule`] |
 //! | offer a module to a model | [`Tool`] |
 //! | see, change, refuse or repeat every call | [`hook`] |
+//! | mark text that strangers wrote | [`Tool::untrusted`], [`untrusted`] |
 //! | run a model's calls in a loop of your own | the crate `toolwright-group` |
 //! | test without a model | the feature and module `testing` |
 //!
@@ -78,6 +79,7 @@ mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod tool;
+pub mod untrusted;
 mod usage;
 mod validator;
 mod wire_name;

@@ -15,6 +15,7 @@ pub use crate::call_ids::CallIds;
 pub use crate::file_name::file_name;
 pub use crate::media::{Audio, Document, Image, Source};
 use crate::repaired::Repaired;
+use crate::untrusted::fence;
 
 /// One entry of a conversation.
 ///
@@ -124,6 +125,28 @@ impl Part {
             Self::Image(_) => Image::KIND,
             Self::Document(_) => Document::KIND,
             Self::Audio(_) => Audio::KIND,
+        }
+    }
+
+    /// Puts the marks of untrusted text around a text, also around that of a document.
+    pub(crate) fn fence(&mut self) {
+        let fenced = |text: &str| match fence(text) {
+            Cow::Owned(fenced) => Some(fenced),
+            Cow::Borrowed(_) => None,
+        };
+        let source = match self {
+            Self::Text(text) => {
+                if let Some(fenced) = fenced(text) {
+                    *text = fenced;
+                }
+                return;
+            }
+            Self::Image(image) => &mut image.source,
+            Self::Document(document) => &mut document.source,
+            Self::Audio(audio) => &mut audio.source,
+        };
+        if let Some(edited) = source.edited(fenced) {
+            *source = edited;
         }
     }
 
@@ -443,8 +466,9 @@ pub struct ToolResult {
     /// Images, documents and audio beside the text, in the tool's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
-    /// The output as JSON, for programs. The model gets the text. It is `None` if the text is the
-    /// output itself, as JSON or as a plain string, or if the output was too long to keep or had more
+    /// The output as JSON, for programs. The model gets the text. It is `None` if the text (that
+    /// between the marks, if it is [untrusted](Self::untrusted)) is the output itself, as JSON or as a
+    /// plain string, or if the output was too long to keep or had more
     /// than 64 levels. Images,
     /// documents and audio in it are complete, also where the text has `[image 1]`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -467,6 +491,10 @@ pub struct ToolResult {
     /// Number of bytes at the end of the whole text that were not kept.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_bytes: u64,
+    /// Whether strangers wrote the text, or a part of it. The part is between the marks of
+    /// [`fence`](crate::untrusted::fence). See [`Tool::untrusted`](crate::Tool::untrusted).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untrusted: bool,
 }
 
 impl ToolResult {
@@ -483,7 +511,24 @@ impl ToolResult {
             found: Vec::new(),
             whole: None,
             lost_bytes: 0,
+            untrusted: false,
         }
+    }
+
+    /// Marks the result as one whose text strangers wrote, and puts marks around the text.
+    #[must_use]
+    pub fn untrusted(mut self) -> Self {
+        self.untrusted = true;
+        if let Cow::Owned(fenced) = fence(&self.text) {
+            self.text = fenced;
+        }
+        if let Some(Cow::Owned(fenced)) = self.whole.as_deref().map(fence) {
+            self.whole = Some(fenced.into());
+        }
+        for part in &mut self.parts {
+            part.fence();
+        }
+        self
     }
 
     /// Returns the result of a failed call. `text` says why, for the model.

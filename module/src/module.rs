@@ -101,6 +101,12 @@ pub trait Module: Send + Sync + 'static {
     fn has_parts(&self) -> bool {
         false
     }
+
+    /// Returns whether a call's output contains text that strangers wrote, such as a web page.
+    /// Default: `false`. See [`Tool::untrusted`](crate::Tool::untrusted).
+    fn is_untrusted(&self) -> bool {
+        false
+    }
 }
 
 impl<M: Module> Module for Arc<M> {
@@ -116,6 +122,10 @@ impl<M: Module> Module for Arc<M> {
 
     fn has_parts(&self) -> bool {
         (**self).has_parts()
+    }
+
+    fn is_untrusted(&self) -> bool {
+        (**self).is_untrusted()
     }
 }
 
@@ -289,6 +299,7 @@ trait ErasedModule<S: Signature>: Send + Sync {
     fn call_boxed<'a>(&'a self, input: S, cx: &'a Context) -> BoxFuture<'a, Result<S::Output>>;
     fn effect(&self) -> Effect;
     fn has_parts(&self) -> bool;
+    fn is_untrusted(&self) -> bool;
 }
 
 impl<M: Module> ErasedModule<M::Signature> for M {
@@ -306,6 +317,10 @@ impl<M: Module> ErasedModule<M::Signature> for M {
 
     fn has_parts(&self) -> bool {
         Module::has_parts(self)
+    }
+
+    fn is_untrusted(&self) -> bool {
+        Module::is_untrusted(self)
     }
 }
 
@@ -341,5 +356,9 @@ impl<S: Signature> Module for AnyModule<S> {
 
     fn has_parts(&self) -> bool {
         self.0.has_parts()
+    }
+
+    fn is_untrusted(&self) -> bool {
+        self.0.is_untrusted()
     }
 }

@@ -132,11 +132,29 @@ pub async fn call(
     arguments: &str,
     cx: &Context,
 ) -> Result<ToolOutput> {
-    if !has_hooks(cx) && own.is_empty() {
-        return tool.call_module(arguments, cx).await;
-    }
-    let hooks = [cx.hooks(), own].concat();
-    Box::pin(tool.call_through(&hooks, arguments, cx)).await
+    let output = if !has_hooks(cx) && own.is_empty() {
+        tool.call_module(arguments, cx).await
+    } else {
+        let hooks = [cx.hooks(), own].concat();
+        Box::pin(tool.call_through(&hooks, arguments, cx)).await
+    };
+    tool.marked(output, cx)
+}
+
+/// Marks the output or the error of [`call_with`], if strangers wrote its text. [`Tool::call`] and
+/// [`call`] do this themselves. Call it outside of all hooks.
+///
+/// # Errors
+///
+/// The error that it gets.
+pub fn marked(tool: &Tool, output: Result<ToolOutput>, cx: &Context) -> Result<ToolOutput> {
+    tool.marked(output, cx)
+}
+
+/// Returns whether the tool call of this context has got text that strangers wrote.
+#[must_use]
+pub fn has_untrusted(cx: &Context) -> bool {
+    cx.has_untrusted()
 }
 
 /// Returns an input as JSON for a model, and its images, documents and audio. In the JSON is

@@ -42,6 +42,7 @@ async fn an_approver_that_panics_is_an_error_that_ends_the_run() {
         effect: Effect::Write,
         unknown: false,
         asked_before: 0,
+        reason: None,
     };
     let at_once = Context::default()
         .with_approver(|_| -> std::future::Ready<Result<Decision>> { panic!("nobody is there") });

@@ -13,7 +13,9 @@ use toolwright_module::event::Ending;
 use toolwright_module::hook::{AnyHook, Hook};
 use toolwright_module::model::Settings;
 use toolwright_module::predict::{Validator, Validators};
-use toolwright_module::{Context, Effect, Error, LanguageModel, Module, Policy, Result, Tool};
+use toolwright_module::{
+    Context, Effect, Error, LanguageModel, Module, Policy, Result, Tool, ToolCall,
+};
 use toolwright_signature::{Contract, Loss};
 
 pub(crate) use self::core::Core;
@@ -334,6 +336,34 @@ impl<O: Send + Sync + 'static> Agent<O> {
         self.core.known.check(&policy)?;
         self.core.approval = policy;
         Ok(self)
+    }
+
+    /// Sets a rule by which calls wait for a person, beside the [policy](Self::with_approval). It returns
+    /// the reason for the person, or `None` for a call that need not wait.
+    ///
+    /// The rule judges each call of a reply once, before the first of them is made. A call that an
+    /// earlier drive of the run began or decided is not judged again. The rule must return the same for
+    /// the same run, call and values of the context, because a stored run may be driven again.
+    ///
+    /// ```
+    /// # use serde_json::Value;
+    /// # use toolwright_module::testing::SchemaDriven;
+    /// # use toolwright_orchestrator::Agent;
+    /// # let model = SchemaDriven::default();
+    /// let agent = Agent::new(model, [])?.with_approval_rule(|_run, call, _cx| {
+    ///     let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+    ///     let amount = arguments["amount"].as_f64().unwrap_or_default();
+    ///     (amount > 1000.0).then(|| format!("it pays {amount}, which is more than 1000"))
+    /// });
+    /// # Ok::<(), toolwright_orchestrator::RunError>(())
+    /// ```
+    #[must_use]
+    pub fn with_approval_rule(
+        mut self,
+        rule: impl Fn(&Run, &ToolCall, &Context) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.core.rule = Some(Arc::new(rule));
+        self
     }
 
     /// Sets how far the arguments of the agent's calls may be repaired. Default:

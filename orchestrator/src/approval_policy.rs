@@ -26,13 +26,51 @@ pub struct ApprovalPolicy {
     /// Calls of these tools wait, whatever their effect.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub tools: BTreeSet<String>,
+    /// Calls with this effect or a more severe one wait, if the model wrote them after it got an
+    /// untrusted result. See [`with_after_untrusted`](Self::with_after_untrusted).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after_untrusted: Option<Effect>,
+    /// Calls with this effect or a more severe one wait, if their arguments quote an untrusted result.
+    /// See [`with_quoting_untrusted`](Self::with_quoting_untrusted).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quoting_untrusted: Option<Effect>,
 }
 
 impl ApprovalPolicy {
     /// Returns a policy by which calls with this effect or a more severe one wait.
     #[must_use]
     pub fn from_effect(effect: Effect) -> Self {
-        Self { from_effect: Some(effect), tools: BTreeSet::new() }
+        Self { from_effect: Some(effect), ..Self::default() }
+    }
+
+    /// Makes calls with this effect or a more severe one wait, if the model wrote them after it got a
+    /// result of an [untrusted tool](toolwright_module::Tool::untrusted). Default: none wait for this.
+    ///
+    /// The whole conversation counts: the history of the task, and what a summary has replaced. Results
+    /// of calls of the same reply do not count, because the model had not seen them.
+    ///
+    /// This stops every injected call, whatever the text says, at the price of a question for each
+    /// such call.
+    #[must_use]
+    pub fn with_after_untrusted(mut self, effect: Effect) -> Self {
+        self.after_untrusted = Some(effect);
+        self
+    }
+
+    /// Makes calls with this effect or a more severe one wait, if their arguments have text of an
+    /// untrusted result that is not in the messages of the user or the instructions. Default: none
+    /// wait for this.
+    ///
+    /// Quoted are: a whole value of at least 12 letters and digits, 40 of them in a row inside a longer
+    /// value, and words that name something, such as an address, a URL or its host, a file or the number
+    /// of an account. White space, case, Markdown and the escapes of JSON make no difference.
+    ///
+    /// It asks less often than [`with_after_untrusted`](Self::with_after_untrusted), and it stops less:
+    /// a text can tell the model to delete what the user named, or to write an address in other words.
+    #[must_use]
+    pub fn with_quoting_untrusted(mut self, effect: Effect) -> Self {
+        self.quoting_untrusted = Some(effect);
+        self
     }
 
     /// Adds a tool whose calls wait.
@@ -42,7 +80,7 @@ impl ApprovalPolicy {
         self
     }
 
-    /// Returns whether a call of this tool waits.
+    /// Returns whether a call of this tool waits, whatever the model has read before.
     #[must_use]
     pub fn awaits(&self, tool: &str, effect: Effect) -> bool {
         self.from_effect.is_some_and(|from| effect >= from) || self.tools.contains(tool)
@@ -50,10 +88,13 @@ impl ApprovalPolicy {
 
     /// Returns a policy by which a call waits if it waits by this policy or by `other`.
     pub(crate) fn stricter(mut self, other: &Self) -> Self {
-        self.from_effect = match (self.from_effect, other.from_effect) {
+        let milder = |own: Option<Effect>, other: Option<Effect>| match (own, other) {
             (Some(own), Some(other)) => Some(own.min(other)),
             (own, other) => own.or(other),
         };
+        self.from_effect = milder(self.from_effect, other.from_effect);
+        self.after_untrusted = milder(self.after_untrusted, other.after_untrusted);
+        self.quoting_untrusted = milder(self.quoting_untrusted, other.quoting_untrusted);
         self.tools.extend(other.tools.iter().cloned());
         self
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_module::model::{BoxFuture, Request};
+use toolwright_module::untrusted::fence;
 use toolwright_module::{
     Context, Dialect, LanguageModel, Message, Module, Predict, Result, Signature,
 };
@@ -183,9 +184,16 @@ impl Compaction {
         Some((window.saturating_mul(share) / 100).min(room))
     }
 
-    /// Returns the texts of a message that are kept.
+    /// Returns the texts of a message that are kept. Those of an untrusted result get marks, because
+    /// they stand outside of the result from now on.
     pub(crate) fn kept_of(&self, message: &Message) -> Vec<String> {
-        self.keep.as_ref().map_or_else(Vec::new, |keep| keep(message))
+        let kept = self.keep.as_ref().map_or_else(Vec::new, |keep| keep(message));
+        match message {
+            Message::Tool(result) if result.untrusted => {
+                kept.iter().map(|text| fence(text).into_owned()).collect()
+            }
+            _ => kept,
+        }
     }
 }
 

@@ -24,7 +24,7 @@ use toolwright_module::runner::{self, ShownAnswer};
 use toolwright_module::{Context, Error, Message, Repaired, Result, ToolCall};
 use toolwright_signature::{Contract, Reading};
 
-use self::caller::{Caller, lower_json, not_begun};
+use self::caller::{Caller, WrittenAfterUntrusted, lower_json, not_begun};
 use self::waiting::{ONE_YEAR, before_context_deadline, before_deadlines};
 
 use crate::agent::Core;
@@ -91,6 +91,9 @@ impl<'a> Driver<'a> {
             cx = cx.with_model(agent.model.clone());
         }
         run.earlier = perform::performer(&cx).map(|it| Arc::new(it.earlier(&cx.path())));
+        if cx.get::<WrittenAfterUntrusted>().is_some() {
+            run.note_untrusted_task();
+        }
         run.ask_about_begun();
         if agent.compaction.is_some() {
             run.measure_requests();
@@ -99,9 +102,19 @@ impl<'a> Driver<'a> {
         let is_shown = agent.streaming && run.output().is_some();
         let shown = is_shown.then(|| Arc::new(ShownAnswer::of_tool(Contract::FINISH)));
         let findable = findable(run);
-        let (readable, room) = (None, None);
-        let caller =
-            Caller { agent, cx, ledger, limits, calls_natively, shown, findable, readable, room };
+        let (readable, room, is_untrusted) = (None, None, false);
+        let caller = Caller {
+            agent,
+            cx,
+            ledger,
+            limits,
+            calls_natively,
+            shown,
+            findable,
+            readable,
+            room,
+            is_untrusted,
+        };
         let started = Instant::now();
         let below = Vec::new();
         let track = Track { run, counted: spent, below, started, is_timed: false };
@@ -147,12 +160,23 @@ impl<'a> Driver<'a> {
                 prepared.map_err(error::RunError::into_module)?;
                 self.caller.findable = findable(self.track.run);
             }
+            if let Some(rule) = &self.caller.agent.rule {
+                let cx = &self.caller.cx;
+                let judged = AssertUnwindSafe(|| {
+                    self.track.run.require_by(|run, call| rule(run, call, cx));
+                });
+                catch_unwind(judged).map_err(|panic| {
+                    caller::drop_payload(panic);
+                    error::RunError::Panicked { what: "the rule for approvals" }.into_module()
+                })?;
+            }
             let due = self.track.run.due();
             self.track.is_timed = matches!(due, Due::Model | Due::Tools(..))
                 && perform::performer(&self.caller.cx).is_none();
             let taken = match due {
                 Due::Model => self.ask_compacted(deadline).await,
                 Due::Tools(..) => {
+                    self.caller.is_untrusted = self.track.run.has_untrusted();
                     // One model call is for the answer, whatever the agents below need.
                     let _last = runner::keep_last_call(&self.caller.ledger);
                     self.call_due(deadline).await
@@ -516,6 +540,9 @@ impl Track<'_> {
 /// If the drive is dropped during a step, the cost so far is charged.
 impl Drop for Driver<'_> {
     fn drop(&mut self) {
+        if self.track.run.has_untrusted() {
+            self.caller.cx.note_untrusted();
+        }
         self.track.charge_unfinished(&self.caller);
     }
 }

@@ -69,6 +69,7 @@ mod finished;
 mod limits;
 mod pairing;
 pub mod perform;
+mod quotes;
 mod react;
 mod read_result;
 mod repaired_call;

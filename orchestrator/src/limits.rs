@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolwright_module::budget::{Budget, LimitKind};
 use toolwright_module::message::{Part, Source, ToolResult};
+use toolwright_module::untrusted::{END, START};
 
 use crate::read_result::{READ_RESULT, read_more};
 
@@ -188,7 +189,8 @@ impl Limits {
             let after = result.text.rfind(&more).map_or("", |at| &result.text[at + more.len()..]);
             let after = after.strip_prefix(']').unwrap_or_default();
             let total = whole.len().saturating_add(lost(result));
-            let shown = cut_to(whole, total, most.saturating_sub(after.len()), &more);
+            let shown =
+                cut_to(whole, total, most.saturating_sub(after.len()), &more, result.untrusted);
             result.text = format!("{shown}{after}");
             return;
         }
@@ -200,9 +202,9 @@ impl Limits {
         if reads && kept > shown {
             result.whole = Some(Arc::from(&result.text[..kept]));
             result.lost_bytes = (total - kept) as u64;
-            result.text = cut_to(&result.text, total, most, &more);
+            result.text = cut_to(&result.text, total, most, &more, result.untrusted);
         } else {
-            result.text = cut_to(&result.text, total, most, ASK_FOR_LESS);
+            result.text = cut_to(&result.text, total, most, ASK_FOR_LESS, result.untrusted);
         }
     }
 
@@ -326,21 +328,45 @@ fn is_longer(value: &Value, most: usize) -> bool {
     serde_json::to_writer(Left(most), value).is_err()
 }
 
+/// Returns the start of a text, with the end mark if untrusted text in it has none.
+pub(crate) fn closed(start: &str) -> Cow<'_, str> {
+    match start.rfind(START) {
+        Some(at) if !start[at..].contains(END) => Cow::Owned(format!("{start}\n{END}")),
+        _ => Cow::Borrowed(start),
+    }
+}
+
+/// Returns at most `max` bytes of the text of a result. An untrusted text keeps both marks, and the note
+/// is behind them.
+pub(crate) fn cut_result(result: &ToolResult, max: usize) -> Cow<'_, str> {
+    let text = &*result.text;
+    match text.len() <= max {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(cut_to(text, text.len(), max, ASK_FOR_LESS, result.untrusted)),
+    }
+}
+
 /// Returns at most `max` bytes of a text: all of it, or its start and a note.
 pub(crate) fn cut(text: &str, max: usize) -> Cow<'_, str> {
     match text.len() <= max {
         true => Cow::Borrowed(text),
-        false => Cow::Owned(cut_to(text, text.len(), max, ASK_FOR_LESS)),
+        false => Cow::Owned(cut_to(text, text.len(), max, ASK_FOR_LESS, false)),
     }
 }
 
 /// Returns at most `max` bytes: the start of a text, and a note. `total` is the length of the text and
-/// of what is not known of it.
-fn cut_to(text: &str, total: usize, max: usize, advice: &str) -> String {
+/// of what is not known of it. A text that has the marks of untrusted text keeps both.
+fn cut_to(text: &str, total: usize, max: usize, advice: &str, has_marks: bool) -> String {
     // The note for the final, smaller number is not longer.
-    let room = max.saturating_sub(note(max, total, advice).len());
+    let mark = if has_marks { "\n".len() + END.len() } else { 0 };
+    let room = max.saturating_sub(note(max, total, advice).len() + mark);
     let end = text.floor_char_boundary(room);
-    let mut shown = format!("{}{}", &text[..end], note(end, total, advice));
+    if has_marks && end <= START.len() {
+        // Without room for the marks there is none for the text.
+        return cut("[cut: there is no room for the result]", max).into_owned();
+    }
+    let kept = if has_marks { closed(&text[..end]) } else { Cow::Borrowed(&text[..end]) };
+    let mut shown = format!("{kept}{}", note(end, total, advice));
     // If there is no room for the note, its start remains.
     shown.truncate(shown.floor_char_boundary(max));
     shown

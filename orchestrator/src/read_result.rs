@@ -1,5 +1,6 @@
 //! The tool `read_result`, with which a model reads long results of earlier calls.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use toolwright_module::message::ToolResult;
+use toolwright_module::untrusted::{END, START, fence};
 use toolwright_module::{Context, Effect, Error, Message, Result, Tool, ToolOutput};
 use toolwright_signature::{Contract, ContractError};
 
@@ -23,6 +25,9 @@ const AFTER: usize = 160;
 
 /// Number of matches that are listed with one part of the text.
 const MOST_PLACES: usize = 20;
+
+/// Length of both marks of untrusted text, with their line ends.
+const MARKS: usize = START.len() + END.len() + 3;
 
 /// The longest character.
 const CHARACTER: usize = 4;
@@ -103,7 +108,9 @@ fn read(asked: &ReadResult, readable: &Readable) -> Result<ToolOutput> {
                 text.len()
             ))
         })?;
-    let read = Reading { text, lost: result.lost_bytes, id: &asked.id, most: readable.most };
+    let untrusted = result.untrusted;
+    let most = readable.most.saturating_sub(if untrusted { MARKS } else { 0 });
+    let read = Reading { text, lost: result.lost_bytes, id: &asked.id, most, untrusted };
     let start = text.floor_char_boundary(start);
     match asked.search.as_deref().filter(|words| !words.is_empty()) {
         Some(words) => read.search(words, start).map(ToolOutput::text_only),
@@ -129,11 +136,33 @@ struct Reading<'a> {
     /// Number of bytes after the text that were not kept.
     lost: u64,
     id: &'a str,
-    /// Maximum size of the output.
+    /// Maximum size of the output, without marks.
     most: usize,
+    /// Whether strangers wrote the text.
+    untrusted: bool,
 }
 
 impl Reading<'_> {
+    /// Returns a part of the text as it is shown. That of an untrusted result is between marks.
+    fn shown<'a>(&self, part: &'a str) -> Cow<'a, str> {
+        if !self.untrusted {
+            return Cow::Borrowed(part);
+        }
+        // The text has marks itself. Places count them, as the note of the cut result does.
+        let start = part.strip_prefix(START).map(|part| part.strip_prefix('\n').unwrap_or(part));
+        let part = start.unwrap_or(part);
+        let end = part.strip_suffix(END).map(|part| part.strip_suffix('\n').unwrap_or(part));
+        fence(end.unwrap_or(part))
+    }
+
+    /// Returns the lines of a search as they are shown, before a note.
+    fn shown_lines(&self, lines: &str) -> String {
+        match lines.strip_suffix('\n') {
+            Some(lines) => format!("{}\n", self.shown(lines)),
+            None => String::new(),
+        }
+    }
+
     /// Returns the text from a byte on, and a note that says how to go on.
     fn page(&self, start: usize) -> Result<String> {
         let Self { text, id, .. } = *self;
@@ -170,7 +199,7 @@ impl Reading<'_> {
                 .filter(|at| *at > least)
                 .unwrap_or(end)
         };
-        Ok(format!("{}{}", &text[start..end], note(end)))
+        Ok(format!("{}{}", self.shown(&text[start..end]), note(end)))
     }
 
     /// Returns the matches from a byte on, and a note that says how many there are and how to go on.
@@ -200,7 +229,7 @@ impl Reading<'_> {
             if shown.len() + line.len() > room {
                 let all = count + here + found.count();
                 if count > 0 {
-                    return Ok(shown + &note(count, all, Some(first.start)));
+                    return Ok(self.shown_lines(&shown) + &note(count, all, Some(first.start)));
                 }
                 // Without its text, so that the next call goes on after it.
                 let next = Some(first.end).filter(|_| all > 1);
@@ -209,7 +238,7 @@ impl Reading<'_> {
             shown.push_str(&line);
             count += here;
         }
-        Ok(shown + &note(count, count, None))
+        Ok(self.shown_lines(&shown) + &note(count, count, None))
     }
 
     /// Returns the note of a search: the number of matches that are shown, that of all, and the byte to

@@ -4,6 +4,7 @@ mod approval;
 mod compacting;
 mod conversation;
 mod sending;
+mod strangers;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -23,6 +24,7 @@ pub(crate) use self::compacting::Measured;
 pub(crate) use self::sending::MOST_FOUND;
 use self::sending::{Counted, CutResults};
 pub use self::sending::{Edited, Offer};
+use self::strangers::Strangers;
 use crate::approval_policy::ApprovalPolicy;
 use crate::error::{Result, RunError};
 use crate::limits::Limits;
@@ -114,6 +116,10 @@ pub struct Run {
     measures: bool,
     /// The results that are sent without their whole texts.
     cut: CutResults,
+    /// The untrusted results of the conversation.
+    strangers: Strangers,
+    /// The number of requests when the rule for approvals judged the calls of the last reply.
+    judged: Option<u64>,
 }
 
 /// The position of a call in the last reply, counted in parts and in calls.
@@ -174,6 +180,7 @@ impl Run {
             mistakes: Mistakes::default(),
             decisions: BTreeMap::new(),
             decided: Vec::new(),
+            reasons: BTreeMap::new(),
             lost: BTreeMap::new(),
             own_results: Vec::new(),
             repaired: Vec::new(),
@@ -222,6 +229,8 @@ impl Run {
             contracts_tokens,
             measures: false,
             cut,
+            strangers: Strangers::default(),
+            judged: None,
         };
         run.find_next();
         run
@@ -300,6 +309,8 @@ impl Run {
                 offer.from += usize::from(!replaced);
             }
             self.show_all();
+            // The messages have moved.
+            self.strangers.forget();
         }
         self
     }

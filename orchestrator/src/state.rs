@@ -89,6 +89,10 @@ pub struct RunState {
     /// The decisions that the driver has not reported yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) decided: Vec<Decided>,
+    /// Why open calls wait for a person, by the ids of the calls, if there is more to say than that the
+    /// tool always waits.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) reasons: BTreeMap<String, String>,
     /// How often the outcome of a call was lost, by the ids of the calls.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) lost: BTreeMap<String, u32>,

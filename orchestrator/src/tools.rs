@@ -20,6 +20,8 @@ pub(crate) struct Tools {
     pub(crate) first: Contracts,
     /// The places of the deferred tools.
     deferred: BTreeSet<usize>,
+    /// The places of the tools whose results strangers write.
+    untrusted: BTreeSet<usize>,
     known: Vec<KnownTool>,
     /// Whether one of them is `read_result` of the agent.
     pub(crate) reads_results: bool,
@@ -45,7 +47,7 @@ struct KnownTool {
 impl Tools {
     pub(crate) fn of<'a>(tools: impl IntoIterator<Item = &'a Tool>) -> Result<Self> {
         let (mut places, mut contracts, mut known) = (BTreeMap::new(), Vec::new(), Vec::new());
-        let mut deferred = BTreeSet::new();
+        let (mut deferred, mut untrusted) = (BTreeSet::new(), BTreeSet::new());
         for (place, tool) in tools.into_iter().enumerate() {
             let (contract, effect) = (tool.contract(), tool.effect());
             let name = contract.name().to_owned();
@@ -54,6 +56,9 @@ impl Tools {
             }
             if tool.is_deferred() {
                 deferred.insert(place);
+            }
+            if tool.is_untrusted() {
+                untrusted.insert(place);
             }
             known.push(KnownTool { name, effect, fingerprint: contract.fingerprint() });
             contracts.push(Arc::clone(contract));
@@ -76,6 +81,7 @@ impl Tools {
             contracts,
             first,
             deferred,
+            untrusted,
             hash: hash_of(&known),
             known,
             reads_results: false,
@@ -105,6 +111,11 @@ impl Tools {
     /// Returns whether the model has to find a tool before it sees it.
     pub(crate) fn is_deferred(&self, name: &str) -> bool {
         self.place(name).is_some_and(|place| self.deferred.contains(&place))
+    }
+
+    /// Returns whether strangers write the results of a tool.
+    pub(crate) fn is_untrusted(&self, name: &str) -> bool {
+        self.place(name).is_some_and(|place| self.untrusted.contains(&place))
     }
 
     /// Returns the contracts of the deferred tools.

@@ -101,7 +101,9 @@ async fn the_approver_gets_each_call_and_decisions_are_events() {
             }
         })
         .with_events(move |event| match &event.kind {
-            EventKind::ApprovalAwaited { calls } => reported.write(format!("{} wait", calls.len())),
+            EventKind::ApprovalAwaited { calls, .. } => {
+                reported.write(format!("{} wait", calls.len()))
+            }
             EventKind::Decided { id, decision } => reported.write(format!("{id}: {decision:?}")),
             EventKind::ToolFinished { call, error, .. } => {
                 reported.write(format!("{} {error:?}", call.id));

@@ -35,4 +35,5 @@ mod stream;
 mod the_loop;
 mod tool_index;
 mod unbegun;
+mod untrusted;
 mod waiting;

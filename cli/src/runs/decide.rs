@@ -162,7 +162,9 @@ fn list(waiting: &[Approval]) -> String {
     let calls = waiting.iter().map(|asked| {
         let (id, name) = (visible(&asked.call.id), visible(&asked.call.name));
         let arguments = shortened(&shown(&asked.call.arguments));
-        format!("\n{} ({id}): {name} {arguments}", short_hash(asked))
+        let reason = asked.reason.as_ref().map(|reason| format!("; {}", shown(reason)));
+        let reason = reason.unwrap_or_default();
+        format!("\n{} ({id}): {name} {arguments}{reason}", short_hash(asked))
     });
     calls.collect()
 }
@@ -242,6 +244,7 @@ mod tests {
             effect: Effect::Irreversible,
             unknown: false,
             asked_before: 0,
+            reason: None,
         }
     }
 

@@ -108,6 +108,9 @@ pub fn show(run: &RunSummary, task: &Task, records: &[Record]) -> String {
         let (tool, arguments) = (shown(&asked.call.name), shown(&asked.call.arguments));
         let what = if asked.unknown { "was begun before; make it again?" } else { "allow it?" };
         let _ = writeln!(text, "waits   {above}{tool} {arguments}: {what}");
+        if let Some(reason) = &asked.reason {
+            let _ = writeln!(text, "reason  {}", shown(reason));
+        }
         let _ = writeln!(text, "decide  {}", command(&run.id, asked));
     }
     if let Some(error) = &run.error {

@@ -133,7 +133,8 @@ async fn a_question_that_is_not_about_the_call_that_would_be_made_is_damage() {
     let identity = |arguments: &str| {
         let call = ToolCall::new("a", "tidy", arguments);
         let effect = Effect::Write;
-        let kind = PartKind::Decide { call, effect, unknown: None, contract: None };
+        let (unknown, contract, reason) = (None, None, None);
+        let kind = PartKind::Decide { call, effect, unknown, contract, reason };
         json!(Part::new(Vec::new(), kind).identity())
     };
     let other = r#"{"what":"9"}"#;

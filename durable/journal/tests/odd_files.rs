@@ -181,6 +181,7 @@ async fn a_renamed_file_is_an_error_that_says_its_name() {
         effect: Effect::Write,
         unknown: false,
         asked_before: 0,
+        reason: None,
     };
     assert!(is_other(journal.decide("copy", &asked, Decision::Approve).unwrap_err()));
     let error = try_run(&journal, "copy").await.unwrap_err();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use toolwright_module::hook::AnyHook;
 use toolwright_module::model::Settings;
-use toolwright_module::{Context, Dialect, Effect, LanguageModel, Policy, Tool};
+use toolwright_module::{Context, Dialect, Effect, LanguageModel, Policy, Tool, ToolCall};
 use toolwright_signature::{Contract, Loss, Lowered, LoweredRequest, Side};
 
 use crate::approval_policy::ApprovalPolicy;
@@ -43,11 +43,15 @@ pub(crate) struct Core {
     pub(crate) compaction: Option<Compaction>,
     /// Whether the model can read results with `read_result`.
     pub(super) read_results: bool,
+    pub(crate) rule: Option<Rule>,
     pub(crate) hooks: Arc<[AnyHook]>,
 }
 
 /// Decides whether a tool is shown.
 pub(super) type Filter = Arc<dyn Fn(&Run, &Tool, &Context) -> bool + Send + Sync>;
+
+/// Returns why a call waits for a person, if it does.
+type Rule = Arc<dyn Fn(&Run, &ToolCall, &Context) -> Option<String> + Send + Sync>;
 
 /// Edits what is sent.
 type Editor = Arc<dyn Fn(&Run) -> Option<Edited> + Send + Sync>;
@@ -79,6 +83,7 @@ impl Core {
             next_task: None,
             compaction: None,
             read_results: false,
+            rule: None,
             hooks: Arc::default(),
         };
         core.choose_deferred()?;

@@ -8,6 +8,7 @@ use toolwright_module::message::{Part, ReplyPart, ToolResult};
 
 use super::transcript::text_of_parts;
 use super::{Compaction, bound};
+use crate::limits::closed;
 use crate::read_result::{READ_RESULT, read_more};
 use crate::run::is_system;
 
@@ -221,7 +222,7 @@ impl View<'_> {
             }
             let kept = rules.kept_of(message);
             let shown = result.text.floor_char_boundary(most.min(result.text.len()));
-            let mut text = result.text[..shown].to_owned();
+            let mut text = closed(&result.text[..shown]).into_owned();
             let _ = write!(text, "\n[cut: {shown} of {} bytes", length(result));
             text.push_str(&self.again(result));
             for kept in &kept {

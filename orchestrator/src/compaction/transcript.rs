@@ -5,7 +5,7 @@ use std::sync::Arc;
 use toolwright_module::Message;
 use toolwright_module::message::{Part, ReplyPart};
 
-use crate::limits::cut;
+use crate::limits::{cut, cut_result};
 
 /// Length of a text of the user or the model, in bytes.
 const TEXT_BYTES: usize = 8000;
@@ -53,7 +53,7 @@ fn text_of(message: &Message) -> String {
         }
         Message::Tool(result) => {
             let failed = if result.failed { " (failed)" } else { "" };
-            let text = cut(&result.text, RESULT_BYTES);
+            let text = cut_result(result, RESULT_BYTES);
             format!("Result of call {}{failed}: {text}", result.id)
         }
         _ => String::new(),

@@ -69,9 +69,15 @@ pub(super) struct Caller<'a> {
     pub(super) readable: Option<Arc<[Arc<Message>]>>,
     /// How many bytes of whole texts the run can still keep. `None` if nothing reads them.
     pub(super) room: Option<usize>,
+    /// Whether the model had got text of strangers when it wrote the calls of its last reply.
+    pub(super) is_untrusted: bool,
     /// The answer as the events have shown it. `None` if the run does not stream a typed answer.
     pub(super) shown: Option<Arc<ShownAnswer>>,
 }
+
+/// A mark in the context of a call that the model wrote after it got text of strangers. Strangers may
+/// have written the tasks of agents below it.
+pub(super) struct WrittenAfterUntrusted;
 
 /// The result of a call and, if it failed, its error as text. An `Err` ends the run, unless it is
 /// [`NotBegun`].
@@ -108,11 +114,18 @@ impl Caller<'_> {
     }
 
     /// Returns the part of a person's decision.
-    pub(super) fn decision(&self, call: ToolCall, unknown: Option<u32>) -> Part {
+    pub(super) fn decision(
+        &self,
+        call: ToolCall,
+        unknown: Option<u32>,
+        reason: Option<&str>,
+    ) -> Part {
         let tool = self.agent.tool(&call.name);
         let effect = tool.map_or(Effect::Write, Tool::effect);
         let contract = tool.map(|tool| Arc::clone(tool.contract()));
-        Part { path: self.cx.path(), kind: PartKind::Decide { call, effect, unknown, contract } }
+        let reason = reason.map(str::to_owned);
+        let kind = PartKind::Decide { call, effect, unknown, contract, reason };
+        Part { path: self.cx.path(), kind }
     }
 
     /// Returns the outcome of a part. The cost of an outcome that was found is entered in the
@@ -166,8 +179,9 @@ impl Caller<'_> {
         call: &ToolCall,
         calls: &[ToolCall],
         unknown: Option<u32>,
+        reason: Option<&str>,
     ) -> Result<Decision> {
-        let asked = self.decision(call.clone(), unknown).approval();
+        let asked = self.decision(call.clone(), unknown, reason).approval();
         let decides = async {
             match asked {
                 Some(asked) => runner::approve(&self.cx, asked).await.transpose(),
@@ -322,6 +336,9 @@ impl Caller<'_> {
         }
         if let Some(said) = self.readable.as_ref().filter(|_| tool.name() == READ_RESULT) {
             cx = cx.with(Readable { said: Arc::clone(said), most: self.limits.max_result_bytes });
+        }
+        if self.is_untrusted {
+            cx = cx.with(WrittenAfterUntrusted);
         }
         let late = self.limits.tool_time.and_then(|time| started.checked_add(time));
         let end = deadline.into_iter().chain(late).min();

@@ -182,7 +182,7 @@ impl Driver<'_> {
         let Self { caller, track, .. } = self;
         let Some(performer) = perform::performer(&caller.cx).cloned() else { return Ok(()) };
         for Decided { call, decision, unknown } in track.run.decided() {
-            let part = caller.decision(call.clone(), *unknown);
+            let part = caller.decision(call.clone(), *unknown, track.run.reason(&call.id));
             let work = async { Ok(Outcome::new(OutcomeKind::Decided(decision.clone()))) };
             let performed = caller.perform(&*performer, part, Box::pin(work)).await;
             if performed?.kind != OutcomeKind::Decided(decision.clone()) {
@@ -200,21 +200,29 @@ impl Driver<'_> {
     pub(super) async fn decide(&mut self, calls: Vec<ToolCall>) -> Result<()> {
         let Self { caller, track, decided_now, .. } = self;
         let performer = perform::performer(&caller.cx).cloned();
-        caller.cx.emit(|| EventKind::ApprovalAwaited { calls: calls.clone() });
+        let reasons = || {
+            let reason =
+                |call: &ToolCall| Some((call.id.clone(), track.run.reason(&call.id)?.to_owned()));
+            calls.iter().filter_map(reason).collect()
+        };
+        caller.cx.emit(|| EventKind::ApprovalAwaited { calls: calls.clone(), reasons: reasons() });
         let unknown = track.run.unknown_outcome().map(ToOwned::to_owned);
         let (mut decisions, mut waits) = (Vec::with_capacity(calls.len()), None);
         for call in &calls {
             let is_unknown = unknown.as_deref() == Some(&*call.id);
             let run = &*track.run;
             let unknown = is_unknown.then(|| run.lost(&call.id).saturating_sub(1));
+            let reason = run.reason(&call.id);
             let Some(performer) = &performer else {
-                decisions.push((call.id.clone(), caller.approve(call, &calls, unknown).await?));
+                let decision = caller.approve(call, &calls, unknown, reason).await?;
+                decisions.push((call.id.clone(), decision));
                 continue;
             };
-            let (part, made) = (caller.decision(call.clone(), unknown), AtomicBool::default());
+            let part = caller.decision(call.clone(), unknown, reason);
+            let made = AtomicBool::default();
             let work = async {
                 made.store(true, Ordering::Relaxed);
-                let decision = caller.approve(call, &calls, unknown).await;
+                let decision = caller.approve(call, &calls, unknown, reason).await;
                 let decision = decision.map_err(Open::Work)?;
                 let checked = run.check_decision(call, &decision);
                 checked.map_err(|error| Open::Work(error.into_module()))?;

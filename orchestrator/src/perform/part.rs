@@ -62,6 +62,9 @@ pub enum PartKind {
         /// The contract that other arguments of the person have to fit, if the tool exists.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         contract: Option<Arc<Contract>>,
+        /// Why the call waits; see [`Approval::reason`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
     },
     /// A compaction of the conversation before a request to the model.
     Compact {
@@ -86,7 +89,9 @@ impl Part {
     /// use toolwright_orchestrator::perform::{Part, PartKind};
     ///
     /// let (call, effect) = (ToolCall::new("1", "pay", "{}"), Effect::Irreversible);
-    /// let part = Part::new(Vec::new(), PartKind::Decide { call, effect, unknown: None, contract: None });
+    /// let (unknown, contract, reason) = (None, None, None);
+    /// let kind = PartKind::Decide { call, effect, unknown, contract, reason };
+    /// let part = Part::new(Vec::new(), kind);
     /// assert_eq!(part.id().to_string(), r#"["decide","1"]"#);
     /// ```
     #[must_use]
@@ -125,13 +130,16 @@ impl Part {
     /// Returns the call that a person decides on in this part. `None` for another part.
     #[must_use]
     pub fn approval(&self) -> Option<Approval> {
-        let PartKind::Decide { call, effect, unknown, .. } = &self.kind else { return None };
+        let PartKind::Decide { call, effect, unknown, reason, .. } = &self.kind else {
+            return None;
+        };
         Some(Approval {
             path: self.path.clone(),
             call: call.clone(),
             effect: *effect,
             unknown: unknown.is_some(),
             asked_before: unknown.unwrap_or_default(),
+            reason: reason.clone(),
         })
     }
 

@@ -168,7 +168,8 @@ impl Waiting {
             _ => None,
         };
         let (call, effect) = (call.clone(), *effect);
-        let kind = PartKind::Decide { call, effect, unknown: lost, contract: None };
+        let (contract, reason) = (None, None);
+        let kind = PartKind::Decide { call, effect, unknown: lost, contract, reason };
         let part = Part::new(path.clone(), kind);
         // Earlier versions did not write the number.
         let is_other = *asked_before != 0 && lost != Some(*asked_before);

@@ -450,9 +450,17 @@ impl Run {
         answers.iter().filter_map(|answer| places.get(answer.id.as_str()).copied()).collect()
     }
 
-    /// Cuts a result to the limits, and notes in it if a person changed the arguments.
+    /// Cuts a result to the limits, and notes in it if a person changed the arguments. The result of
+    /// a program that calls the tools itself is marked, if its tool is untrusted.
     fn bound(&self, answer: &mut ToolResult) {
         let (limits, room) = (&self.state.limits, self.room_for_texts());
+        if !answer.untrusted && self.is_untrusted(answer) {
+            // Another tool has put the marks itself.
+            if self.tools.is_untrusted(&answer.name) {
+                *answer = answer.clone().untrusted();
+            }
+            answer.untrusted = true;
+        }
         if let Some(arguments) = edit_of(&self.state.decisions, &answer.id) {
             // The note gets at most half, so that it does not displace the result.
             let arguments = cut(arguments, limits.max_result_bytes / 2);
@@ -561,6 +569,7 @@ impl Run {
             return;
         }
         let mut results = std::mem::take(results);
+        self.state.reasons.clear();
         self.order_used();
         self.keep_as_read(&mut results);
         // A round in which a call succeeds is progress: a tool may say "call again" before another

@@ -8,6 +8,7 @@ use toolwright_signature::ContractError;
 
 use crate::approval_policy::ApprovalPolicy;
 use crate::error::{Result, RunError};
+use crate::perform::EarlierCall;
 use crate::run::Run;
 use crate::state::{Decided, DecidedCall, Phase};
 
@@ -44,6 +45,10 @@ impl Run {
         // A call that was begun needs more than an approval.
         self.ask_about_begun();
         let none = ApprovalPolicy::default();
+        let waits = matches!(self.state.phase, Phase::Tools { .. } | Phase::Approval { .. });
+        if waits && self.state.approval != none {
+            self.find_strangers();
+        }
         let (results, awaits, begun, unknown) = match &mut self.state.phase {
             Phase::Tools { .. } if self.state.approval == none => return,
             Phase::Tools { results, begun } => (std::mem::take(results), Vec::new(), *begun, None),
@@ -53,10 +58,20 @@ impl Run {
             _ => return,
         };
         let already: HashSet<String> = awaits.into_iter().collect();
-        let waits = |call: &ToolCall| already.contains(&call.id) || self.awaits(call);
         let open = self.calls().zip(&results).filter(|(_, result)| result.is_none());
-        let held = open.filter(|(call, _)| waits(call)).map(|(call, _)| call.id.clone());
-        let awaits: Vec<String> = held.collect();
+        let (mut awaits, mut reasons) = (Vec::new(), Vec::new());
+        for (call, _) in open {
+            let waits = self.awaits(call);
+            if let Some(Some(reason)) = &waits {
+                reasons.push((call.id.clone(), reason.clone()));
+            }
+            if waits.is_some() || already.contains(&call.id) {
+                awaits.push(call.id.clone());
+            }
+        }
+        for (id, reason) in reasons {
+            self.state.reasons.entry(id).or_insert(reason);
+        }
         self.state.phase = match awaits.as_slice() {
             [] => Phase::Tools { results, begun },
             _ => Phase::Approval { results, awaits, unknown },
@@ -64,15 +79,80 @@ impl Run {
         self.find_next();
     }
 
-    /// Returns whether a call needs a decision before it is made.
-    fn awaits(&self, call: &ToolCall) -> bool {
-        let decided = || self.state.decisions.get(&call.id);
-        let effect = self.tools.effect(&call.name);
-        let waits = || effect.is_some_and(|effect| self.state.approval.awaits(&call.name, effect));
-        let earlier = self.earlier.as_ref().and_then(|earlier| earlier.calls.get(&call.id));
+    /// Returns whether a call needs a decision before it is made, and the reason if it is not that its
+    /// tool always waits.
+    fn awaits(&self, call: &ToolCall) -> Option<Option<String>> {
+        if self.is_allowed(call) {
+            return None;
+        }
         // A call of an earlier drive waits if it waited then.
-        earlier.map_or_else(waits, |earlier| earlier.is_decided)
-            && !decided().is_some_and(|decided| decided.allows(call))
+        if let Some(earlier) = self.earlier_call(&call.id) {
+            return earlier.is_decided.then_some(None);
+        }
+        let effect = self.tools.effect(&call.name)?;
+        let reason = self.why_not_trusted(call, effect);
+        let waits = reason.is_some() || self.state.approval.awaits(&call.name, effect);
+        waits.then_some(reason)
+    }
+
+    /// Returns whether a decision allows a call.
+    fn is_allowed(&self, call: &ToolCall) -> bool {
+        self.state.decisions.get(&call.id).is_some_and(|decided| decided.allows(call))
+    }
+
+    /// Returns what an earlier drive did with a call.
+    fn earlier_call(&self, id: &str) -> Option<&EarlierCall> {
+        self.earlier.as_ref()?.calls.get(id)
+    }
+
+    /// Makes the calls wait that a rule names, with its reasons. It judges the calls of a reply once: a
+    /// call that it did not name is made.
+    ///
+    /// A call of an earlier drive is not judged again, and a call with a decision that allows it is
+    /// made.
+    pub(crate) fn require_by(&mut self, rule: impl Fn(&Self, &ToolCall) -> Option<String>) {
+        if self.judged == Some(self.state.asked) {
+            return;
+        }
+        let (results, awaits) = match &self.state.phase {
+            Phase::Tools { results, begun: None } => (results, &[][..]),
+            Phase::Approval { results, awaits, unknown: None } => (results, &**awaits),
+            _ => return,
+        };
+        let already: HashSet<&str> = awaits.iter().map(String::as_str).collect();
+        let open = self.calls().zip(results).filter(|(_, result)| result.is_none());
+        let (mut all, mut reasons) = (Vec::new(), Vec::new());
+        for (call, _) in open {
+            let may_judge = !self.is_allowed(call) && self.earlier_call(&call.id).is_none();
+            let reason = may_judge.then(|| rule(self, call)).flatten();
+            if reason.is_some() || already.contains(&*call.id) {
+                all.push(call.id.clone());
+            }
+            reasons.extend(reason.map(|reason| (call.id.clone(), reason)));
+        }
+        self.judged = Some(self.state.asked);
+        if reasons.is_empty() {
+            return;
+        }
+        for (id, reason) in reasons {
+            let known = self.state.reasons.entry(id).or_default();
+            *known = if known.is_empty() { reason } else { format!("{reason}; {known}") };
+        }
+        if let Phase::Tools { results, .. } | Phase::Approval { results, .. } =
+            &mut self.state.phase
+        {
+            let results = std::mem::take(results);
+            self.state.phase = Phase::Approval { results, awaits: all, unknown: None };
+        }
+    }
+
+    /// Returns why an open call waits for a person, if there is more to say than that its tool always
+    /// waits. The text is for people.
+    ///
+    /// Example: ``its argument `to` is quoted from the result of `read_mail` ``.
+    #[must_use]
+    pub fn reason(&self, id: &str) -> Option<&str> {
+        self.state.reasons.get(id).map(String::as_str)
     }
 
     /// Returns the decisions on calls of the run, by the ids of the calls.
@@ -115,8 +195,7 @@ impl Run {
 
     /// Returns whether a call of an earlier drive was one of an agent.
     pub(crate) fn was_run(&self, id: &str) -> bool {
-        let call = self.earlier.as_ref().and_then(|earlier| earlier.calls.get(id));
-        call.is_some_and(|call| call.is_run)
+        self.earlier_call(id).is_some_and(|call| call.is_run)
     }
 
     /// Returns how often the outcome of a call was lost.
@@ -156,7 +235,7 @@ impl Run {
         let effect = self.tools.effect(&call.name).unwrap_or(Effect::Write);
         let unknown = self.unknown_outcome() == Some(&*call.id);
         let (path, call) = (Vec::new(), call.clone());
-        let asked = Approval { path, call, effect, unknown, asked_before: 0 };
+        let asked = Approval { path, call, effect, unknown, asked_before: 0, reason: None };
         match asked.check(decision) {
             // The tool's policy decides about new arguments, and may repair them.
             Ok(()) | Err(WrongDecision::Arguments(_)) => Ok(()),
@@ -166,8 +245,7 @@ impl Run {
 
     /// Returns whether an earlier drive began a call.
     pub(crate) fn was_made(&self, id: &str) -> bool {
-        let call = self.earlier.as_ref().and_then(|earlier| earlier.calls.get(id));
-        call.is_some_and(|call| call.is_made)
+        self.earlier_call(id).is_some_and(|call| call.is_made)
     }
 
     /// Returns the fault of a person's arguments that do not fit the tool.

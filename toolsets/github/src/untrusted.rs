@@ -5,13 +5,10 @@ use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use toolwright_module::__text::is_hidden;
+use toolwright_module::untrusted::{self, END, START};
 
 /// Maximum length of untrusted text in one result, in bytes.
 const MAX_SHOWN: usize = 64 << 10;
-
-/// The name in both marks. Text between the marks cannot contain it.
-const WORD: &str = "untrusted_data";
 
 /// Text that others wrote, which is marked as data outside of the program.
 ///
@@ -72,7 +69,7 @@ impl PartialEq<&str> for Untrusted {
 /// Shows the text between its marks.
 impl fmt::Display for Untrusted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "<{WORD}>{}</{WORD}>", clean(&self.0))
+        write!(f, "{START}{}{END}", clean(&self.0))
     }
 }
 
@@ -85,9 +82,7 @@ impl Serialize for Untrusted {
 impl<'de> Deserialize<'de> for Untrusted {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let inside = text
-            .strip_prefix(&format!("<{WORD}>"))
-            .and_then(|text| text.strip_suffix(&format!("</{WORD}>")));
+        let inside = text.strip_prefix(START).and_then(|text| text.strip_suffix(END));
         Ok(Self(inside.map(str::to_owned).unwrap_or(text)))
     }
 }
@@ -106,17 +101,15 @@ impl JsonSchema for Untrusted {
     }
 }
 
-/// Returns the text between marks, each on its own line.
+/// Returns the text between marks, each on its own line, with the line ends of Unix. A text that is too
+/// long is cut, with a note after the end mark.
 ///
-/// The text cannot end the data early. Wherever it contains the name of the marks, the name is
-/// written with a hyphen, in any case or width and with invisible characters inside. Other
-/// visible text is not changed, and invisible characters are shown as `\u{…}`. A text that is
-/// too long is cut, with a note after the end mark.
+/// These tools put the marks themselves, because only a part of each text is of strangers. A result with
+/// marks is untrusted (`ToolOutput::untrusted`).
 pub(crate) fn fenced(text: &str) -> String {
     let kept = &text[..text.floor_char_boundary(MAX_SHOWN)];
     let clean = clean(kept);
-    let end = if clean.ends_with('\n') { "" } else { "\n" };
-    let mut fenced = format!("<{WORD}>\n{clean}{end}</{WORD}>");
+    let mut fenced = untrusted::fence(clean.strip_suffix('\n').unwrap_or(&clean)).into_owned();
     if kept.len() < text.len() {
         fenced += &format!("\n(Cut: the first {} of {} bytes.)", kept.len(), text.len());
     }
@@ -142,54 +135,7 @@ pub(crate) fn sentence(text: &str) -> String {
     clean
 }
 
+/// Returns a text that can stand between marks, with the line ends of Unix.
 fn clean(text: &str) -> String {
-    let text = text.replace("\r\n", "\n");
-    let mut clean = String::with_capacity(text.len());
-    let mut rest = text.as_str();
-    while let Some(first) = rest.chars().next() {
-        if let Some(after) = after_word(rest) {
-            clean.push_str("untrusted-data");
-            rest = after;
-            continue;
-        }
-        match first {
-            '\n' | '\t' => clean.push(first),
-            '\r' => clean.push('\n'),
-            _ if is_hidden(first) && !is_joining(first) => {
-                clean.push_str(&first.escape_unicode().to_string());
-            }
-            _ => clean.push(first),
-        }
-        rest = &rest[first.len_utf8()..];
-    }
-    clean
-}
-
-/// Returns the text after the name of the marks, if the text begins with it.
-fn after_word(text: &str) -> Option<&str> {
-    let mut rest = text.chars();
-    for wanted in WORD.chars() {
-        let mut next = rest.next()?;
-        while wanted != 'u' && is_hidden(next) && !next.is_whitespace() {
-            next = rest.next()?;
-        }
-        if plain(next) != wanted {
-            return None;
-        }
-    }
-    Some(rest.as_str())
-}
-
-/// Converts a full-width or capital character to the ASCII character in lower case.
-fn plain(char: char) -> char {
-    let wide = u32::from(char).checked_sub(0xfee0).filter(|code| (0x21..0x7f).contains(code));
-    wide.and_then(char::from_u32).unwrap_or(char).to_ascii_lowercase()
-}
-
-/// Returns whether an invisible character is part of normal text: it joins letters or selects
-/// their form.
-fn is_joining(char: char) -> bool {
-    matches!(char,
-        '\u{34f}' | '\u{180b}'..='\u{180d}' | '\u{180f}' | '\u{200c}' | '\u{200d}'
-        | '\u{fe00}'..='\u{fe0f}')
+    untrusted::clean(&text.replace("\r\n", "\n").replace('\r', "\n")).into_owned()
 }

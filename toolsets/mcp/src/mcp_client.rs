@@ -319,6 +319,7 @@ impl McpClient {
                 result.checked(&tool.listed.contract, &tool.listed.name)
             }
         });
+        let proxy = if listed.is_untrusted { proxy.untrusted() } else { proxy };
         if listed.is_deferred { proxy.deferred() } else { proxy }
     }
 }
@@ -370,6 +371,10 @@ impl<S: Signature> Module for McpModule<S> {
 
     fn effect(&self) -> Effect {
         self.tool.listed.effect
+    }
+
+    fn is_untrusted(&self) -> bool {
+        self.tool.listed.is_untrusted
     }
 }
 

@@ -19,11 +19,11 @@ fn named<'a>(tools: &'a [Tool], name: &str) -> &'a Tool {
 
 async fn over_http(seen: &Arc<Seen>) -> McpClient {
     let (url, _) = listen(server(seen)).await;
-    McpClient::http(&url).unwrap().connect().await.unwrap()
+    McpClient::http(&url).unwrap().with_trusted_results().connect().await.unwrap()
 }
 
 async fn over_stdio() -> McpClient {
-    McpClient::stdio(clients(), [""; 0]).connect().await.unwrap()
+    McpClient::stdio(clients(), [""; 0]).with_trusted_results().connect().await.unwrap()
 }
 
 #[tokio::test]
@@ -58,6 +58,36 @@ async fn arguments_and_results_are_validated_against_the_servers_schemas() {
              $.a: expected an integer of at most 1000, got the number 5000";
         assert_eq!(message, expected);
     }
+}
+
+#[tokio::test]
+async fn results_are_untrusted_by_default_and_values_for_programs_have_no_marks() {
+    let (cx, seen) = (Context::default(), Arc::default());
+    let (url, _) = listen(server(&seen)).await;
+    let remote = McpClient::http(&url).unwrap().connect().await.unwrap();
+    let tools = remote.tools();
+    assert!(tools.iter().all(Tool::is_untrusted));
+    let sum = named(&tools, "add").call(r#"{"a": 2, "b": 3}"#, &cx).await.unwrap();
+    assert!(sum.untrusted);
+    assert_eq!(sum.text, "<untrusted_data>\n5\n</untrusted_data>");
+    assert_eq!(sum.value().unwrap(), Some(json!({"result": 5})));
+    // What this program says is not marked.
+    let error = named(&tools, "add").call(r#"{"a": 5000}"#, &cx).await.unwrap_err();
+    assert!(!error.is_untrusted());
+    let typed = remote.typed::<Sum>("add").unwrap();
+    assert!(Tool::new(typed).unwrap().is_untrusted());
+
+    // A server of this crate that passes the tools on sends the text with its marks, and the value
+    // without.
+    let (url, _) = listen(McpServer::new("gate", "1", tools).unwrap()).await;
+    let gate = McpClient::http(&url).unwrap().with_trusted_results().connect().await.unwrap();
+    let tools = gate.tools();
+    let sum = named(&tools, "add").call(r#"{"a": 2, "b": 3}"#, &cx).await.unwrap();
+    assert!(sum.untrusted, "a text with marks is untrusted");
+    let expected = "<untrusted_data>\n5\n</untrusted_data>\n\
+                    <untrusted_data>\n{\"result\":5}\n</untrusted_data>";
+    assert_eq!(sum.text, expected);
+    assert_eq!(sum.value().unwrap(), Some(json!({"result": 5})));
 }
 
 /// Add two numbers.
@@ -203,7 +233,7 @@ async fn images_of_a_typed_tool_are_blocks_and_places_in_the_structured_value() 
 #[tokio::test]
 async fn images_of_a_remote_tool_come_back_as_they_were() {
     let (url, _) = listen(plotter(plotted())).await;
-    let remote = McpClient::http(&url).unwrap().connect().await.unwrap();
+    let remote = McpClient::http(&url).unwrap().with_trusted_results().connect().await.unwrap();
     let module = remote.typed::<Plot>("plot").unwrap();
     assert_eq!(module.call(Plot {}, &Context::default()).await.unwrap(), plotted());
 
@@ -241,7 +271,7 @@ async fn a_place_without_an_image_is_a_broken_promise() {
         Ok(ToolOutput::text_only("").with_value(value))
     });
     let (url, _) = listen(McpServer::new("test", "1", [forged]).unwrap()).await;
-    let remote = McpClient::http(&url).unwrap().connect().await.unwrap();
+    let remote = McpClient::http(&url).unwrap().with_trusted_results().connect().await.unwrap();
     let module = remote.typed::<Plot>("plot").unwrap();
     let error = module.call(Plot {}, &Context::default()).await.unwrap_err();
     insta::assert_snapshot!(format!("{error:#}"), @r"

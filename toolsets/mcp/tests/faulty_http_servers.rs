@@ -137,6 +137,7 @@ impl Legacy {
 fn client(address: SocketAddr) -> McpClientBuilder {
     McpClient::http(&format!("http://{address}/mcp"))
         .unwrap()
+        .with_trusted_results()
         .with_start_time(Duration::from_secs(20))
         .with_tool_time(Duration::from_secs(10))
 }

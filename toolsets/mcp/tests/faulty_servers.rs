@@ -31,6 +31,7 @@ impl Odd {
     fn client(&self) -> McpClientBuilder {
         McpClient::stdio(example("odd"), [self.mode])
             .with_env("ODD_FILE", self.file())
+            .with_trusted_results()
             .with_start_time(Duration::from_secs(20))
             .with_tool_time(Duration::from_secs(10))
     }

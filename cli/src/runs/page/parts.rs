@@ -89,6 +89,7 @@ pub(super) fn decision(asked: &Asked) -> Markup {
         p.decision {
             @if asked.decided.is_some() { "This call " (decided_words(asked)) }
             @else if let Some((at, _)) = &asked.asked { "A person was asked on " (words::time(*at)) ", and has not decided." }
+            @if let Some(reason) = asked.asked.as_ref().and_then(|(_, asked)| asked.reason.as_ref()) { " Reason: " (shown(reason)) "." }
         }
     }
 }

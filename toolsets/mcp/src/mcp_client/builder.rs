@@ -221,6 +221,18 @@ impl McpClientBuilder {
         self
     }
 
+    /// Trusts the results of the server's tools: nobody but you writes into them. Default: the tools are
+    /// [untrusted](toolwright_module::Tool::untrusted).
+    ///
+    /// A model gets the text of an untrusted result between marks, and an approval policy can demand a
+    /// person for later calls. A server that reads the web, mails or issues passes on what strangers
+    /// wrote, also if you trust the server itself.
+    #[must_use]
+    pub fn with_trusted_results(mut self) -> Self {
+        self.options.trusted_results = true;
+        self
+    }
+
     /// Sets the lock file that the server's tools must match. Default: no lock file.
     ///
     /// `lock` is the text that [`McpClient::lock`] returned when the tools were reviewed; keep it

@@ -35,6 +35,8 @@ pub(crate) struct ToolOptions {
     pub(crate) trusted: bool,
     /// Whether a model has to find the tools before it sees them.
     pub(crate) deferred: bool,
+    /// Whether strangers cannot write into the results.
+    pub(crate) trusted_results: bool,
 }
 
 impl ToolOptions {
@@ -76,6 +78,7 @@ pub(crate) struct Listed {
     pub(crate) contract: Contract,
     pub(crate) effect: Effect,
     pub(crate) is_deferred: bool,
+    pub(crate) is_untrusted: bool,
 }
 
 impl Listing {
@@ -160,7 +163,8 @@ impl Listed {
         let effect = options.effects.get(&name).copied();
         let hinted = form.annotations.filter(|_| options.trusted).map(|hints| effect_of(&hints));
         let effect = effect.or(hinted).unwrap_or(Effect::Write);
-        Ok(Self { name, definition, contract, effect, is_deferred: options.deferred })
+        let (is_deferred, is_untrusted) = (options.deferred, !options.trusted_results);
+        Ok(Self { name, definition, contract, effect, is_deferred, is_untrusted })
     }
 }
 

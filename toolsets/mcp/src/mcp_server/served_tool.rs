@@ -7,6 +7,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use toolwright_module::error::Stage;
 use toolwright_module::message::{Part, Source};
+use toolwright_module::untrusted::{fence, inside};
 use toolwright_module::{Dialect, Effect, Error, Result, Tool, ToolOutput};
 use toolwright_signature::Policy;
 
@@ -59,8 +60,10 @@ impl ServedTool {
     pub(crate) fn result(&self, output: ToolOutput, max_bytes: usize) -> Result<CallToolResult> {
         // Hosts send structured values to models as JSON, so media are in content blocks only.
         let value = output.value_beside_parts()?;
-        let ToolOutput { text, parts, .. } = output;
-        let (structured, json) = self.structured(value, &text)?;
+        let ToolOutput { text, parts, untrusted, .. } = output;
+        let plain = inside(&text).filter(|_| untrusted).unwrap_or(&text);
+        let (structured, json) = self.structured(value, plain)?;
+        let json = if untrusted { json.map(|json| fence(&json).into_owned()) } else { json };
         let attached = parts.iter().enumerate().map(|(index, part)| attachment(index, part));
         let texts = [Some(text), json].into_iter().flatten().filter(|text| !text.is_empty());
         let mut content: Vec<_> = texts.map(ContentBlock::text).collect();

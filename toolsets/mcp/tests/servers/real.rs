@@ -125,13 +125,14 @@ impl Real {
     }
 
     fn over_stdio(&self, program: &str, arguments: &[String]) -> McpClientBuilder {
-        let client = McpClient::stdio(program, arguments);
+        let client = McpClient::stdio(program, arguments).with_trusted_results();
         let environment = self.environment().into_iter();
         environment.fold(client, |client, (name, value)| client.with_env(name, value))
     }
 
     fn over_http(&self) -> McpClientBuilder {
-        McpClient::http(&format!("http://127.0.0.1:{}/mcp", self.port)).unwrap()
+        let url = format!("http://127.0.0.1:{}/mcp", self.port);
+        McpClient::http(&url).unwrap().with_trusted_results()
     }
 
     fn sent_file(&self) -> PathBuf {

@@ -1,0 +1,157 @@
+//! The untrusted results of a conversation, and the calls that the model wrote after them.
+
+use toolwright_module::message::{Part, Source, ToolResult};
+use toolwright_module::untrusted::{START, inside};
+use toolwright_module::{Effect, Message, ToolCall};
+
+use crate::quotes::Quotes;
+use crate::run::Run;
+
+/// Number of names in a reason.
+const MOST_NAMES: usize = 3;
+
+/// The name of an untrusted task, as a source.
+const TASK: &str = "the task";
+
+/// The untrusted texts that the model has got. They are found in the messages, so they are not stored.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Strangers {
+    /// The names of the tools whose untrusted results the model has got, each once.
+    tools: Vec<String>,
+    /// The number of messages that were read for `tools`.
+    read: usize,
+    /// Whether strangers may have written the task: it is that of an agent whose caller had read their
+    /// texts.
+    wrote_task: bool,
+    quotes: Quotes,
+    /// The number of messages that were read for `quotes`.
+    indexed: usize,
+}
+
+impl Strangers {
+    /// Forgets all messages, because they were changed.
+    pub(super) fn forget(&mut self) {
+        *self = Self { wrote_task: self.wrote_task, ..Self::default() };
+    }
+
+    fn has_some(&self) -> bool {
+        self.wrote_task || !self.tools.is_empty()
+    }
+
+    /// Returns the reason of a call that was written after untrusted results.
+    fn after(&self) -> String {
+        let mut names: Vec<String> =
+            self.tools.iter().take(MOST_NAMES).map(|tool| format!("`{tool}`")).collect();
+        if self.wrote_task {
+            names.push(TASK.to_owned());
+        }
+        let others = if self.tools.len() > MOST_NAMES { " and others" } else { "" };
+        format!("the model wrote it after text of strangers from {}{others}", names.join(", "))
+    }
+}
+
+impl Run {
+    /// Returns whether strangers wrote a part of a result.
+    pub(super) fn is_untrusted(&self, result: &ToolResult) -> bool {
+        // The results of earlier versions are not marked, nor are those of a program's own loop. The
+        // texts of failures are mostly those of the run.
+        let is_marked = || self.tools.is_untrusted(&result.name) || result.text.contains(START);
+        result.untrusted || !result.failed && is_marked()
+    }
+
+    /// Says that strangers may have written the task.
+    pub(crate) fn note_untrusted_task(&mut self) {
+        if !self.strangers.wrote_task {
+            self.strangers.wrote_task = true;
+            self.strangers.forget();
+            self.require_approvals();
+        }
+    }
+
+    /// Returns whether the model has got text of strangers, or will get it with the next request.
+    pub(crate) fn has_untrusted(&mut self) -> bool {
+        self.find_strangers();
+        self.strangers.has_some()
+    }
+
+    /// Reads the new messages for untrusted results.
+    pub(super) fn find_strangers(&mut self) {
+        let read = std::mem::replace(&mut self.strangers.read, self.state.messages.len());
+        for message in self.state.messages.get(read..).unwrap_or_default() {
+            if let Message::Tool(result) = &**message
+                && !self.strangers.tools.contains(&result.name)
+                && self.is_untrusted(result)
+            {
+                self.strangers.tools.push(result.name.clone());
+            }
+        }
+        let policy = &self.state.approval;
+        if policy.quoting_untrusted.is_some() && self.strangers.has_some() {
+            self.index_strangers();
+        }
+    }
+
+    /// Reads the new messages for quotes.
+    fn index_strangers(&mut self) {
+        let mut quotes = std::mem::take(&mut self.strangers.quotes);
+        let read = std::mem::replace(&mut self.strangers.indexed, self.state.messages.len());
+        for message in self.state.messages.get(read..).unwrap_or_default() {
+            match &**message {
+                Message::System { text } => quotes.add_own(text),
+                Message::User { parts } => {
+                    for text in parts.iter().filter_map(text_of) {
+                        match self.strangers.wrote_task {
+                            true => quotes.add(TASK, text),
+                            false => quotes.add_own(text),
+                        }
+                    }
+                }
+                Message::Tool(result) if self.is_untrusted(result) => {
+                    quotes.add(&result.name, inside(&result.text).unwrap_or(&result.text));
+                    let texts = result.parts.iter().filter_map(text_of);
+                    texts.for_each(|text| quotes.add(&result.name, text));
+                }
+                _ => {}
+            }
+        }
+        self.strangers.quotes = quotes;
+    }
+
+    /// Returns why a call needs a person because of untrusted results, if it does.
+    /// [`find_strangers`](Self::find_strangers) has read the messages.
+    pub(super) fn why_not_trusted(&self, call: &ToolCall, effect: Effect) -> Option<String> {
+        let policy = &self.state.approval;
+        let is_for = |from: Option<Effect>| from.is_some_and(|from| effect >= from);
+        if !self.strangers.has_some() {
+            return None;
+        }
+        let quoted = is_for(policy.quoting_untrusted)
+            .then(|| self.strangers.quotes.find(&call.arguments))
+            .flatten();
+        match quoted {
+            Some((path, source)) => Some(quoted_from(&path, source)),
+            None => is_for(policy.after_untrusted).then(|| self.strangers.after()),
+        }
+    }
+}
+
+/// Returns the reason of a call with a quoted argument. The path comes from the model, so it is shown
+/// only if it looks like one.
+fn quoted_from(path: &str, source: &str) -> String {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "_-.[]".contains(char);
+    let argument = match !path.is_empty() && path.len() <= 64 && path.chars().all(is_plain) {
+        true => format!("its argument `{path}`"),
+        false => "an argument".to_owned(),
+    };
+    match source {
+        TASK => format!("{argument} is quoted from {TASK}, which strangers may have written"),
+        tool => format!("{argument} is quoted from the result of `{tool}`"),
+    }
+}
+
+fn text_of(part: &Part) -> Option<&str> {
+    match part {
+        Part::Text(text) => Some(text),
+        part => part.source().and_then(Source::text),
+    }
+}
