@@ -448,6 +448,33 @@ async fn a_journal_knows_the_task_after_a_history_and_of_a_follow_up() {
 }
 
 #[tokio::test]
+async fn a_drive_from_many_records_lets_other_tasks_run() {
+    let agent = || {
+        let said = (0..100).map(|round| {
+            Reply::calls([ToolCall::new(format!("c{round}"), "look", r#"{"place": "x"}"#)])
+        });
+        let model = Scripted::replies(said.chain([Reply::text("Done.")]).collect::<Vec<_>>());
+        let limits = Limits { max_iterations: 1_000, ..Limits::default() };
+        Agent::new(model, [look()]).unwrap().with_limits(limits)
+    };
+    let journal = Replay::in_memory([]);
+    agent().run("Go.", &with_performer(&Context::default(), journal.clone())).await.unwrap();
+    let cx = with_performer(&Context::default(), Replay::in_memory(journal.records()));
+    let mut others = 0;
+    let agent = agent();
+    let mut drive = std::pin::pin!(agent.run("Go.", &cx));
+    let finished = loop {
+        tokio::select! {
+            biased;
+            finished = &mut drive => break finished.unwrap(),
+            () = tokio::task::yield_now() => others += 1,
+        }
+    };
+    assert_eq!(finished.answer, "Done.");
+    assert!(others >= 10, "other tasks ran {others} times");
+}
+
+#[tokio::test]
 async fn a_result_of_another_call_in_a_journal_is_refused() {
     let (agent, _) = payer(Effect::Read);
     let journal = Replay::in_memory([]);

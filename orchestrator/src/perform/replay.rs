@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 
 use toolwright_module::event::InCall;
 use toolwright_module::model::BoxFuture;
@@ -215,6 +217,9 @@ impl<S: Store> Replay<S> {
                 return Err(ReplayError::OtherRun { part: id }.into());
             }
             if let Some(outcome) = known.outcome {
+                // A drive from many records would otherwise keep its thread until the last one, and
+                // other tasks of the thread could not run, such as the one that renews a lease.
+                yield_now().await;
                 return match known.is_appended {
                     true => Ok(outcome),
                     false => self.end(id, identity, outcome).await,
@@ -277,6 +282,19 @@ impl<S: Store> Replay<S> {
     fn keep(&self, part: PartId, known: Known) {
         self.state().known.insert(part, known);
     }
+}
+
+/// Lets other tasks of the thread run.
+async fn yield_now() {
+    let mut has_yielded = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 impl<S: Store> Perform for Replay<S> {
