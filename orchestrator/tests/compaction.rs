@@ -483,9 +483,9 @@ async fn a_cleared_result_can_be_read_again() {
     let server = Server::new(8000, 40);
     let agent = agent(&server, rules(Some(8000)));
     let (run, _) = go(&agent, &Context::default()).await;
-    let requests = server.requests.lock().unwrap();
-    let sent = requests.iter().find(|sent| whole_text(sent).contains("[cleared:")).unwrap();
-    let note = whole_text(sent);
+    let texts =
+        server.requests.lock().unwrap().iter().map(|sent| whole_text(sent)).collect::<Vec<_>>();
+    let note = texts.iter().find(|text| text.contains("[cleared:")).unwrap();
     assert!(
         note.contains(r#"[cleared: 1020 bytes; read more with read_result {"id": "call_0_0"}]"#)
     );
