@@ -30,6 +30,7 @@ const WRITTEN_SCHEMAS: &[(&str, &str)] = &[
     ("group/src/custom.rs", "the text of a custom tool as a field, for agents"),
     ("group/src/definition.rs", "the schema that `Handle::schema` replaces"),
     ("orchestrator/src/find_tools.rs", "a type's schema with a description of the tools there are"),
+    ("orchestrator/src/read_result.rs", "a type's schema for a tool with images beside its text"),
     ("orchestrator/src/selector.rs", "the choice between the schemas of all tools of a run"),
     ("orchestrator/src/selector/fields.rs", "any object, so that each tool reads its own input"),
     ("providers/anthropic/src/request.rs", "a tool of the history that the request lacks"),

@@ -331,7 +331,7 @@ impl<'a> Driver<'a> {
         if let Some(limit) = self.forbids_the_calls(&said, deadline) {
             return self.track.apply_clocked(&self.caller, StepResultKind::Exhausted(limit));
         }
-        self.caller.room = self.track.run.room_for_texts();
+        self.caller.room = self.track.run.room_for_texts().map(|room| Arc::new(room.into()));
         let next_two = {
             let mut due = self.track.run.due_calls(&said);
             (due.next(), due.next())

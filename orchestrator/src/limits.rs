@@ -166,9 +166,7 @@ impl Limits {
     /// The whole text of a result that is cut is kept, if there is room for at most `room` bytes.
     /// `None` if the run has no `read_result`.
     pub(crate) fn bound(&self, result: &mut ToolResult, room: Option<usize>) {
-        if result.whole.as_ref().is_some_and(|whole| whole.len() > room.unwrap_or(0)) {
-            drop_whole(result);
-        }
+        shorten_to(result, room.unwrap_or(0));
         if !result.parts.is_empty() {
             self.bound_parts(result, room);
         }
@@ -269,7 +267,7 @@ fn lost(result: &ToolResult) -> usize {
 }
 
 /// Drops the whole text of a result, and corrects the note about it.
-pub(crate) fn drop_whole(result: &mut ToolResult) {
+fn drop_whole(result: &mut ToolResult) {
     if result.whole.take().is_none() {
         return;
     }
@@ -282,9 +280,16 @@ pub(crate) fn drop_whole(result: &mut ToolResult) {
 
 /// Keeps at most the first bytes of the whole text of a result whose JSON has at most `most` bytes.
 pub(crate) fn shorten_whole(result: &mut ToolResult, most: usize) {
-    let Some(whole) = &result.whole else { return };
-    let Some(end) = json_end(whole, most) else { return };
-    // Without the note, the text is the start of the whole one.
+    if let Some(end) = result.whole.as_ref().and_then(|whole| json_end(whole, most)) {
+        shorten_to(result, end);
+    }
+}
+
+/// Keeps at most the first `most` bytes of the whole text of a result.
+fn shorten_to(result: &mut ToolResult, most: usize) {
+    let Some(whole) = result.whole.as_ref().filter(|whole| whole.len() > most) else { return };
+    let end = whole.floor_char_boundary(most);
+    // The text begins as the whole one, so that no more would be kept than it has.
     if end <= result.text.len() {
         return drop_whole(result);
     }

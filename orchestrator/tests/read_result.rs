@@ -129,6 +129,15 @@ fn a_tool_of_the_program_has_another_name() {
     assert!(matches!(error, RunError::ReservedForReading), "{error}");
 }
 
+#[test]
+fn a_compaction_goes_on_without_it_if_a_tool_has_its_name() {
+    let ours = tool("read_result", Effect::Read, async |_| Ok("read".to_owned()));
+    let (agent, _) = agent([ours], []);
+    let agent = agent.with_compaction(Compaction::default()).unwrap();
+    assert_eq!(agent.start("Go.").unwrap().offered().count(), 1);
+    assert!(agent.with_result_reading().is_err());
+}
+
 #[tokio::test]
 async fn a_filter_does_not_hide_it_and_an_offer_does() {
     let text = "word ".repeat(200);
@@ -201,8 +210,8 @@ async fn reads_side_by_side_keep_no_more_than_the_run_may() {
     let mut run = agent.start("Go.").unwrap();
     agent.drive(&mut run, &soon()).await.unwrap();
     let all = results(run.history());
-    let whole = |result: &&ToolResult| result.whole.is_some();
-    assert_eq!(all.iter().filter(|result| whole(result)).count(), 2);
+    let kept: Vec<_> = all.iter().map(|it| it.whole.as_ref().map(|whole| whole.len())).collect();
+    assert_eq!(kept, [Some(1_000), Some(1_000), Some(500)]);
     for result in all {
         assert_eq!(
             result.text.contains("read more with"),
@@ -320,7 +329,7 @@ async fn a_replay_keeps_and_reads_the_same() {
         })
     };
     let looks = || tool("look", Effect::Read, async |look| Ok(look.place.repeat(1_000)));
-    let limits = || Limits { max_kept_bytes: 2_300, ..limits(300) };
+    let limits = || Limits { max_kept_bytes: 2_400, ..limits(300) };
     let agent = || {
         let agent = Agent::new(said(), [looks()]).unwrap().with_limits(limits());
         agent.with_result_reading().unwrap()
@@ -340,7 +349,7 @@ async fn a_replay_keeps_and_reads_the_same() {
         .iter()
         .map(|result| result.whole.as_ref().map_or(0, |whole| whole.len()))
         .collect();
-    assert_eq!(kept, [1_000, 1_000, 0]);
+    assert_eq!(kept, [1_000, 1_000, 400]);
 }
 
 #[test]

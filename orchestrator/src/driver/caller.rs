@@ -22,7 +22,7 @@ use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::FutureExt;
@@ -67,8 +67,9 @@ pub(super) struct Caller<'a> {
     pub(super) findable: Option<Arc<BTreeSet<String>>>,
     /// The conversation, if a call of `read_result` is due.
     pub(super) readable: Option<Arc<[Arc<Message>]>>,
-    /// How many bytes of whole texts the run can still keep. `None` if nothing reads them.
-    pub(super) room: Option<usize>,
+    /// How many bytes of whole texts the run can still keep. `None` if nothing reads them. Calls that
+    /// run side by side share it.
+    pub(super) room: Option<Arc<AtomicUsize>>,
     /// Whether the model had got text of strangers when it wrote the calls of its last reply.
     pub(super) is_untrusted: bool,
     /// The answer as the events have shown it. `None` if the run does not stream a typed answer.
@@ -274,7 +275,7 @@ impl Caller<'_> {
             (ToolResult::failed(call, error.for_model()), Some(error))
         });
         // Cut now, so that long results are not held until the last call ends.
-        self.limits.bound(&mut result, self.room);
+        self.bound(&mut result);
         if runner::captures_content(&self.cx) {
             span.record("gen_ai.tool.call.result", result.text.as_str());
         }
@@ -296,6 +297,16 @@ impl Caller<'_> {
                 }
                 Ok((result, text))
             }
+        }
+    }
+
+    /// Cuts a result. What is kept of it takes up room.
+    fn bound(&self, result: &mut ToolResult) {
+        let left = self.room.as_ref().map(|room| room.load(Ordering::Relaxed));
+        self.limits.bound(result, left);
+        if let (Some(room), Some(left), Some(whole)) = (&self.room, left, &result.whole) {
+            // A performer may poll calls on several threads. Then the run itself cuts what is too much.
+            room.store(left.saturating_sub(whole.len()), Ordering::Relaxed);
         }
     }
 
