@@ -6,7 +6,7 @@ use toolwright_module::{
     Context, Dialect, Effect, LanguageModel, Message, Reply, Request, Tool, ToolCall,
 };
 use toolwright_orchestrator::perform::{Replay, with_performer};
-use toolwright_orchestrator::{Agent, Change, Limits, Run};
+use toolwright_orchestrator::{Agent, Change, Compaction, Limits, Run};
 
 use crate::support::{agent, calls, look, show, soon, tidy, tool};
 
@@ -206,6 +206,14 @@ async fn an_agent_with_too_many_tools_defers_them() {
     let deferred = losses.iter().filter(|(_, loss)| loss.keyword == "tools");
     assert_eq!(deferred.count(), 984);
     insta::assert_snapshot!(losses.last().unwrap().1);
+
+    // They would also fill a small window.
+    let window = |tokens| Compaction { window: Some(tokens), ..Compaction::default() };
+    let hundred = Agent::new(model(Dialect::OpenAiStrict, said()), many(100)).unwrap();
+    let small = hundred.clone().with_compaction(window(4_000)).unwrap();
+    assert_eq!(small.start("Go.").unwrap().offered().count(), 18);
+    let large = hundred.with_compaction(window(100_000)).unwrap();
+    assert_eq!(large.start("Go.").unwrap().offered().count(), 101);
 
     // With one more for the answer, it is too many.
     let typed = whole.answering::<u32>().unwrap();

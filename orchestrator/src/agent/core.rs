@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use toolwright_module::hook::AnyHook;
 use toolwright_module::model::Settings;
-use toolwright_module::{Context, Dialect, Effect, LanguageModel, Policy, Tool, ToolCall};
+use toolwright_module::{Context, Dialect, Effect, LanguageModel, Policy, Request, Tool, ToolCall};
 use toolwright_signature::{Contract, Loss, Lowered, LoweredRequest, Side};
 
 use crate::approval_policy::ApprovalPolicy;
@@ -94,7 +94,7 @@ impl Core {
     }
 
     /// Adds `read_result` if results can be read, and `find_tools` if tools are deferred. Above the
-    /// maximum of the model's provider, all but the first tools are.
+    /// maximum of the model's provider, or if they would fill its window, all but the first tools are.
     pub(super) fn choose_deferred(&mut self) -> error::Result<()> {
         let most = self.model.capabilities().dialects().filter_map(Dialect::max_tools).min();
         // Without a tool there is no result.
@@ -106,8 +106,9 @@ impl Core {
         let search = usize::from(is_deferred && !has_search);
         let found = if is_deferred { MOST_FOUND } else { 0 };
         // A filter leaves out tools by itself.
-        let is_too_many =
-            self.filter.is_none() && most.is_some_and(|most| shown + added + search + found > most);
+        let is_too_many = self.filter.is_none()
+            && (most.is_some_and(|most| shown + added + search + found > most)
+                || self.fills_window());
         let mut first = if is_too_many { FIRST_SHOWN } else { usize::MAX };
         let tools = self.tools.iter().map(|tool| {
             if tool.is_deferred() || tool.name() == FIND_TOOLS {
@@ -138,6 +139,18 @@ impl Core {
         known.reads_results = reads;
         self.known = Arc::new(known);
         Ok(())
+    }
+
+    /// Returns whether the tools that are shown take more than half of the model's window, at four bytes
+    /// a token.
+    fn fills_window(&self) -> bool {
+        let Some(window) = self.compaction.as_ref().and_then(|rules| rules.window) else {
+            return false;
+        };
+        let shown = self.tools.iter().filter(|tool| !tool.is_deferred());
+        let contracts: Arc<[_]> = shown.map(|tool| Arc::clone(tool.contract())).collect();
+        let request = Request::new([]).with_tools(contracts);
+        request.most_usage(Dialect::JsonSchema2020).input_tokens / 4 > window / 2
     }
 
     /// Checks that the model takes the images and files that the tools return.
@@ -193,7 +206,7 @@ impl Core {
     }
 
     pub(super) fn losses(&self) -> Vec<(String, Loss)> {
-        let why = "has more tools than the model's provider takes, so the model has to find this one; defer others with `Tool::deferred`, or put this one first";
+        let why = "has more tools than the model's provider takes or than fit into its window, so the model has to find this one; defer others with `Tool::deferred`, or put this one first";
         let loss = || Loss::new(Side::Input, "$", "tools", why);
         let mut losses: Vec<_> = self.deferred().map(|name| (name.to_owned(), loss())).collect();
         // The constructor has rejected schemas that cannot be lowered.
