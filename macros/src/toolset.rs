@@ -48,7 +48,17 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream, krate: Path) -> 
             #private::Shared::__toolwright_shared(toolset)
         }
     };
+    // A bound of an item is checked before the bodies of functions, so that this error comes first.
+    let any_thread = quote_spanned! {ty.span()=>
+        #[allow(dead_code, trivial_bounds)]
+        struct AnyThread
+        where
+            #ty: #private::OnAnyThread;
+    };
     quote! {
+        const _: () = {
+            #any_thread
+        };
         #block
         #(#checks)*
         #list

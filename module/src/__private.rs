@@ -176,6 +176,17 @@ impl<T: Clone> Shared for T {
     }
 }
 
+/// A toolset whose tools may run on any thread.
+#[diagnostic::on_unimplemented(
+    message = "the tools of `{Self}` cannot run on several threads",
+    label = "this toolset holds something that only one thread may use, such as an `Rc`",
+    note = "tools run on any thread: use `Arc` instead of `Rc`, and `Mutex` instead of `RefCell` or `Cell`"
+)]
+pub trait OnAnyThread {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Send + Sync + 'static> OnAnyThread for T {}
+
 /// Returns whether a path of `module_path!()` is that of a module, and not of a crate's root.
 #[must_use]
 pub const fn is_module(path: &str) -> bool {

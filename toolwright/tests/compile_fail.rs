@@ -25,7 +25,7 @@ fn a_missing_description_is_a_warning_that_can_be_denied() {
 
 #[test]
 fn errors_of_the_compiler_point_at_the_code_that_was_written() {
-    fails(&["not_shared", "same_name", "not_send"]);
+    fails(&["not_shared", "same_name", "not_send", "one_thread"]);
 }
 
 /// The first error is ours. Those of serde and schemars follow it.
