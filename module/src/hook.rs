@@ -9,6 +9,7 @@
 //! | [`Retry`] | repeats calls that failed with a retryable error |
 //! | [`redact()`] | replaces texts before a model reads them |
 //! | [`refuse()`] | refuses tool calls by a rule |
+//! | [`limit_calls()`] | limits how often tools are called, for each user for example |
 //!
 //! ```
 //! use toolwright_module::hook::{AskNext, CallNext, Hook};
@@ -52,11 +53,13 @@ use crate::model::{LanguageModel, Reply, Request};
 use crate::tool::ToolOutput;
 
 pub(crate) mod chain;
+mod limit_calls;
 mod redact;
 mod refuse;
 mod retry;
 
 use chain::{Asking, Calling};
+pub use limit_calls::{CallCounts, CallLimit, CallStore, limit_calls};
 pub use redact::redact;
 pub use refuse::refuse;
 pub use retry::Retry;

@@ -13,7 +13,9 @@ use serde_json::json;
 use toolwright_module::budget::Ledger;
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::event::{EventKind, HookAct};
-use toolwright_module::hook::{AnyHook, AskNext, CallNext, Hook, Retry, redact, refuse};
+use toolwright_module::hook::{
+    AnyHook, AskNext, CallCounts, CallLimit, CallNext, Hook, Retry, limit_calls, redact, refuse,
+};
 use toolwright_module::message::{Document, Part, Source, ToolResult};
 use toolwright_module::model::{BoxFuture, BoxStream, Capabilities, Delta, Usage};
 use toolwright_module::predict::PredictEvent;
@@ -627,4 +629,65 @@ fn the_event_of_a_hook_is_one_json_object() {
     };
     let json = json!({"event": "hook_acted", "hook": "retry", "tool": "lookup", "did": "retried"});
     assert_eq!(serde_json::to_value(kind).unwrap(), json);
+}
+
+/// A context of this user with a limit of calls of `lookup`.
+fn limited(limit: CallLimit, counts: &Arc<CallCounts>, user: &str) -> Context {
+    let hook = limit_calls(limit, Arc::clone(counts), |tool, cx| {
+        let user = cx.metadata()?.get("user")?;
+        (tool == "lookup").then(|| format!("{tool} {user}"))
+    });
+    Context::default().with_run("run", [("user", user)]).with_hook(hook)
+}
+
+#[tokio::test]
+async fn calls_are_limited_for_each_user_across_contexts() {
+    let (tool, calls) = lookup(Effect::Write);
+    let other = tool.clone().named("other").unwrap();
+    let counts = Arc::default();
+    let limit = CallLimit { calls: 2, time: Duration::from_secs(3600) };
+    let kate = || limited(limit, &counts, "kate");
+    let ask = r#"{"name": "kate"}"#;
+    tool.call(ask, &kate()).await.unwrap();
+    // It did not begin: the arguments do not fit.
+    tool.call("{}", &kate()).await.unwrap_err();
+    tool.call(ask, &kate()).await.unwrap();
+    let error = tool.call(ask, &kate()).await.unwrap_err();
+    assert_eq!(
+        error.for_model(),
+        "This call was not made: `lookup` may be called 2 times in 3600s, and was. Do without it."
+    );
+    assert_eq!(calls.load(Ordering::Relaxed), 2);
+    // Another user, another tool, and a context without a user.
+    tool.call(ask, &limited(limit, &counts, "bob")).await.unwrap();
+    other.call(ask, &kate()).await.unwrap();
+    // A failed call counts: it may have changed something.
+    let once = CallLimit { calls: 1, ..limit };
+    let eve = limited(once, &counts, "eve");
+    tool.call(r#"{"name": "nobody"}"#, &eve).await.unwrap_err();
+    let error = tool.call(ask, &eve).await.unwrap_err();
+    assert!(error.for_model().contains("was not made"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn calls_side_by_side_are_counted_once_each_and_a_limit_moves_with_the_clock() {
+    let (tool, calls) = lookup(Effect::Write);
+    let counts = Arc::default();
+    let limit = CallLimit { calls: 7, time: Duration::from_secs(3600) };
+    let made: Vec<_> = (0..50)
+        .map(|_| {
+            let (tool, cx) = (tool.clone(), limited(limit, &counts, "kate"));
+            tokio::spawn(async move { tool.call(r#"{"name": "kate"}"#, &cx).await.is_ok() })
+        })
+        .collect();
+    let mut ok = 0;
+    for made in made {
+        ok += u32::from(made.await.unwrap());
+    }
+    assert_eq!((ok, calls.load(Ordering::Relaxed)), (7, 7));
+    let brief = CallLimit { calls: 1, time: Duration::from_millis(20) };
+    let cx = limited(brief, &Arc::default(), "kate");
+    tool.call(r#"{"name": "kate"}"#, &cx).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    tool.call(r#"{"name": "kate"}"#, &cx).await.unwrap();
 }
