@@ -29,6 +29,9 @@ const SIGNATURE_BYTES: usize = 2000;
 /// Length of the part of a conversation that is summarized at once, in bytes, if the window is small.
 const LEAST_PIECE: usize = 2000;
 
+/// The smallest window of a model that an error is believed to name, in tokens.
+const LEAST_WINDOW: u64 = 1000;
+
 /// A compaction that has to be made: what follows from the conversation without a model.
 struct Plan {
     /// What is sent then, if clearing results is enough.
@@ -146,6 +149,8 @@ fn plan(
 ) -> Option<Plan> {
     let estimated = run.request_tokens();
     let window = refused.as_ref().and_then(|refused| refused.window);
+    // Some servers name what is left beside the reply.
+    let window = window.filter(|window| *window >= LEAST_WINDOW);
     let tokens = match &refused {
         Some(refused) => {
             // Without numbers, the window is at most what was refused.

@@ -1,9 +1,7 @@
 //! Reads from a server's error that the conversation is longer than the model's context.
 //!
-//! No API has one form for this error, so the servers' codes and texts are listed here. They are from
-//! public bug reports of each server, from the lists that other libraries keep (`overflow.ts` of pi,
-//! `exception_mapping_utils.py` of LiteLLM), and from the documents of vLLM, SGLang, llama.cpp and
-//! text-generation-inference.
+//! No API has one form for this error, so the servers' codes and texts are listed here. Most are from
+//! public bug reports and from the list that the agent pi keeps (`overflow.ts`).
 
 use serde_json::Value;
 use toolwright_module::error::ContextExceeded;
