@@ -48,6 +48,9 @@ struct Args {
     /// The dialect in which the model writes its arguments
     #[arg(long, default_value = "json-schema")]
     dialect: Dialect,
+    /// Print what became of each run
+    #[arg(long)]
+    runs: bool,
     /// Play nothing; print what each provider's schemas of the tools lack
     #[arg(long)]
     losses: bool,
@@ -64,13 +67,19 @@ struct Mode {
 fn modes() -> Vec<Mode> {
     // All effects that change something.
     let change = Effect::Idempotent;
+    let policy = ApprovalPolicy::default;
+    let mode = |name, must_hold, policy| Mode { name, policy: Some(policy), must_hold };
     vec![
         Mode { name: "off", policy: None, must_hold: false },
-        Mode {
-            name: "every change",
-            policy: Some(ApprovalPolicy::from_effect(change)),
-            must_hold: true,
-        },
+        mode("after untrusted", true, policy().with_after_untrusted(change)),
+        mode("quoting untrusted", false, policy().with_quoting_untrusted(change)),
+        mode("quoting, reads too", false, policy().with_quoting_untrusted(Effect::Read)),
+        mode(
+            "after untrusted; quoting, reads too",
+            true,
+            policy().with_after_untrusted(change).with_quoting_untrusted(Effect::Read),
+        ),
+        mode("every change", true, ApprovalPolicy::from_effect(change)),
     ]
 }
 
@@ -183,6 +192,9 @@ async fn play(
                 let mut pair = Pair { user_task, injection, person: true };
                 let policy = mode.policy.as_ref();
                 let run = suite.play(&pair, policy, args.dialect).await?;
+                if args.runs {
+                    say(&format!("{}, {pair}, {}: {run:?}", suite.name, mode.name));
+                }
                 match injection {
                     Some(_) => played.injected += &run,
                     None => {

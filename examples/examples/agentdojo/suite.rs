@@ -23,6 +23,7 @@ use crate::model::{Call, Script, obedient};
 
 /// The server of a suite, with its tools and its second connection, which the model does not see.
 pub(crate) struct Suite {
+    pub(crate) name: String,
     client: McpClient,
     control: BufStream<TcpStream>,
 }
@@ -108,7 +109,7 @@ impl Suite {
         if let Some((tool, error)) = client.left_out().first() {
             return Err(format!("the tool `{tool}` was not imported: {error}").into());
         }
-        Ok(Self { client, control: BufStream::new(control) })
+        Ok(Self { name: name.to_owned(), client, control: BufStream::new(control) })
     }
 
     pub(crate) fn tools(&self) -> Vec<Tool> {
