@@ -92,6 +92,7 @@ const OF_THE_MODULE_LAYER: &[&str] = &[
     "ARGUMENTS",
     "Unread",
     "given_arguments",
+    "is_same_json",
     "Arguments",
     "Audience",
     "BoxFuture",
@@ -121,6 +122,7 @@ const OF_THE_MODULE_LAYER: &[&str] = &[
     "parts_of",
     "self",
     "shown",
+    "stable_hash",
 ];
 
 #[test]

@@ -74,12 +74,12 @@ impl Summarizer {
     ///
     /// ```
     /// use toolwright_module::from_fn;
-    /// use toolwright_orchestrator::{Compaction, Summarize, Summarizer, Summary};
+    /// use toolwright_orchestrator::{Compaction, ConversationSummary, Summarize, Summarizer};
     ///
     /// // The last 500 characters, without a model.
     /// let last = from_fn(async |ask: Summarize| {
     ///     let start = ask.conversation.chars().count().saturating_sub(500);
-    ///     Ok(Summary { summary: ask.conversation.chars().skip(start).collect() })
+    ///     Ok(ConversationSummary { summary: ask.conversation.chars().skip(start).collect() })
     /// });
     /// let compaction =
     ///     Compaction { summarizer: Some(Summarizer::new(last)), ..Compaction::default() };
@@ -100,11 +100,19 @@ impl Summarizer {
 }
 
 trait Summarizes: Send + Sync {
-    fn summarize<'a>(&'a self, ask: Summarize, cx: &'a Context) -> BoxFuture<'a, Result<Summary>>;
+    fn summarize<'a>(
+        &'a self,
+        ask: Summarize,
+        cx: &'a Context,
+    ) -> BoxFuture<'a, Result<ConversationSummary>>;
 }
 
 impl<M: Module<Signature = Summarize>> Summarizes for M {
-    fn summarize<'a>(&'a self, ask: Summarize, cx: &'a Context) -> BoxFuture<'a, Result<Summary>> {
+    fn summarize<'a>(
+        &'a self,
+        ask: Summarize,
+        cx: &'a Context,
+    ) -> BoxFuture<'a, Result<ConversationSummary>> {
         Box::pin(self.call(ask, cx))
     }
 }
@@ -125,12 +133,12 @@ pub struct Summarize {
 }
 
 impl Signature for Summarize {
-    type Output = Summary;
+    type Output = ConversationSummary;
 }
 
 /// The output of [`Summarize`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Summary {
+pub struct ConversationSummary {
     /// The summary, in at most 500 words.
     pub summary: String,
 }

@@ -90,7 +90,7 @@ mod unfinished;
 
 pub use agent::{Agent, ToolOrchestrator};
 pub use approval_policy::ApprovalPolicy;
-pub use compaction::{Compacted, Compaction, Keep, Summarize, Summarizer, Summary};
+pub use compaction::{Compacted, Compaction, ConversationSummary, Keep, Summarize, Summarizer};
 pub use conversation::Conversation;
 pub use error::RunError;
 pub use find_tools::find_tools;

@@ -14,7 +14,8 @@ use toolwright_module::{
 };
 use toolwright_orchestrator::perform::{Record, Replay, with_performer};
 use toolwright_orchestrator::{
-    Agent, Compaction, Finished, Limits, Run, RunState, Summarize, Summarizer, Summary, Task,
+    Agent, Compaction, ConversationSummary, Finished, Limits, Run, RunState, Summarize, Summarizer,
+    Task,
 };
 
 use crate::support::{call, show, soon, tool};
@@ -333,7 +334,7 @@ async fn a_program_can_bring_its_own_summarizer() {
     let own = from_fn(move |ask: Summarize| {
         kept.lock().unwrap().push(ask.clone());
         let summary = format!("Own summary of {} bytes.", ask.conversation.len());
-        async { Ok(Summary { summary }) }
+        async { Ok(ConversationSummary { summary }) }
     });
     let summarizer = Some(Summarizer::new(own));
     let rules = Compaction { clears_results: false, summarizer, ..rules(Some(4000)) };
