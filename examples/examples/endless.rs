@@ -57,6 +57,9 @@ struct Args {
     /// Keep the conversation in this database, so that it survives a crash
     #[arg(long, value_name = "URL")]
     postgres: Option<String>,
+    /// Request streams instead of whole replies
+    #[arg(long)]
+    stream: bool,
     /// Ask to keep a fact in every K-th round
     #[arg(long, value_name = "K", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     keep_every: u64,
@@ -71,6 +74,9 @@ const ID: &str = "endless";
 /// How long a database waits for a worker that was killed.
 const LEASE: Duration = Duration::from_secs(2);
 
+/// How long the program waits after an error of the server.
+const PAUSE: Duration = Duration::from_secs(1);
+
 const INSTRUCTIONS: &str = "You are the assistant of an archive with many boxes and files. Look up what \
      you need with the tools, and answer in a few sentences.";
 
@@ -81,7 +87,11 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     let counts = Arc::new(Counts::default());
     let agent = agent(&args, script, &counts)?;
     let all = Watch { counts: Arc::clone(&counts), is_own: false };
-    let cx = Context::default().with_hook(all);
+    let mut cx = Context::default().with_hook(all);
+    if args.stream {
+        // Replies are streamed if somebody listens.
+        cx = cx.with_events(|_| ());
+    }
     let finished = drive(&args, &agent, script, &cx, &counts).await?;
     Ok(report(&args, script, &counts, finished.as_ref()))
 }
@@ -128,6 +138,8 @@ async fn drive(
 ) -> Result<Option<Finished>, Box<dyn Error>> {
     let task = || script.says(1);
     let (mut run, began) = (agent.start(task())?, Instant::now());
+    // The round in which the last drive failed.
+    let mut failed = None;
     loop {
         let finished = match (&args.journal, &args.postgres) {
             (None, None) => agent.drive(&mut run, cx).await,
@@ -148,6 +160,12 @@ async fn drive(
             // A database waits until the lease of a killed worker has ended.
             Err(error) if is_locked(&error) && began.elapsed() < LEASE * 3 => {
                 tokio::time::sleep(LEASE / 10).await;
+            }
+            // The server may be back soon. In a folder or a database, the next start goes on, too.
+            Err(error) if error.is_retryable() && failed != Some(counts.rounds()) => {
+                note(&format!("a drive failed, and is tried again: {error}"));
+                failed = Some(counts.rounds());
+                tokio::time::sleep(PAUSE).await;
             }
             Err(error) => return Err(error.into_std().into()),
         }
@@ -366,6 +384,11 @@ struct RoundEnd {
 impl Counts {
     fn locked(&self) -> MutexGuard<'_, Counted> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of rounds that have ended.
+    fn rounds(&self) -> usize {
+        self.locked().rounds.len()
     }
 
     /// Notes the end of a round. A drive from records comes to the same rounds again.

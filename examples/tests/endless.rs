@@ -65,7 +65,11 @@ fn a_conversation_that_is_longer_than_the_window_ends_against_every_kind_of_serv
     for (case, options, window) in cases {
         let (real, replies) = (options.window, options.replies);
         let server = CountingServer::start(options).unwrap();
-        let ran = run(&mut endless(&server, 60, &["--window", &window.to_string()]));
+        let mut command = endless(&server, 60, &["--window", &window.to_string()]);
+        if case == "a smaller window" {
+            command.arg("--stream");
+        }
+        let ran = run(&mut command);
         assert_eq!(ran.code, Some(0), "{case}: {}\n{}", ran.stdout, ran.stderr);
         let lines = lines(&ran.stdout);
         check(&server, &lines, 60, real);
