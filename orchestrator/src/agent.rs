@@ -21,6 +21,7 @@ use toolwright_signature::{Contract, Loss};
 pub(crate) use self::core::Core;
 use self::reader::{Answers, Reader};
 use crate::approval_policy::ApprovalPolicy;
+use crate::call_check::CallCheck;
 use crate::compaction::Compaction;
 use crate::error;
 use crate::limits::Limits;
@@ -363,6 +364,33 @@ impl<O: Send + Sync + 'static> Agent<O> {
         rule: impl Fn(&Run, &ToolCall, &Context) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
         self.core.rule = Some(Arc::new(rule));
+        self
+    }
+
+    /// Sets a check that decides on calls that wait, before a person is asked. Default: none.
+    ///
+    /// The check gets the task, the call and the texts of strangers. If it allows or denies the call, that
+    /// is the decision, and the name of the check is recorded with it. If it leaves the decision to a person
+    /// or fails, the approver is asked, or the call waits. Its cost counts in the run. A call whose outcome
+    /// is unknown is not for a check.
+    ///
+    /// A second model can be misled by the same text as the first one. It is a help for the person, and not
+    /// a proof.
+    ///
+    /// ```
+    /// # use toolwright_module::testing::SchemaDriven;
+    /// use toolwright_module::Effect;
+    /// use toolwright_orchestrator::{Agent, ApprovalPolicy, CallCheck};
+    ///
+    /// # let (model, second_model) = (SchemaDriven::default(), SchemaDriven::default());
+    /// let agent = Agent::new(model, [])?
+    ///     .with_approval(ApprovalPolicy::default().with_after_untrusted(Effect::Write))?
+    ///     .with_call_check(CallCheck::of_model("guard", second_model)?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_call_check(mut self, check: CallCheck) -> Self {
+        self.core.check = Some(check);
         self
     }
 

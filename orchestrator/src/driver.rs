@@ -2,6 +2,7 @@
 //! answers to the run.
 
 mod caller;
+mod checking;
 mod compacting;
 mod performing;
 mod waiting;

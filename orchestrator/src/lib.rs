@@ -44,6 +44,8 @@
 //! |---|---|
 //! | `run.rs`, `run/applying.rs` | [`Run`]: the next step, and the effect of its result; endings |
 //! | `run/sending.rs` | the request: the tools of a round, and edits of the messages |
+//! | `approval_policy.rs`, `run/strangers.rs`, `quotes.rs` | [`ApprovalPolicy`]: which calls wait, also because of text of strangers |
+//! | `call_check.rs`, `driver/checking.rs` | [`CallCheck`]: a second model decides before a person is asked |
 //! | `compaction.rs`, `driver/compacting.rs` | [`Compaction`]: a conversation that gets too long is shortened |
 //! | `task.rs`, `run/conversation.rs`, `pairing.rs` | [`Task`], histories and follow-ups; calls and their results |
 //! | `conversation.rs` | [`Conversation`]: what the next task of a conversation goes on with |
@@ -60,6 +62,7 @@
 
 mod agent;
 mod approval_policy;
+mod call_check;
 mod compaction;
 mod conversation;
 mod driver;
@@ -90,6 +93,7 @@ mod unfinished;
 
 pub use agent::{Agent, ToolOrchestrator};
 pub use approval_policy::ApprovalPolicy;
+pub use call_check::{CallCheck, CallDecision, CallVerdict, CheckCall};
 pub use compaction::{Compacted, Compaction, ConversationSummary, Keep, Summarize, Summarizer};
 pub use conversation::Conversation;
 pub use error::RunError;

@@ -270,7 +270,7 @@ async fn a_decision_in_the_journal_answers_a_call_of_an_agent_below() {
     let call = awaits.calls[0].clone();
     let part = serde_json::json!({
         "path": Vec::<serde_json::Value>::clone(&path),
-        "kind": PartKind::Decide { call, effect: Effect::Write, unknown: Some(0), contract: None, reason: None },
+        "kind": PartKind::Decide { call, effect: Effect::Write, unknown: Some(0), contract: None, reason: None, is_checked: false },
     });
     let part: Part = serde_json::from_value(part).unwrap();
     let outcome = Outcome::new(OutcomeKind::Decided(Decision::CallAgain));

@@ -10,10 +10,11 @@ use toolwright_module::event::EventKind;
 use toolwright_module::message::ToolResult;
 use toolwright_module::testing::Scripted;
 use toolwright_module::untrusted::{END, START};
-use toolwright_module::{Context, Effect, Error, Message, Reply, Request, Tool, ToolCall};
+use toolwright_module::{Context, Effect, Error, Message, Reply, Request, Tool, ToolCall, from_fn};
 use toolwright_orchestrator::perform::{Record, Replay, with_performer};
 use toolwright_orchestrator::{
-    Agent, ApprovalPolicy, Limits, Run, RunState, StepKind, StepResult, Task,
+    Agent, ApprovalPolicy, CallCheck, CallDecision, CallVerdict, CheckCall, Limits, Run, RunState,
+    StepKind, StepResult, Task,
 };
 
 use crate::support::{Log, Look, agent, call, calls, look, show, soon, tool};
@@ -408,6 +409,98 @@ fn a_program_that_calls_the_tools_itself_gets_marks_too() {
     run.apply(StepResult::model(2, calls([("2", "send", "a")]))).unwrap();
     assert!(matches!(run.next().kind, StepKind::AwaitApproval(_)));
     assert!(run.reason("2").is_some());
+}
+
+/// A check with this decision that counts its calls and keeps the last input.
+fn checking(decision: Option<CallDecision>, seen: &Arc<Mutex<Vec<CheckCall>>>) -> CallCheck {
+    let seen = Arc::clone(seen);
+    CallCheck::new(
+        "guard",
+        from_fn(move |call: CheckCall| {
+            seen.lock().unwrap().push(call);
+            let reason = "Kate did not ask for it.".to_owned();
+            std::future::ready(match decision {
+                Some(decision) => Ok(CallVerdict { reason, decision }),
+                None => Err(Error::other("no network")),
+            })
+        }),
+    )
+}
+
+/// An agent that sends after it has read a mail.
+fn sender(log: &Log) -> Agent {
+    let said = [calls([("1", "mail", "x")]), calls([("2", "send", "a")]), Reply::text("ok")];
+    let (agent, _) = agent([mail(), send(log)], said);
+    agent.with_approval(after()).unwrap()
+}
+
+#[tokio::test]
+async fn a_check_decides_in_place_of_a_person_and_is_recorded_with_its_name() {
+    use CallDecision::{Allow, Ask, Deny};
+    for (decision, made, questions) in
+        [(Some(Allow), 1, 0), (Some(Deny), 0, 0), (Some(Ask), 1, 1), (None, 1, 1)]
+    {
+        let (log, asked, seen) = (Log::default(), Questions::default(), Arc::default());
+        let journal = Replay::in_memory([]);
+        let cx = with_performer(&asked.context(Decision::Approve), journal.clone());
+        let agent = sender(&log).with_call_check(checking(decision, &seen));
+        let finished = agent.run("Answer the mail.", &cx).await.unwrap();
+        assert_eq!((log.entries().len(), asked.reasons().len()), (made, questions), "{decision:?}");
+        let denied = show(&finished.history).contains("Kate did not ask for it.");
+        assert_eq!(denied, decision == Some(Deny));
+        let by = journal.records().into_iter().find_map(|record| match record {
+            Record::Ended { outcome, .. } => outcome.by,
+            _ => None,
+        });
+        assert_eq!(by.as_deref(), (questions == 0).then_some("guard"), "{decision:?}");
+        let input = seen.lock().unwrap()[0].clone();
+        assert_eq!(
+            (&*input.task, &*input.tool, &*input.effect),
+            ("Answer the mail.", "send", "irreversible")
+        );
+        assert!(input.untrusted[0].contains("eve@evil.example"), "{input:?}");
+        assert!(input.reason.unwrap().contains("`mail`"));
+
+        // Another drive from the records checks and asks nothing, also without a check.
+        let (again, seen) = (Questions::default(), Arc::default());
+        for agent in [sender(&log), sender(&log).with_call_check(checking(Some(Deny), &seen))] {
+            let cx = again.context(Decision::deny("No."));
+            let cx = with_performer(&cx, Replay::in_memory(journal.records()));
+            agent.run("Answer the mail.", &cx).await.unwrap();
+        }
+        assert_eq!((log.entries().len(), again.reasons().len()), (made, 0));
+        assert!(seen.lock().unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_a_check_leaves_to_a_person_waits_and_is_checked_once() {
+    let (log, seen, mut records) = (Log::default(), Arc::default(), Vec::new());
+    for _ in 0..2 {
+        let journal = Replay::in_memory(records);
+        let agent = sender(&log).with_call_check(checking(Some(CallDecision::Ask), &seen));
+        let cx = with_performer(&soon(), journal.clone());
+        let error = agent.run("Go.", &cx).await.unwrap_err();
+        assert_eq!(error.stage(), Stage::Approval);
+        records = journal.records();
+    }
+    assert_eq!(seen.lock().unwrap().len(), 1);
+    // A deploy drops the check, and has a policy without it. What was checked still waits.
+    let asked = Questions::default();
+    let cx = with_performer(&asked.context(Decision::deny("No.")), Replay::in_memory(records));
+    let (agent, _) = agent([mail(), send(&log)], [Reply::text("ok")]);
+    let agent = agent.with_approval(ApprovalPolicy::default().with_tool("mail")).unwrap();
+    agent.run("Go.", &cx).await.unwrap();
+    assert_eq!((log.entries().len(), asked.reasons().len()), (0, 1));
+}
+
+#[tokio::test]
+async fn the_tokens_of_a_check_count_in_the_run() {
+    let log = Log::default();
+    let guard = Scripted::replies([Reply::text(r#"{"reason": "It fits.", "decision": "allow"}"#)]);
+    let agent = sender(&log).with_call_check(CallCheck::of_model("guard", guard).unwrap());
+    let finished = agent.run("Go.", &soon()).await.unwrap();
+    assert_eq!((log.entries().len(), finished.spent.model_calls), (1, 4));
 }
 
 /// A round of a random conversation: the calls of the reply, each with whether it reads a mail, looks,

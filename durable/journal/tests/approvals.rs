@@ -133,8 +133,8 @@ async fn a_question_that_is_not_about_the_call_that_would_be_made_is_damage() {
     let identity = |arguments: &str| {
         let call = ToolCall::new("a", "tidy", arguments);
         let effect = Effect::Write;
-        let (unknown, contract, reason) = (None, None, None);
-        let kind = PartKind::Decide { call, effect, unknown, contract, reason };
+        let (unknown, contract, reason, is_checked) = (None, None, None, false);
+        let kind = PartKind::Decide { call, effect, unknown, contract, reason, is_checked };
         json!(Part::new(Vec::new(), kind).identity())
     };
     let other = r#"{"what":"9"}"#;

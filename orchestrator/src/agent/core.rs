@@ -8,6 +8,7 @@ use toolwright_module::{Context, Dialect, Effect, LanguageModel, Policy, Request
 use toolwright_signature::{Contract, Loss, Lowered, LoweredRequest, Side};
 
 use crate::approval_policy::ApprovalPolicy;
+use crate::call_check::CallCheck;
 use crate::compaction::Compaction;
 use crate::error;
 use crate::find_tools::{FIND_TOOLS, find_tools};
@@ -44,6 +45,7 @@ pub(crate) struct Core {
     /// Whether the model can read results with `read_result`.
     pub(super) read_results: bool,
     pub(crate) rule: Option<Rule>,
+    pub(crate) check: Option<CallCheck>,
     pub(crate) hooks: Arc<[AnyHook]>,
 }
 
@@ -84,6 +86,7 @@ impl Core {
             compaction: None,
             read_results: false,
             rule: None,
+            check: None,
             hooks: Arc::default(),
         };
         core.choose_deferred()?;

@@ -120,12 +120,13 @@ impl Caller<'_> {
         call: ToolCall,
         unknown: Option<u32>,
         reason: Option<&str>,
+        is_checked: bool,
     ) -> Part {
         let tool = self.agent.tool(&call.name);
         let effect = tool.map_or(Effect::Write, Tool::effect);
         let contract = tool.map(|tool| Arc::clone(tool.contract()));
         let reason = reason.map(str::to_owned);
-        let kind = PartKind::Decide { call, effect, unknown, contract, reason };
+        let kind = PartKind::Decide { call, effect, unknown, contract, reason, is_checked };
         Part { path: self.cx.path(), kind }
     }
 
@@ -182,7 +183,7 @@ impl Caller<'_> {
         unknown: Option<u32>,
         reason: Option<&str>,
     ) -> Result<Decision> {
-        let asked = self.decision(call.clone(), unknown, reason).approval();
+        let asked = self.decision(call.clone(), unknown, reason, false).approval();
         let decides = async {
             match asked {
                 Some(asked) => runner::approve(&self.cx, asked).await.transpose(),

@@ -14,6 +14,7 @@ use toolwright_module::{Effect, Error, Result, Tool, ToolCall};
 use super::Driver;
 use super::caller::{Caller, has_passed, not_begun};
 use super::waiting::{before_deadlines, kept};
+use crate::call_check::CallCheck;
 use crate::finished::ToolFailure;
 use crate::perform::{self, Open, Outcome, OutcomeKind, Part, PartKind, Perform, Work};
 use crate::run::Run;
@@ -182,7 +183,8 @@ impl Driver<'_> {
         let Self { caller, track, .. } = self;
         let Some(performer) = perform::performer(&caller.cx).cloned() else { return Ok(()) };
         for Decided { call, decision, unknown } in track.run.decided() {
-            let part = caller.decision(call.clone(), *unknown, track.run.reason(&call.id));
+            let reason = track.run.reason(&call.id);
+            let part = caller.decision(call.clone(), *unknown, reason, false);
             let work = async { Ok(Outcome::new(OutcomeKind::Decided(decision.clone()))) };
             let performed = caller.perform(&*performer, part, Box::pin(work)).await;
             if performed?.kind != OutcomeKind::Decided(decision.clone()) {
@@ -213,21 +215,38 @@ impl Driver<'_> {
             let run = &*track.run;
             let unknown = is_unknown.then(|| run.lost(&call.id).saturating_sub(1));
             let reason = run.reason(&call.id);
+            let checked = match run.was_checked(&call.id) || caller.agent.check.is_some() {
+                true if !is_unknown && run.may_check(&call.id) => {
+                    caller.check(run, call, performer.as_deref()).await?
+                }
+                _ => None,
+            };
             let Some(performer) = &performer else {
-                let decision = caller.approve(call, &calls, unknown, reason).await?;
+                let decision = match checked {
+                    Some(decision) => decision,
+                    None => caller.approve(call, &calls, unknown, reason).await?,
+                };
                 decisions.push((call.id.clone(), decision));
                 continue;
             };
-            let part = caller.decision(call.clone(), unknown, reason);
+            let is_checked = checked.is_some();
+            let part = caller.decision(call.clone(), unknown, reason, is_checked);
             let made = AtomicBool::default();
             let work = async {
                 made.store(true, Ordering::Relaxed);
-                let decision = caller.approve(call, &calls, unknown, reason).await;
-                let decision = decision.map_err(Open::Work)?;
+                let decision = match checked {
+                    Some(decision) => decision,
+                    None => {
+                        let decision = caller.approve(call, &calls, unknown, reason).await;
+                        decision.map_err(Open::Work)?
+                    }
+                };
                 let checked = run.check_decision(call, &decision);
                 checked.map_err(|error| Open::Work(error.into_module()))?;
                 let outcome = Outcome::new(OutcomeKind::Decided(decision));
-                let by = perform::decider(&caller.cx).map(ToOwned::to_owned);
+                let check = caller.agent.check.as_ref().filter(|_| is_checked);
+                let by = check.map(CallCheck::name).or_else(|| perform::decider(&caller.cx));
+                let by = by.map(ToOwned::to_owned);
                 Ok(Outcome { by, ..outcome })
             };
             let performed = match caller.perform(&**performer, part, Box::pin(work)).await {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use toolwright_module::event::InCall;
 
 use super::{PartId, PartIdKind};
+use crate::call_check::CHECK;
 
 /// What earlier drives of a run did. See [`Perform::earlier`](super::Perform::earlier).
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -31,6 +32,15 @@ pub struct EarlierCall {
     pub is_decided: bool,
     /// Whether it was begun or has ended.
     pub is_made: bool,
+    /// Whether a [`CallCheck`](crate::CallCheck) judged it.
+    pub is_checked: bool,
+}
+
+impl EarlierCall {
+    /// Returns whether a call was decided or made. One that was only checked still waits.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_decided || self.is_made
+    }
 }
 
 impl Earlier {
@@ -55,10 +65,14 @@ impl Earlier {
                 (call.is_run, call.is_made) = (true, true);
             }
             PartIdKind::Decide { call, unknown: None } => self.call(call).is_decided = true,
+            PartIdKind::Value { name } => {
+                if let Some(call) = name.strip_prefix(CHECK) {
+                    self.call(call).is_checked = true;
+                }
+            }
             PartIdKind::Call { call, .. } | PartIdKind::Decide { call, .. } => {
                 self.call(call).is_made = true;
             }
-            _ => {}
         }
     }
 

@@ -65,6 +65,9 @@ pub enum PartKind {
         /// Why the call waits; see [`Approval::reason`].
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        /// Whether a [`CallCheck`](crate::CallCheck) has decided, so that no person is asked.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_checked: bool,
     },
     /// A compaction of the conversation before a request to the model.
     Compact {
@@ -89,8 +92,8 @@ impl Part {
     /// use toolwright_orchestrator::perform::{Part, PartKind};
     ///
     /// let (call, effect) = (ToolCall::new("1", "pay", "{}"), Effect::Irreversible);
-    /// let (unknown, contract, reason) = (None, None, None);
-    /// let kind = PartKind::Decide { call, effect, unknown, contract, reason };
+    /// let (unknown, contract, reason, is_checked) = (None, None, None, false);
+    /// let kind = PartKind::Decide { call, effect, unknown, contract, reason, is_checked };
     /// let part = Part::new(Vec::new(), kind);
     /// assert_eq!(part.id().to_string(), r#"["decide","1"]"#);
     /// ```
@@ -127,10 +130,12 @@ impl Part {
         }
     }
 
-    /// Returns the call that a person decides on in this part. `None` for another part.
+    /// Returns the call that a person decides on in this part. `None` for another part, and for a
+    /// decision of a check.
     #[must_use]
     pub fn approval(&self) -> Option<Approval> {
-        let PartKind::Decide { call, effect, unknown, reason, .. } = &self.kind else {
+        let PartKind::Decide { call, effect, unknown, reason, is_checked: false, .. } = &self.kind
+        else {
             return None;
         };
         Some(Approval {

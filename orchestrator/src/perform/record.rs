@@ -168,8 +168,8 @@ impl Waiting {
             _ => None,
         };
         let (call, effect) = (call.clone(), *effect);
-        let (contract, reason) = (None, None);
-        let kind = PartKind::Decide { call, effect, unknown: lost, contract, reason };
+        let (contract, reason, is_checked) = (None, None, false);
+        let kind = PartKind::Decide { call, effect, unknown: lost, contract, reason, is_checked };
         let part = Part::new(path.clone(), kind);
         // Earlier versions did not write the number.
         let is_other = *asked_before != 0 && lost != Some(*asked_before);

@@ -86,12 +86,15 @@ impl Run {
             return None;
         }
         // A call of an earlier drive waits if it waited then.
-        if let Some(earlier) = self.earlier_call(&call.id) {
+        let earlier = self.earlier_call(&call.id);
+        if let Some(earlier) = earlier.filter(|earlier| earlier.is_settled()) {
             return earlier.is_decided.then_some(None);
         }
+        let was_checked = earlier.is_some();
         let effect = self.tools.effect(&call.name)?;
         let reason = self.why_not_trusted(call, effect);
-        let waits = reason.is_some() || self.state.approval.awaits(&call.name, effect);
+        let waits =
+            was_checked || reason.is_some() || self.state.approval.awaits(&call.name, effect);
         waits.then_some(reason)
     }
 
@@ -101,7 +104,7 @@ impl Run {
     }
 
     /// Returns what an earlier drive did with a call.
-    fn earlier_call(&self, id: &str) -> Option<&EarlierCall> {
+    pub(super) fn earlier_call(&self, id: &str) -> Option<&EarlierCall> {
         self.earlier.as_ref()?.calls.get(id)
     }
 
@@ -123,7 +126,8 @@ impl Run {
         let open = self.calls().zip(results).filter(|(_, result)| result.is_none());
         let (mut all, mut reasons) = (Vec::new(), Vec::new());
         for (call, _) in open {
-            let may_judge = !self.is_allowed(call) && self.earlier_call(&call.id).is_none();
+            let earlier = self.earlier_call(&call.id);
+            let may_judge = !self.is_allowed(call) && !earlier.is_some_and(EarlierCall::is_settled);
             let reason = may_judge.then(|| rule(self, call)).flatten();
             if reason.is_some() || already.contains(&*call.id) {
                 all.push(call.id.clone());

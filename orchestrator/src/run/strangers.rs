@@ -1,14 +1,21 @@
 //! The untrusted results of a conversation, and the calls that the model wrote after them.
 
+use serde_json::Value;
 use toolwright_module::message::{Part, Source, ToolResult};
 use toolwright_module::untrusted::{START, inside};
 use toolwright_module::{Effect, Message, ToolCall};
 
+use crate::call_check::CheckCall;
+use crate::limits::cut;
 use crate::quotes::Quotes;
 use crate::run::Run;
 
 /// Number of names in a reason.
 const MOST_NAMES: usize = 3;
+
+/// Maximum length of all texts that a check gets, and of each of them, in bytes.
+const MOST_CHECKED: usize = 40_000;
+const MOST_OF_TEXT: usize = 8_000;
 
 /// The name of an untrusted task, as a source.
 const TASK: &str = "the task";
@@ -131,6 +138,57 @@ impl Run {
         match quoted {
             Some((path, source)) => Some(quoted_from(&path, source)),
             None => is_for(policy.after_untrusted).then(|| self.strangers.after()),
+        }
+    }
+}
+
+impl Run {
+    /// Returns whether a check judged a call in an earlier drive.
+    pub(crate) fn was_checked(&self, id: &str) -> bool {
+        self.earlier_call(id).is_some_and(|call| call.is_checked)
+    }
+
+    /// Returns whether a check may decide on a call. What an earlier drive decided or made without a check
+    /// is not checked again.
+    pub(crate) fn may_check(&self, id: &str) -> bool {
+        let earlier = self.earlier_call(id);
+        earlier.is_none_or(|call| call.is_checked || !call.is_settled())
+    }
+
+    /// Returns the input of a check of a call.
+    pub(crate) fn check_of(&self, call: &ToolCall) -> CheckCall {
+        let (mut task, mut untrusted, mut room) = (Vec::new(), Vec::new(), MOST_CHECKED);
+        let mut add = |texts: &mut Vec<String>, text: &str| {
+            let text = cut(text, MOST_OF_TEXT.min(room));
+            room -= text.len().min(room);
+            texts.extend(Some(text.into_owned()).filter(|text| !text.is_empty()));
+        };
+        // The task first, so that long texts of strangers do not displace it.
+        for message in self.state.messages.iter().rev() {
+            let Message::User { parts } = &**message else { continue };
+            for text in parts.iter().rev().filter_map(text_of) {
+                let texts = if self.strangers.wrote_task { &mut untrusted } else { &mut task };
+                add(texts, text);
+            }
+        }
+        for message in self.state.messages.iter().rev() {
+            match &**message {
+                Message::Tool(result) if self.is_untrusted(result) => {
+                    add(&mut untrusted, &result.text)
+                }
+                _ => {}
+            }
+        }
+        task.reverse();
+        let effect = self.tools.effect(&call.name).unwrap_or(Effect::Write);
+        let effect = serde_json::to_value(effect).ok();
+        CheckCall {
+            task: task.join("\n\n"),
+            tool: call.name.clone(),
+            effect: effect.as_ref().and_then(Value::as_str).unwrap_or("write").to_owned(),
+            arguments: call.arguments.clone(),
+            reason: self.reason(&call.id).map(str::to_owned),
+            untrusted,
         }
     }
 }
