@@ -60,9 +60,17 @@ pub(crate) struct AgentArgs {
     selector: bool,
 
     /// Ask before each irreversible call, and before each call of an MCP server's tool; needs a
-    /// terminal
+    /// terminal. Includes --ask-after-untrusted
     #[arg(long, help_heading = "Agent")]
-    pub(crate) ask: bool,
+    ask: bool,
+
+    /// Ask before each call that changes something, once the model has read text of strangers: results
+    /// of MCP servers and of GitHub; needs a terminal
+    ///
+    /// Such a text can ask the model to make calls. A tool of a server counts as one that changes
+    /// something.
+    #[arg(long, help_heading = "Agent")]
+    ask_after_untrusted: bool,
 
     /// Maximum number of model calls for one task. Without it: 10 rounds of
     /// tool calls
@@ -134,12 +142,16 @@ impl AgentMaker {
             let theirs = server.tools_beside(&tools)?;
             tools.extend(theirs);
         }
-        let least = self.asks_from.unwrap_or(Effect::Irreversible);
-        let mut approval = ApprovalPolicy::from_effect(least);
-        for theirs in tools.iter().skip(self.ours.len()) {
-            approval = approval.with_tool(theirs.name());
-        }
         let args = &self.args;
+        let mut approval = ApprovalPolicy::default();
+        if let Some(least) = self.asks_from {
+            approval.from_effect = Some(least);
+            let theirs = tools.iter().skip(self.ours.len()).map(|tool| tool.name().to_owned());
+            approval.tools.extend(theirs);
+        }
+        if args.ask || args.ask_after_untrusted {
+            approval = approval.with_after_untrusted(Effect::Write);
+        }
         let tokens = args.max_output_tokens.unwrap_or(OUTPUT_TOKENS);
         let mut agent = Agent::new(Arc::clone(&self.model), tools)?
             .with_limits(self.limits.clone())
@@ -160,7 +172,7 @@ impl AgentMaker {
         if let Some(output) = &self.output {
             agent = agent.with_output(Arc::clone(output))?;
         }
-        if self.asks_from.is_some() {
+        if approval != ApprovalPolicy::default() {
             agent = agent.with_approval(approval)?;
         }
         Ok(if servers.is_empty() { agent } else { agent.with_hook(fresh) })
@@ -189,6 +201,7 @@ impl AgentArgs {
         }
         self.window = self.window.or(config.window.map(NonZeroU64::get));
         self.ask |= config.ask;
+        self.ask_after_untrusted |= config.ask_after_untrusted;
         self.max_model_calls = self.max_model_calls.or(config.max_model_calls.map(NonZeroU64::get));
         self.max_time = self.max_time.or(config.max_time.map(NonZeroU64::get));
         Ok(self)
@@ -376,11 +389,16 @@ impl AgentArgs {
         Some(hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect())
     }
 
+    /// Returns whether calls may wait for a person.
+    pub(crate) fn asks(&self) -> bool {
+        self.asks_from().is_some() || self.ask_after_untrusted
+    }
+
     /// Returns the effect from which on a call waits for a person, if any does.
     ///
     /// The calls of a recording come from a file, which may be from someone else. So each of them
     /// that does more than read waits.
-    pub(crate) fn asks_from(&self) -> Option<Effect> {
+    fn asks_from(&self) -> Option<Effect> {
         match &self.replay {
             Some(_) if !self.allows_replayed => Some(Effect::Idempotent),
             _ => self.ask.then_some(Effect::Irreversible),

@@ -68,7 +68,7 @@ impl ChatArgs {
         } else {
             Input::pipe()
         };
-        let asks = agent.ask || journal.is_some();
+        let asks = agent.asks() || journal.is_some();
         let approves = asks && terminal && !agent.json;
         let assistant = agent.assistant(None, approves, journal.as_deref()).await?;
         let Some(assistant) = assistant else { return Ok(ExitCode::from(130)) };

@@ -61,6 +61,8 @@ pub(crate) struct Config {
     pub(crate) selector: bool,
     #[serde(default)]
     pub(crate) ask: bool,
+    #[serde(default)]
+    pub(crate) ask_after_untrusted: bool,
     pub(crate) max_model_calls: Option<NonZeroU64>,
     pub(crate) max_time: Option<NonZeroU64>,
     pub(crate) max_output_tokens: Option<NonZeroU64>,

@@ -162,7 +162,7 @@ async fn carry_out(
     let journal = journal.folder(&agent.config.load()?)?;
     let agent = agent.configured()?;
     // A run in a journal may have calls whose end is not known: the user decides on them.
-    let asks = agent.asks_from().is_some() || journal.is_some();
+    let asks = agent.asks() || journal.is_some();
     let approves = asks && io::stdin().is_terminal() && !agent.json;
     let input = approves.then(|| Input::terminal(None, Keys::default())).transpose()?;
     let assistant = agent.assistant(Some(&task), approves, journal.as_deref()).await?;
