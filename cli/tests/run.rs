@@ -279,6 +279,30 @@ fn whatever_a_server_says_of_its_tools_a_person_is_asked() {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "None.\n"), "{}", ran.stderr);
 }
 
+#[test]
+fn after_text_of_a_server_a_call_that_changes_something_waits_and_says_why() {
+    let folder = TempDir::new().unwrap();
+    let theirs = mcp::remembering(folder.path(), "theirs");
+    let replies = [call("memory_count", "{}"), call("memory_clear", "{}"), says("Done.")];
+    let model = server(&replies);
+    let servers = ["--tools", "text", "--mcp", &theirs];
+    let ran = run(task(&model).args(servers).args(["--ask-after-untrusted", "How many?"]));
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("<- memory_count 0"), "{}", ran.stderr);
+    let told = "error: `memory_clear` waits for a person's approval";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    mcp::ended(&folder.path().join("theirs"));
+
+    // Without it nothing waits, and nothing does after text of a toolset.
+    let model = server(&replies);
+    let ran = run(task(&model).args(servers).arg("How many?"));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Done.\n"), "{}", ran.stderr);
+    mcp::ended(&folder.path().join("theirs"));
+    let model = server(&replies);
+    let ran = run(task(&model).args(["--ask-after-untrusted", "How many?"]));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Done.\n"), "{}", ran.stderr);
+}
+
 #[cfg(unix)]
 #[test]
 fn no_server_outlives_the_program_however_it_ends() {

