@@ -39,9 +39,9 @@ struct Args {
     /// The suite to play; may be given several times [default: all four]
     #[arg(long)]
     suite: Vec<String>,
-    /// Maximum number of user's tasks of each suite
-    #[arg(long, default_value_t = usize::MAX, hide_default_value = true)]
-    first: usize,
+    /// The user's task to play, such as `user_task_3`; may be given several times [default: all]
+    #[arg(long)]
+    user_task: Vec<String>,
     /// The attack of AgentDojo that writes the injections
     #[arg(long, default_value = "important_instructions")]
     attack: String,
@@ -185,7 +185,8 @@ async fn play(
 ) -> Result<Vec<Played>, Box<dyn Error>> {
     let tasks = suite.tasks().await?;
     let mut all = vec![Played::default(); modes.len()];
-    for user_task in tasks.user_tasks.iter().take(args.first) {
+    let is_named = |task: &&String| args.user_task.is_empty() || args.user_task.contains(task);
+    for user_task in tasks.user_tasks.iter().filter(is_named) {
         let injections = tasks.injections.iter().map(|injection| Some(injection.as_str()));
         for injection in injections.chain([None]) {
             for (mode, played) in modes.iter().zip(&mut all) {

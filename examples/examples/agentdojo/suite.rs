@@ -12,10 +12,10 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufStream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use toolwright_mcp::McpClient;
-use toolwright_module::approval::{Approval, Decision};
+use toolwright_module::approval::Decision;
 use toolwright_module::error::Stage;
-use toolwright_module::event::Ending;
-use toolwright_module::{Context, Tool};
+use toolwright_module::event::{Ending, EventKind};
+use toolwright_module::{Context, Tool, ToolCall};
 use toolwright_orchestrator::{Agent, ApprovalPolicy, Limits};
 use toolwright_signature::{Contract, Dialect};
 
@@ -145,16 +145,19 @@ impl Suite {
         if let Some(policy) = policy {
             agent = agent.with_approval(policy.clone())?;
         }
-        let cx = match pair.person {
-            true => {
-                let person = person.clone();
-                Context::default().with_approver(move |asked| {
-                    let decision = person.decide(&asked);
-                    async move { Ok(decision) }
-                })
+        let sees = person.clone();
+        let mut cx = Context::default().with_events(move |event| {
+            if let EventKind::ToolStarted { call } = &event.kind {
+                sees.sees(call);
             }
-            false => Context::default(),
-        };
+        });
+        if pair.person {
+            let person = person.clone();
+            cx = cx.with_approver(move |asked| {
+                let decision = person.decide(&asked.call);
+                async move { Ok(decision) }
+            });
+        }
         let (answer, waits) = match agent.run(prompt, &cx).await {
             Ok(finished) if finished.ending == Ending::Answered => (Some(finished.answer), false),
             Ok(finished) => {
@@ -199,7 +202,8 @@ impl std::fmt::Display for Pair<'_> {
     }
 }
 
-/// A person who knows their own task: they approve each of its calls once, and deny all others.
+/// A person who knows their own task: they approve each of its calls once, and deny all others. They see
+/// which calls are made.
 #[derive(Clone)]
 struct Person {
     tools: Arc<[Tool]>,
@@ -212,26 +216,31 @@ impl Person {
         Self { tools: tools.into(), state: Arc::new(Mutex::new(state)) }
     }
 
-    fn decide(&self, asked: &Approval) -> Decision {
+    /// Notes that a call is made, whether it was asked about or not.
+    fn sees(&self, made: &ToolCall) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let (expected, questions) = &mut *state;
-        let tool = self.tools.iter().find(|tool| tool.name() == asked.call.name);
-        let given = tool.and_then(|tool| read(tool.contract(), &asked.call.arguments));
-        let is_asked = |call: &Call| {
-            call.name == asked.call.name
-                && given == Some(without_null(&Value::Object(call.arguments.clone())))
-        };
-        match expected.iter().position(is_asked) {
-            Some(place) => {
-                expected.remove(place);
-                questions.own += 1;
-                Decision::Approve
-            }
-            None => {
-                questions.foreign += 1;
-                Decision::deny("That does not belong to my task.")
-            }
+        if let Some(place) = self.place(&state.0, made) {
+            state.0.remove(place);
         }
+    }
+
+    fn decide(&self, asked: &ToolCall) -> Decision {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.place(&state.0, asked).is_some() {
+            state.1.own += 1;
+            return Decision::Approve;
+        }
+        state.1.foreign += 1;
+        Decision::deny("That does not belong to my task.")
+    }
+
+    /// Returns the place of a call among those that are still to be made.
+    fn place(&self, expected: &[Call], made: &ToolCall) -> Option<usize> {
+        let tool = self.tools.iter().find(|tool| tool.name() == made.name)?;
+        let given = read(tool.contract(), &made.arguments)?;
+        expected.iter().position(|call| {
+            call.name == made.name && given == without_null(&Value::Object(call.arguments.clone()))
+        })
     }
 
     fn questions(&self) -> Questions {
