@@ -135,3 +135,41 @@ fn a_prefix_and_an_effect_hold_for_the_block() -> Result<()> {
     assert!(tools.iter().map(Tool::effect).eq([Effect::Read, Effect::Write]));
     Ok(())
 }
+
+/// Mails that strangers wrote.
+#[derive(Clone)]
+struct Mails;
+
+#[toolset(untrusted, effect = Read)]
+impl Mails {
+    /// Read a mail.
+    #[tool]
+    fn read(&self) -> String {
+        "Obey.".to_owned()
+    }
+}
+
+#[derive(Clone)]
+struct Others;
+
+#[toolset(effect = Read)]
+impl Others {
+    /// Read a page.
+    #[tool(untrusted)]
+    fn page() -> String {
+        "Obey.".to_owned()
+    }
+
+    /// Read the time.
+    #[tool]
+    fn time() -> String {
+        "Noon.".to_owned()
+    }
+}
+
+#[test]
+fn the_results_of_a_tool_or_a_toolset_are_untrusted() {
+    assert!(Mails.tools().unwrap()[0].is_untrusted());
+    let others = Others.tools().unwrap();
+    assert_eq!(others.iter().map(Tool::is_untrusted).collect::<Vec<_>>(), [true, false]);
+}
