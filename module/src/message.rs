@@ -492,7 +492,7 @@ pub struct ToolResult {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_bytes: u64,
     /// Whether strangers wrote the text, or a part of it. The part is between the marks of
-    /// [`fence`](crate::untrusted::fence). See [`Tool::untrusted`](crate::Tool::untrusted).
+    /// [`fence`]. See [`Tool::untrusted`](crate::Tool::untrusted).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untrusted: bool,
 }
