@@ -144,7 +144,7 @@ struct Mails;
 impl Mails {
     /// Read a mail.
     #[tool]
-    fn read(&self) -> String {
+    fn read() -> String {
         "Obey.".to_owned()
     }
 }
