@@ -155,6 +155,10 @@ impl Server {
                 let same = tool("same", &json!({"type": "object"}));
                 answer(id, &json!({"tools": [same, same]}));
             }
+            ("dying-at-list", _) => {
+                eprintln!("out of memory");
+                exit(3);
+            }
             ("listless", _) => answer(id, &json!({"tools": "none"})),
             ("circular", _) => answer(id, &json!({"tools": [], "nextCursor": "again"})),
             ("paged", None) => {

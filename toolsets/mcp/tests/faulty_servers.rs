@@ -672,3 +672,16 @@ async fn the_standard_error_is_in_the_error_of_a_lost_or_slow_call() {
     let error = call(&client, "never", "{}").await.unwrap_err();
     assert!(format!("{error:#}").contains("standard error was: I wait"), "{error:#}");
 }
+
+#[tokio::test]
+async fn a_server_that_ends_while_it_lists_its_tools_gives_its_standard_error_at_once() {
+    let odd = Odd::new("dying-at-list");
+    let start = Instant::now();
+    let error = odd.client().connect().await.unwrap_err();
+    let text = format!("{error:?}").replace(&example("odd").display().to_string(), "odd");
+    insta::assert_snapshot!(text, @r"
+    odd did not list its tools
+    cause: Transport closed; its standard error was: out of memory
+    ");
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+}

@@ -49,6 +49,9 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(6);
 /// a connection that ends drops what is queued.
 const CANCEL_TIME: Duration = Duration::from_millis(200);
 
+/// The last lines of a server's standard error may arrive this time after its end.
+const LAST_LINES_TIME: Duration = Duration::from_millis(50);
+
 /// Minimum time between two requests of the tool list after change notifications.
 const LIST_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -127,7 +130,7 @@ impl Session {
         };
         let running = connect(client, handler, stderr).await?;
         let peer = running.peer().clone();
-        let listed = client.list(&peer).await?;
+        let listed = list(client, &peer, stderr).await?;
         publish(listing, listed);
         let lost = Arc::new(AtomicBool::new(false));
         let watching = watch_tools(
@@ -198,7 +201,8 @@ impl Session {
         client: &McpClientBuilder,
         listing: &watch::Sender<Arc<Listing>>,
     ) -> Result<()> {
-        let listed = client.list(&self.peer).await.inspect_err(|_| self.set_lost())?;
+        let listed = list(client, &self.peer, &self.stderr).await;
+        let listed = listed.inspect_err(|_| self.set_lost())?;
         if self.is_up() {
             publish(listing, listed);
         }
@@ -383,8 +387,7 @@ async fn connect_with(
             })?;
             let outcome = handler.serve_with_lifecycle(child, mode).await;
             if outcome.is_err() {
-                // The last lines of its standard error may arrive a moment after its end.
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                tokio::time::sleep(LAST_LINES_TIME).await;
             }
             (outcome, "")
         }
@@ -439,6 +442,21 @@ fn without_wrapper(error: Source) -> Source {
 #[cfg(not(feature = "http-client"))]
 fn without_wrapper(error: Source) -> Source {
     error
+}
+
+/// Lists the tools. The error has the standard error of a child process.
+async fn list(
+    client: &McpClientBuilder,
+    peer: &Peer<RoleClient>,
+    stderr: &Stderr,
+) -> Result<Listing> {
+    match client.list(peer).await {
+        Err(McpError::Listing { server, source }) => {
+            tokio::time::sleep(LAST_LINES_TIME).await;
+            Err(McpError::Listing { server, source: stderr.added_to(source) })
+        }
+        listed => listed,
+    }
 }
 
 /// Stores the listing, and notifies its receivers if it differs from the previous one.
