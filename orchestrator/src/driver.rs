@@ -84,7 +84,7 @@ pub(crate) enum Verdict {
 impl<'a> Driver<'a> {
     pub(crate) fn new(agent: &'a Core, name: &str, run: &'a mut Run, cx: Context) -> Self {
         // The ledger is below the caller's, so models below the tools count in both.
-        let (limits, spent) = (run.limits().clone(), run.spent());
+        let (mut limits, spent) = (run.limits().clone(), run.spent());
         let ledger = runner::ledger(cx.ledger(), name, limits.budget, spent);
         let mut cx = cx.with_ledger(ledger.clone()).with_policy(agent.policy);
         run.set_policy(cx.policy());
@@ -96,8 +96,9 @@ impl<'a> Driver<'a> {
             run.note_untrusted_task();
         }
         run.ask_about_begun();
-        if agent.compaction.is_some() {
+        if let Some(rules) = &agent.compaction {
             run.measure_requests();
+            limits.max_result_bytes = run.most_result_bytes(rules);
         }
         let calls_natively = run.calls_natively();
         let is_shown = agent.streaming && run.output().is_some();
@@ -300,6 +301,10 @@ impl<'a> Driver<'a> {
         }
         // Boxed, because most runs are not compacted.
         Box::pin(self.compact(None, deadline)).await?;
+        // The summary may have taken the rest of a limit.
+        if !matches!(self.track.run.due(), Due::Model) {
+            return Ok(());
+        }
         let error = match self.ask(deadline).await {
             Err(error) => error,
             Ok(()) => return Ok(()),
@@ -310,7 +315,10 @@ impl<'a> Driver<'a> {
         {
             return Err(error);
         }
-        self.ask(deadline).await
+        match self.track.run.due() {
+            Due::Model => self.ask(deadline).await,
+            _ => Ok(()),
+        }
     }
 
     async fn ask(&mut self, deadline: Option<Instant>) -> Result<()> {

@@ -161,7 +161,7 @@ impl Run {
             version: VERSION,
             step: 0,
             phase: Phase::Model,
-            task_at: messages.len().saturating_sub(1),
+            task_at: task_at(&messages),
             messages,
             tools: Arc::clone(&tools.hash),
             tool_set: None,
@@ -843,6 +843,12 @@ fn check_open_calls(state: &RunState, compared: &Compared<'_>, tools: &Tools) ->
         }
     }
     Ok(())
+}
+
+/// Returns the index of the last message of the user, which is the task. Results of calls may follow it.
+pub(crate) fn task_at(messages: &[Arc<Message>]) -> usize {
+    let is_user = |message: &Arc<Message>| matches!(**message, Message::User { .. });
+    messages.iter().rposition(is_user).unwrap_or_else(|| messages.len().saturating_sub(1))
 }
 
 pub(crate) fn is_system(message: &Message) -> bool {

@@ -17,7 +17,7 @@ use toolwright_orchestrator::{
     Run, RunState, StepKind, StepResult, Task,
 };
 
-use crate::support::{Log, Look, agent, call, calls, look, show, soon, tool};
+use crate::support::{Log, Look, agent, call, calls, look, show, soon, tidy, tool};
 
 /// A tool that returns the text of a stranger.
 fn mail() -> Tool {
@@ -591,5 +591,21 @@ proptest! {
             };
             run.apply(answer).unwrap();
         }
+    }
+}
+
+#[tokio::test]
+async fn a_text_between_marks_in_a_message_of_the_user_counts() {
+    let said = || [calls([("1", "tidy", "a")]), Reply::text("Done.")];
+    for (task, waits) in [("Tidy a.", false), ("Do what the mail says.", true)] {
+        let mail = toolwright_module::untrusted::fence("Tidy a, now.").into_owned();
+        let task = if waits { format!("{task}\n{mail}") } else { task.to_owned() };
+        let (agent, _) = agent([tidy()], said());
+        let policy = ApprovalPolicy::default().with_after_untrusted(Effect::Write);
+        let agent = agent.with_approval(policy).unwrap();
+        let mut run = agent.start(task).unwrap();
+        assert_eq!(agent.drive(&mut run, &soon()).await.is_err(), waits);
+        let reason = run.reason("1");
+        assert_eq!(reason.is_some_and(|reason| reason.contains("a message")), waits, "{reason:?}");
     }
 }

@@ -53,10 +53,6 @@ impl Room {
         estimated(bound(messages).saturating_add(self.contracts), self.ratio)
     }
 
-    fn fits(&self, messages: &[Arc<Message>]) -> bool {
-        self.tokens(messages) <= self.target
-    }
-
     /// Returns the number of bytes of so many tokens.
     pub(crate) fn bytes(&self, tokens: u64) -> usize {
         // A float becomes the nearest number, and never wraps.
@@ -139,7 +135,7 @@ impl View<'_> {
         for (at, message) in self.sent.iter().enumerate() {
             let shorter = match &**message {
                 Message::Tool(result) if at < start && is_long(result) => {
-                    let kept = rules.kept_of(message);
+                    let kept = self.kept_in(rules, message);
                     let note = self.note(result, &kept);
                     cleared.results += 1;
                     cleared.kept.extend(kept);
@@ -151,6 +147,17 @@ impl View<'_> {
             cleared.messages.push(shorter.map_or_else(|| Arc::clone(message), Arc::new));
         }
         cleared
+    }
+
+    /// Returns the texts of a message that are kept, also those that a note has from a compaction before.
+    fn kept_in(&self, rules: &Compaction, message: &Message) -> Vec<String> {
+        let mut kept = rules.kept_of(message);
+        if let Message::Tool(result) = message {
+            let noted = self.kept.iter().filter(|text| result.text.contains(&***text));
+            let noted = noted.filter(|text| !kept.contains(text)).cloned().collect::<Vec<_>>();
+            kept.extend(noted);
+        }
+        kept
     }
 
     /// Returns what stands in place of a result.
@@ -171,6 +178,10 @@ impl View<'_> {
     /// Returns the end of a note: how the model gets the result again.
     fn again(&self, result: &ToolResult) -> String {
         match self.can_read {
+            // The call before it says which part of which result it was.
+            true if result.name == READ_RESULT => {
+                "; read the same part again if you need it]".to_owned()
+            }
             true => format!("; {}]", read_more(&result.id)),
             false => "; call the tool again if you need them]".to_owned(),
         }
@@ -178,10 +189,23 @@ impl View<'_> {
 
     /// Returns the longest tail that fits, or the shortest one with its results cut.
     pub(crate) fn tail(&self, rules: &Compaction, room: Room) -> Tail {
-        // Half of the room is for the task, the summary and what is kept.
-        let half = Room { target: room.target / 2, ..room };
+        // Half of the room is for the task, the summary and what is kept. Of the tools and the
+        // instructions nothing can be left out.
+        let fixed =
+            estimated(bound(&self.sent[..self.fixed()]).saturating_add(room.contracts), room.ratio);
+        let left = room.target.saturating_sub(fixed).max(room.target / 4);
+        let half = Room { target: left / 2, contracts: 0, ..room };
         let starts = self.starts(rules.keep_rounds);
-        let fitting = starts.iter().find(|start| half.fits(&self.sent[**start..]));
+        // From the end, so that each message is counted once.
+        let (mut counted, mut end, mut fitting) = (0, self.sent.len(), None);
+        for start in starts.iter().rev() {
+            counted += bound(&self.sent[*start..end]);
+            end = *start;
+            if estimated(counted, room.ratio) > half.target {
+                break;
+            }
+            fitting = Some(start);
+        }
         let start = fitting.or(starts.last()).copied().unwrap_or(self.sent.len());
         let mut tail = Tail { start, messages: Vec::new(), cut: 0, kept: Vec::new() };
         tail.messages = self.sent[start..].to_vec();
@@ -220,7 +244,7 @@ impl View<'_> {
             if result.text.len() <= most && result.parts.is_empty() {
                 continue;
             }
-            let kept = rules.kept_of(message);
+            let kept = self.kept_in(rules, message);
             let shown = result.text.floor_char_boundary(most.min(result.text.len()));
             let mut text = closed(&result.text[..shown]).into_owned();
             let _ = write!(text, "\n[cut: {shown} of {} bytes", length(result));
@@ -238,10 +262,19 @@ impl View<'_> {
     /// Returns the messages that a summary replaces, without the last summary and the task, which stay.
     /// Empty if there are none.
     pub(crate) fn to_summarize(&self, tail: &Tail) -> Vec<Arc<Message>> {
-        let from = self.native_at(tail).map_or(self.fixed(), |at| at + 1);
+        let native_at = self.native_at(tail);
+        let from = native_at.map_or(self.fixed(), |at| at + 1);
         let summary_at = self.summary_at();
         let replaced = self.sent.get(from..tail.start).unwrap_or_default();
         let mut messages = Vec::new();
+        if let Some(at) = native_at
+            && let Message::Assistant { parts } = &*self.sent[at]
+        {
+            let after = parts.iter().rposition(is_native).map_or(0, |place| place + 1);
+            if after < parts.len() {
+                messages.push(Arc::new(Message::Assistant { parts: parts[after..].to_vec() }));
+            }
+        }
         for (at, message) in replaced.iter().enumerate() {
             match &**message {
                 Message::User { parts } if Some(from + at) == summary_at => {
@@ -338,10 +371,11 @@ fn is_summary(part: &Part, summary: &str) -> bool {
 /// Returns the part in which a provider has compacted the conversation itself.
 fn native(message: &Message) -> Option<&ReplyPart> {
     let Message::Assistant { parts } = message else { return None };
-    parts.iter().rev().find(|part| match part {
-        ReplyPart::Other(other) => other.value["type"] == "compaction",
-        _ => false,
-    })
+    parts.iter().rev().find(|part| is_native(part))
+}
+
+fn is_native(part: &ReplyPart) -> bool {
+    matches!(part, ReplyPart::Other(other) if other.value["type"] == "compaction")
 }
 
 fn is_long(result: &ToolResult) -> bool {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use toolwright_module::Message;
-use toolwright_module::message::{Part, ReplyPart};
+use toolwright_module::message::{Part, ReplyPart, Source};
 
 use crate::limits::{cut, cut_result};
 
@@ -63,44 +63,58 @@ fn text_of(message: &Message) -> String {
 pub(super) fn text_of_parts(parts: &[Part]) -> String {
     let texts = parts.iter().map(|part| match part {
         Part::Text(text) => text.clone(),
-        other => format!("[{}]", other.kind()),
+        other => match other.source().and_then(Source::text) {
+            Some(text) => format!("[{}: {}]", other.kind(), cut(text, RESULT_BYTES)),
+            None => format!("[{}]", other.kind()),
+        },
     });
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the summary without a model: which calls were made.
+/// Returns a summary of at most `most` bytes without a model: what was said, and which calls were made.
+/// The last lines are kept, because they matter most.
 pub(crate) fn without_model(
     earlier: Option<&str>,
     messages: &[Arc<Message>],
     most: usize,
 ) -> String {
-    let mut lines: Vec<String> = Vec::new();
+    let mut lines: Vec<String> =
+        earlier.unwrap_or_default().lines().map(|line| cut(line, 300).into_owned()).collect();
     for message in messages {
-        let Message::Assistant { parts } = &**message else { continue };
-        for part in parts {
-            match part {
-                ReplyPart::Call(call) => {
-                    lines.push(format!("- called {}: {}", call.name, cut(&call.arguments, 100)));
-                }
-                ReplyPart::Text(text) if !text.trim().is_empty() => {
-                    lines.push(format!("- said: {}", cut(text, 200)));
-                }
-                _ => {}
+        match &**message {
+            Message::User { parts } => {
+                lines.push(format!("- the user said: {}", one_line(&text_of_parts(parts))));
             }
+            Message::Assistant { parts } => {
+                lines.extend(parts.iter().filter_map(|part| match part {
+                    ReplyPart::Call(call) => {
+                        Some(format!("- called {}: {}", call.name, one_line(&call.arguments)))
+                    }
+                    ReplyPart::Text(text) if !text.trim().is_empty() => {
+                        Some(format!("- said: {}", one_line(text)))
+                    }
+                    _ => None,
+                }))
+            }
+            _ => {}
         }
     }
-    // The last ones, because they matter most.
-    let mut room = most / 2;
+    let mut room = most.saturating_sub(LEFT_OUT.len() + 1);
     let first = lines.iter().rposition(|line| {
         let left = room.checked_sub(line.len() + 1);
         room = left.unwrap_or_default();
         left.is_none()
     });
-    let shown = first.map_or(0, |first| first + 1);
-    let left_out = match shown {
-        0 => String::new(),
-        shown => format!("({shown} earlier lines are left out)\n"),
-    };
-    let earlier = earlier.map_or_else(String::new, |text| format!("{}\n", cut(text, most / 2)));
-    format!("{earlier}{left_out}{}", lines[shown..].join("\n"))
+    let Some(first) = first else { return lines.join("\n") };
+    let start = if lines[0] == LEFT_OUT { first.max(1) } else { first };
+    format!("{LEFT_OUT}\n{}", lines[start + 1..].join("\n"))
+}
+
+/// The first line of a list whose first lines are left out.
+const LEFT_OUT: &str = "(earlier lines are left out)";
+
+/// Returns the start of a text on one line.
+fn one_line(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    cut(&line, 200).into_owned().replace('\n', " ")
 }

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures_util::future::FutureExt;
 use tokio::time::Instant;
 use toolwright_module::budget::Ledger;
 use toolwright_module::error::{ContextExceeded, Stage};
@@ -28,6 +29,9 @@ const SIGNATURE_BYTES: usize = 2000;
 
 /// Length of the part of a conversation that is summarized at once, in bytes, if the window is small.
 const LEAST_PIECE: usize = 2000;
+
+/// Length to which a summary is cut at least, in bytes.
+const SHORT_SUMMARY: usize = 400;
 
 /// The smallest window of a model that an error is believed to name, in tokens.
 const LEAST_WINDOW: u64 = 1000;
@@ -107,7 +111,7 @@ impl Driver<'_> {
             let view = run.view(&sent, caller.agent.reads_results());
             let (by, compacted) =
                 caller.compacted(plan, &view, deadline).await.map_err(Open::Work)?;
-            let edit = Edited::new(sent.len(), by);
+            let edit = Edited::new(run.history().len(), by);
             let spent = caller.cx.ledger().map(Ledger::committed).unwrap_or_default();
             let kind = OutcomeKind::Compacted { edit, compacted };
             Ok(Outcome { kind, spent, elapsed: began.elapsed(), by: None })
@@ -122,6 +126,10 @@ impl Driver<'_> {
         };
         let now = compacted.clone();
         track.run.take_compaction(edit, compacted).map_err(RunError::into_module)?;
+        if let Some(rules) = &caller.agent.compaction {
+            // The window may be known now.
+            caller.limits.max_result_bytes = track.run.most_result_bytes(rules);
+        }
         track.lap();
         track.run.add_elapsed(outcome.elapsed);
         let spent = track.spent(caller);
@@ -159,12 +167,17 @@ fn plan(
         }
         None => estimated,
     };
-    let window = window.or(refused.is_some().then_some(tokens));
-    let most = run.most_tokens(rules).into_iter().chain(window).min()?;
+    let most = match &refused {
+        Some(_) => run.most_tokens(rules).into_iter().chain([window.unwrap_or(tokens)]).min()?,
+        None => run.most_tokens(rules)?,
+    };
+    // Without a number, only a long request is believed to say where the window ends.
+    let is_plausible = tokens >= LEAST_WINDOW.max(rules.window.unwrap_or_default() / 4);
+    let window = window.or((refused.is_some() && is_plausible).then_some(tokens));
     if refused.is_none() {
         // What cannot be made shorter is not tried again in each round.
         let last = run.compactions().last().map_or(0, |made| made.tokens_after);
-        if tokens <= most.max(last.saturating_add(most / 8)) {
+        if tokens <= most.max(last.saturating_add(most / 4)) {
             return None;
         }
     }
@@ -192,7 +205,9 @@ fn plan(
     }
     let mut tail = view.tail(rules, room);
     let to_summarize = view.to_summarize(&tail);
-    if to_summarize.is_empty() && tail.cut == 0 {
+    // A summary that is too long itself is cut once more.
+    let has_long_summary = view.summary.is_some_and(|summary| summary.len() > SHORT_SUMMARY);
+    if to_summarize.is_empty() && tail.cut == 0 && !(refused.is_some() && has_long_summary) {
         return None;
     }
     for message in &to_summarize {
@@ -229,9 +244,15 @@ impl Caller<'_> {
             made.tokens_after = room.tokens(&messages);
             return Ok((messages, made));
         }
-        let most = room.bytes(room.target / 4).max(400);
+        let mut most = room.bytes(room.target / 4).max(SHORT_SUMMARY);
         let summary = match to_summarize.is_empty() {
-            true => view.summary.unwrap_or_default().to_owned(),
+            true => {
+                let summary = view.summary.unwrap_or_default();
+                if tail.cut == 0 {
+                    most = most.min(summary.len() / 2);
+                }
+                summary.to_owned()
+            }
             false => self.summary_of(&to_summarize, view, room, deadline).await?,
         };
         let summary = cut(&summary, most).into_owned();
@@ -256,23 +277,40 @@ impl Caller<'_> {
             None => Summarizer::of_model(Arc::clone(&agent.model))?,
         };
         let task = view.task_text();
-        let mut earlier = view.summary.map(ToOwned::to_owned);
         // The request has the task, the earlier summary and the signature too.
-        let beside = task.len() + earlier.as_ref().map_or(0, String::len) + SIGNATURE_BYTES;
+        let beside = task.len() + view.summary.map_or(0, str::len) + SIGNATURE_BYTES;
         let most = room.bytes(room.summary_request).saturating_sub(beside);
-        let most = most.max(LEAST_PIECE);
-        for conversation in pieces(messages, most) {
-            let ask = Summarize { task: task.clone(), earlier: earlier.clone(), conversation };
-            // One model call is for the answer of the run.
-            let _last = runner::keep_last_call(&self.ledger);
-            let asked = pin!(self.cx.until_cancelled(summarizer.summarize(ask, &self.cx)));
-            match before_deadlines(deadline, &self.cx, asked).await {
-                Some(Ok(summary)) if !summary.trim().is_empty() => earlier = Some(summary),
-                Some(Err(error)) if !self.goes_on_without_summary(&error) => return Err(error),
-                _ => return Ok(without_model(earlier.as_deref(), messages, most)),
+        let mut most = most.max(LEAST_PIECE);
+        let room_for_summary = room.bytes(room.target / 4).max(SHORT_SUMMARY);
+        'again: loop {
+            let mut earlier = view.summary.map(ToOwned::to_owned);
+            for conversation in pieces(messages, most) {
+                let ask = Summarize { task: task.clone(), earlier: earlier.clone(), conversation };
+                // One model call is for the answer of the run.
+                let _last = runner::keep_last_call(&self.ledger);
+                let asked = AssertUnwindSafe(summarizer.summarize(ask, &self.cx)).catch_unwind();
+                let asked = async {
+                    asked.await.unwrap_or_else(|panic| {
+                        drop_payload(panic);
+                        Err(RunError::Panicked { what: "the summarizer" }.into_module())
+                    })
+                };
+                let asked = pin!(self.cx.until_cancelled(asked));
+                match before_deadlines(deadline, &self.cx, asked).await {
+                    Some(Ok(summary)) if !summary.trim().is_empty() => earlier = Some(summary),
+                    // The estimate was wrong.
+                    Some(Err(error))
+                        if error.context_exceeded().is_some() && most > LEAST_PIECE =>
+                    {
+                        most = (most / 2).max(LEAST_PIECE);
+                        continue 'again;
+                    }
+                    Some(Err(error)) if !self.goes_on_without_summary(&error) => return Err(error),
+                    _ => return Ok(without_model(view.summary, messages, room_for_summary)),
+                }
             }
+            return Ok(earlier.unwrap_or_default());
         }
-        Ok(earlier.unwrap_or_default())
     }
 
     /// Returns whether the run goes on without a summary of the model. It does if the same request
@@ -283,7 +321,11 @@ impl Caller<'_> {
             error.stage(),
             Stage::Decoding | Stage::Validation | Stage::Module | Stage::Panic
         );
-        let is_refused = error.stage() == Stage::Provider && !error.is_retryable();
-        is_unusable || is_refused || self.own_limit(error).is_some()
+        // An answer that was cut off is at the stage of limits.
+        let is_cut_off = error.stage() == Stage::Limit && error.raw().is_some();
+        let is_refused = error.stage() == Stage::Provider;
+        // What may pass ends the drive, and the next one tries again.
+        !error.is_retryable() && (is_unusable || is_cut_off || is_refused)
+            || self.own_limit(error).is_some()
     }
 }

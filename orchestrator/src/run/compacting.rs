@@ -9,8 +9,8 @@ use toolwright_module::{Message, Request};
 
 use crate::compaction::{Compacted, Compaction, Room, View, bound, estimated};
 use crate::conversation::Carried;
-use crate::error::Result;
-use crate::run::{Edited, Run};
+use crate::error::{Result, RunError};
+use crate::run::{Edited, Run, is_system, parts_of};
 use crate::state::RunState;
 
 /// The length of a request: the most tokens that it could have, and those that its provider counted.
@@ -19,6 +19,9 @@ pub(crate) struct Measured {
     pub(crate) bound: u64,
     pub(crate) tokens: u64,
 }
+
+/// The least length of a result that a small window allows, in bytes.
+const LEAST_RESULT: usize = 1000;
 
 /// No tokenizer is known that makes fewer tokens of a text.
 const LEAST_RATIO: f64 = 0.2;
@@ -43,9 +46,15 @@ impl Run {
 
     /// Notes what the provider counted for the request that is answered now.
     pub(super) fn measure(&mut self, counted: Usage) {
-        if self.measures && counted.input_tokens > 0 && !counted.incomplete {
-            let bound = self.most_usage().input_tokens;
+        if !self.measures {
+            return;
+        }
+        let bound = self.most_usage().input_tokens;
+        if counted.input_tokens > 0 && !counted.incomplete {
             self.state.measured = Some(Measured { bound, tokens: counted.input_tokens });
+        } else if self.state.measured.is_none() {
+            // The server took it, so it has fewer tokens than the most that it could have.
+            self.state.measured = Some(Measured { bound, tokens: bound / 2 });
         }
     }
 
@@ -84,6 +93,15 @@ impl Run {
     /// Returns the number of tokens from which the next request is too long, if that is known.
     pub(crate) fn most_tokens(&self, rules: &Compaction) -> Option<u64> {
         rules.most_tokens(self.state.window, self.max_output_tokens())
+    }
+
+    /// Returns the maximum length of one result. It is a small part of a request, because a longer one
+    /// would be cut by the next compaction: an eighth, at four bytes a token.
+    pub(crate) fn most_result_bytes(&self, rules: &Compaction) -> usize {
+        let limit = self.state.limits.max_result_bytes;
+        let Some(tokens) = self.most_tokens(rules) else { return limit };
+        let most = usize::try_from(tokens / 2).unwrap_or(usize::MAX);
+        limit.min(most.max(LEAST_RESULT))
     }
 
     /// Returns the room of a request after a compaction, if a request of `tokens` was too long. `window`
@@ -142,7 +160,22 @@ impl Run {
     ///
     /// The errors of [`edit_sent`](Self::edit_sent). The run is unchanged then.
     pub(crate) fn take_compaction(&mut self, edit: Edited, made: Compacted) -> Result<()> {
-        self.edit_sent(edit.replaced, edit.by)?;
+        // It replaces messages of the run, and not what an editor made of them.
+        let mut edited = edit;
+        if let (Some(first), Some(now)) = (edited.by.first_mut(), self.state.messages.first())
+            && is_system(first)
+            && is_system(now)
+        {
+            *first = Arc::clone(now);
+        }
+        if let Some(what) = edited.fault(&self.state.messages) {
+            return Err(RunError::Edit { what });
+        }
+        for message in &edited.by {
+            self.ids.add(parts_of(message));
+        }
+        self.state.sent = Some(edited);
+        self.show_all();
         self.state.window = made.window.or(self.state.window);
         self.state.kept.extend(made.kept.iter().cloned());
         if made.summary.is_some() {

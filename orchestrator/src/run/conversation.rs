@@ -5,7 +5,7 @@ use toolwright_module::{Message, ToolCall};
 
 use crate::error::{Result, RunError};
 use crate::pairing;
-use crate::run::Run;
+use crate::run::{Run, task_at};
 use crate::state::Phase;
 use crate::task::Task;
 
@@ -68,7 +68,7 @@ impl Run {
             self.note_ids(&message);
             self.say(message);
         }
-        self.state.task_at = self.state.messages.len().saturating_sub(1);
+        self.state.task_at = task_at(&self.state.messages);
         self.state.iterations = 0;
         self.state.mistakes.clear();
         self.state.phase = Phase::Model;

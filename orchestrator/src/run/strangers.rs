@@ -17,6 +17,9 @@ const MOST_NAMES: usize = 3;
 const MOST_CHECKED: usize = 40_000;
 const MOST_OF_TEXT: usize = 8_000;
 
+/// The name of a message of the user with a text between marks, as a source.
+const MESSAGE: &str = "a message";
+
 /// The name of an untrusted task, as a source.
 const TASK: &str = "the task";
 
@@ -47,8 +50,11 @@ impl Strangers {
 
     /// Returns the reason of a call that was written after untrusted results.
     fn after(&self) -> String {
-        let mut names: Vec<String> =
-            self.tools.iter().take(MOST_NAMES).map(|tool| format!("`{tool}`")).collect();
+        let named = |tool: &String| match tool.as_str() {
+            MESSAGE => MESSAGE.to_owned(),
+            tool => format!("`{tool}`"),
+        };
+        let mut names: Vec<String> = self.tools.iter().take(MOST_NAMES).map(named).collect();
         if self.wrote_task {
             names.push(TASK.to_owned());
         }
@@ -85,6 +91,12 @@ impl Run {
     pub(super) fn find_strangers(&mut self) {
         let read = std::mem::replace(&mut self.strangers.read, self.state.messages.len());
         for message in self.state.messages.get(read..).unwrap_or_default() {
+            if let Message::User { parts } = &**message
+                && !self.strangers.tools.iter().any(|tool| tool == MESSAGE)
+                && parts.iter().filter_map(text_of).any(|text| text.contains(START))
+            {
+                self.strangers.tools.push(MESSAGE.to_owned());
+            }
             if let Message::Tool(result) = &**message
                 && !self.strangers.tools.contains(&result.name)
                 && self.is_untrusted(result)
@@ -109,6 +121,7 @@ impl Run {
                     for text in parts.iter().filter_map(text_of) {
                         match self.strangers.wrote_task {
                             true => quotes.add(TASK, text),
+                            false if text.contains(START) => quotes.add(MESSAGE, text),
                             false => quotes.add_own(text),
                         }
                     }
@@ -203,6 +216,7 @@ fn quoted_from(path: &str, source: &str) -> String {
     };
     match source {
         TASK => format!("{argument} is quoted from {TASK}, which strangers may have written"),
+        MESSAGE => format!("{argument} is quoted from {MESSAGE} with text of strangers"),
         tool => format!("{argument} is quoted from the result of `{tool}`"),
     }
 }

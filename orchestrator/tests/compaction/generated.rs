@@ -45,7 +45,7 @@ impl World {
             seed,
             window,
             rules,
-            rounds: 5 + chance.below(40),
+            rounds: 10 + chance.below(90),
             counts: chance.percent(80),
             gives_summaries: chance.percent(70),
             tasks: chance.size(4),
