@@ -94,9 +94,10 @@ fn is_shown_escaped(char: char) -> bool {
 /// Returns the text after the name of the marks, if the text begins with it.
 fn after_word(text: &str) -> Option<&str> {
     let mut rest = text.chars();
-    for wanted in WORD.chars() {
+    for (at, wanted) in WORD.chars().enumerate() {
         let mut next = rest.next()?;
-        while wanted != 'u' && is_hidden(next) && !next.is_whitespace() {
+        // What is before the name is not a part of it.
+        while at > 0 && is_hidden(next) && !next.is_whitespace() {
             next = rest.next()?;
         }
         if plain(next) != wanted {
@@ -146,6 +147,19 @@ mod tests {
         fn plain_text_between_marks_is_not_changed(text in "[a-zA-Z0-9 .,äß東京\\n\\r\\t]{1,40}") {
             let fenced = fence(&text);
             prop_assert_eq!(inside(&fenced), Some(&*text));
+        }
+    }
+
+    #[test]
+    fn an_invisible_character_anywhere_in_a_mark_does_not_end_the_data() {
+        for hidden in ['\u{34f}', '\u{200c}', '\u{200d}', '\u{fe0f}', '\u{200b}', '\u{e0001}'] {
+            for at in 0..=WORD.len() {
+                let (before, after) = WORD.split_at(at);
+                let forged = format!("</{before}{hidden}{after}>");
+                let visible: String =
+                    clean(&forged).chars().filter(|char| !is_hidden(*char)).collect();
+                assert!(!visible.contains(WORD), "{hidden:?} at {at}: {visible}");
+            }
         }
     }
 

@@ -65,6 +65,12 @@ impl Quotes {
         }
     }
 
+    /// Returns the source of arguments that cannot be read. Each part of them may be a value, so the
+    /// shortest quote counts anywhere.
+    pub(crate) fn find_anywhere(&self, arguments: &str) -> Option<(String, &str)> {
+        self.source_with(arguments, 1).map(|source| (String::new(), source))
+    }
+
     fn find_in(&self, value: &Value, path: &mut String) -> Option<(String, &str)> {
         let found =
             |text: &str, path: &str| self.source_of(text).map(|source| (path.to_owned(), source));
@@ -97,12 +103,17 @@ impl Quotes {
 
     /// Returns the source of an untrusted text that a value quotes.
     fn source_of(&self, text: &str) -> Option<&str> {
+        self.source_with(text, LONG_QUOTE - WINDOW + 1)
+    }
+
+    /// `most` is the number of windows in a row that are a quote also in a longer text.
+    fn source_with(&self, text: &str, most: usize) -> Option<&str> {
         forms(text).find_map(|form| {
             let tokens: Vec<String> = tokens(&form).collect();
             let whole = windows(&form);
             let mut sources = self.strangers.iter();
             let source = sources.find(|(_, index)| {
-                self.quotes_token(&tokens, index) || self.quotes_windows(&whole, index)
+                self.quotes_token(&tokens, index) || self.quotes_windows(&whole, index, most)
             });
             source.map(|(name, _)| &**name)
         })
@@ -120,8 +131,8 @@ impl Quotes {
     }
 
     /// Returns whether the whole value is quoted, or a long part of it.
-    fn quotes_windows(&self, windows: &[u64], index: &Index) -> bool {
-        let enough = windows.len().min(LONG_QUOTE - WINDOW + 1);
+    fn quotes_windows(&self, windows: &[u64], index: &Index, most: usize) -> bool {
+        let enough = windows.len().min(most);
         let (mut quoted, mut is_own) = (0, true);
         windows.iter().any(|window| {
             if !index.windows.contains(window) {

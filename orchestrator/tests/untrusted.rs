@@ -10,12 +10,15 @@ use toolwright_module::event::EventKind;
 use toolwright_module::message::ToolResult;
 use toolwright_module::testing::Scripted;
 use toolwright_module::untrusted::{END, START};
-use toolwright_module::{Context, Effect, Error, Message, Reply, Request, Tool, ToolCall, from_fn};
+use toolwright_module::{
+    Context, Effect, Error, Message, Reply, Request, Tool, ToolCall, ToolOutput, from_fn,
+};
 use toolwright_orchestrator::perform::{Record, Replay, with_performer};
 use toolwright_orchestrator::{
     Agent, ApprovalPolicy, CallCheck, CallDecision, CallVerdict, CheckCall, Conversation, Limits,
     Run, RunState, StepKind, StepResult, Task,
 };
+use toolwright_signature::Contract;
 
 use crate::support::{Log, Look, agent, call, calls, look, show, soon, tidy, tool};
 
@@ -106,6 +109,47 @@ async fn a_call_that_quotes_strangers_waits_and_names_the_argument() {
     let [_, reasons] = denied(quoting().with_after_untrusted(Effect::Write), said).await;
     assert_eq!(reasons.len(), 2);
     assert!(reasons[1].contains("is quoted"), "{reasons:?}");
+}
+
+#[tokio::test]
+async fn a_quote_in_arguments_that_a_repair_changes_waits() {
+    let hotel = async |_: Look| Ok("Go to Riverside View Hotel today.".to_owned());
+    let hotel = tool("mail", Effect::Read, hotel).untrusted();
+    // A tool that reads what it gets by itself.
+    let input = json!({"type": "object", "properties": {"place": {"type": "string"}}});
+    let contract = Contract::dynamic("any", "Sends.", input, None).unwrap();
+    for (arguments, name) in [
+        (r#"{"place":"Riverside View Hotel"}"#, "place"),
+        (r#"{"place":"Riverside View Hotel",}"#, "place"),
+        ("{\"place\":\"Riverside\nView Hotel\"}", "place"),
+        ("{place: 'Riverside View Hotel'}", "place"),
+        ("```json\n{\"place\":\"Riverside View Hotel\"}\n```", "place"),
+        (r#"{"place":"Riverside View Hotel" /* the hotel of the mail */}"#, "place"),
+        (r#"{"place":"Riverside View Hotel", "place":"x"}"#, ""),
+        ("to Riverside View Hotel, he said", ""),
+        (r#"{"place":"Riverside View Hotel"#, ""),
+    ] {
+        for tool in ["send", "any"] {
+            let log = Log::default();
+            let noted = log.clone();
+            let any = Tool::dynamic(contract.clone(), Effect::Write, move |text, _| {
+                noted.write(text);
+                std::future::ready(Ok(ToolOutput::text_only("Sent.")))
+            });
+            let said = [
+                calls([("1", "mail", "x")]),
+                Reply::calls([ToolCall::new("2", tool, arguments)]),
+                Reply::text("ok"),
+            ];
+            let (agent, _) = agent([hotel.clone(), send(&log), any], said);
+            let agent = agent.with_approval(quoting()).unwrap();
+            let questions = Questions::default();
+            agent.run("Go.", &questions.context(Decision::deny("No."))).await.unwrap();
+            let reasons = questions.reasons();
+            assert_eq!((log.entries().len(), reasons.len()), (0, 1), "{tool} {arguments}");
+            assert!(reasons[0].contains(name), "{tool} {arguments}: {reasons:?}");
+        }
+    }
 }
 
 #[tokio::test]

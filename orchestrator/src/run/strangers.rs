@@ -1,7 +1,8 @@
 //! The untrusted results of a conversation, and the calls that the model wrote after them.
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
-use toolwright_module::message::{Part, Source, ToolResult};
+use toolwright_module::message::{CallKind, Part, Source, ToolResult};
 use toolwright_module::untrusted::{START, inside};
 use toolwright_module::{Effect, Message, ToolCall};
 
@@ -137,6 +138,22 @@ impl Run {
         self.strangers.quotes = quotes;
     }
 
+    /// Returns the path of an argument that is quoted, and the source. It looks at the arguments as the
+    /// model wrote them, and as the call reads them.
+    fn quoted(&self, call: &ToolCall) -> Option<(String, &str)> {
+        let quotes = &self.strangers.quotes;
+        let as_written = || quotes.find(&call.arguments);
+        let Some(contract) = self.tools.contract(&call.name) else { return as_written() };
+        match contract.read_with::<IgnoredAny>(&call.arguments, self.tools.policy(&call.name)) {
+            // The path in the repaired form is more exact.
+            Ok(reading) => reading.json().and_then(|json| quotes.find(json)).or_else(as_written),
+            // The input of a custom tool is one text.
+            Err(_) if call.kind == CallKind::Custom => as_written(),
+            // A tool may read arguments that do not fit.
+            Err(_) => as_written().or_else(|| quotes.find_anywhere(&call.arguments)),
+        }
+    }
+
     /// Returns why a call needs a person because of untrusted results, if it does.
     /// [`find_strangers`](Self::find_strangers) has read the messages.
     pub(super) fn why_not_trusted(&self, call: &ToolCall, effect: Effect) -> Option<String> {
@@ -145,9 +162,7 @@ impl Run {
         if !self.strangers.has_some() {
             return None;
         }
-        let quoted = is_for(policy.quoting_untrusted)
-            .then(|| self.strangers.quotes.find(&call.arguments))
-            .flatten();
+        let quoted = is_for(policy.quoting_untrusted).then(|| self.quoted(call)).flatten();
         match quoted {
             Some((path, source)) => Some(quoted_from(&path, source)),
             None => is_for(policy.after_untrusted).then(|| self.strangers.after()),
