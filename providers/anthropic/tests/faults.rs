@@ -62,7 +62,7 @@ async fn a_wrong_key_and_an_unknown_model_are_not_retried() {
     for (status, kind, says) in [
         (401, "authentication_error", "check the key"),
         (404, "not_found_error", "check the model's name"),
-        (413, "request_too_large", "give a shorter task"),
+        (413, "request_too_large", "fewer or smaller images"),
     ] {
         let server = Server::answering([refused(status, "", kind)]).await;
         let model = server.model("claude-test").with_key("sk-made-up").unwrap();

@@ -19,6 +19,7 @@ use toolwright_module::model::{UnsupportedSetting, Usage};
 use toolwright_signature::ContractError;
 
 use self::server_error::{ServerError, no_credit, passes, retry_info};
+use crate::ending::is_same;
 use crate::lenient::is_set;
 
 /// A result with the providers' error as the default error type.
@@ -590,6 +591,10 @@ impl fmt::Display for ProviderError {
                 let (what, advice) = TOO_LONG;
                 write!(f, "{what} ({message}); {advice}")
             }
+            Self::Reported { code, message, .. } if too_many_bytes(None, code.as_deref()) => {
+                let (what, advice) = TOO_MANY_BYTES;
+                write!(f, "{what} ({message}); {advice}")
+            }
             Self::Reported { message, .. } => {
                 write!(f, "the server reported an error in its reply: {message}")
             }
@@ -652,6 +657,22 @@ const TOO_LONG: (&str, &str) = (
     "give a shorter task, let the agent shorten the conversation with `Agent::with_compaction`, or use a model with a larger context",
 );
 
+/// What a request with too many bytes means and what to do.
+const TOO_MANY_BYTES: (&str, &str) = (
+    "the request has more bytes than the server takes",
+    "send fewer or smaller images and documents, or shorter texts, or raise the limit of the server or of the proxy before it",
+);
+
+/// Returns whether an error is about the bytes of the request.
+fn too_many_bytes(status: Option<u16>, code: Option<&str>) -> bool {
+    match code {
+        // Anthropic's code. Some servers send the status as the code.
+        Some(code) if code == "413" || is_same(code, "request_too_large") => true,
+        // Groq has this status for a request that is larger than the limit per minute.
+        _ => status == Some(413) && !code.is_some_and(passes),
+    }
+}
+
 /// Returns what a status means and what to do.
 fn status_texts(status: u16, code: Option<&str>, message: &str) -> (&'static str, &'static str) {
     match status {
@@ -668,6 +689,7 @@ fn status_texts(status: u16, code: Option<&str>, message: &str) -> (&'static str
             "the server does not have the model or the address",
             "check the model's name and the base URL",
         ),
+        400 | 413 if too_many_bytes(Some(status), code) => TOO_MANY_BYTES,
         429 => ("the rate limit is reached", "send fewer requests"),
         408 | 409 | 500..=599 => ("the server failed", "try again later"),
         600.. => (

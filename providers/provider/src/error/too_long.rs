@@ -22,25 +22,30 @@ const CODES: &[&str] = &[
     "tokens_limit_reached",
     // LiteLLM.
     "ContextWindowExceededError",
-    // Anthropic: more bytes than it takes.
-    "request_too_large",
     // Zhipu and Z.ai.
     "1261",
 ];
 
-/// Texts that mean it, in lower case. A name in braces is a number.
+/// Texts that mean it, in lower case. A name in braces is a number; `{nth}` is
+/// a place in a list.
 const TEXTS: &[&str] = &[
     // OpenAI, Azure, DeepSeek, vLLM, OpenRouter, Bedrock.
     "maximum context length is {window}",
     // OpenAI.
     "input tokens exceed the configured limit of {window}",
     "exceeds the context window",
+    "exceeds the model's context window",
+    "exceeds this model's context window",
     // OpenAI: more messages or characters than it takes.
     "'messages': array too long",
     "'input': array too long",
     "'input': string too long",
-    "content': string too long",
-    "output': string too long",
+    "'messages[{nth}].content': string too long",
+    "'messages[{nth}].content[{nth}].text': string too long",
+    "'input[{nth}].content': string too long",
+    "'input[{nth}].content[{nth}].text': string too long",
+    "'input[{nth}].encrypted_content': string too long",
+    "'input[{nth}].output': string too long",
     // SGLang, LiteLLM and those who use them.
     "maximum context length of {window}",
     "maximum context length ({window}",
@@ -53,9 +58,8 @@ const TEXTS: &[&str] = &[
     "prompt is too long: {tokens} tokens > {window} maximum",
     "prompt is too long",
     "exceed context limit: {input} + {answer} > {window}",
-    "request exceeds the maximum size",
     // Bedrock.
-    "input is too long",
+    "input is too long for requested model",
     "too many input tokens. max input tokens: {window}, request input token count: {tokens}",
     "number of input tokens exceeds maximum length",
     // Gemini and Vertex AI.
@@ -68,10 +72,12 @@ const TEXTS: &[&str] = &[
     "reduce the length of the messages",
     // GitHub Copilot and GitHub Models.
     "prompt token count of {tokens} exceeds the limit of {window}",
-    "request body too large for",
+    "max size: {window} tokens",
     // llama.cpp.
     "exceeds the available context size",
     "context size has been exceeded",
+    // llama-cpp-python.
+    "exceed context window of {window}",
     // LM Studio.
     "to keep the first {tokens} tokens when",
     "greater than the context length",
@@ -81,6 +87,8 @@ const TEXTS: &[&str] = &[
     "prompt too long; exceeded",
     "input length exceeds the context length",
     // vLLM.
+    "prompt length of {tokens} is longer than the maximum model length of {window}",
+    "engine prompt length {tokens} exceeds the max_model_len {window}",
     "prompt (length {tokens}) is longer than the maximum model length of {window}",
     "prompt (total length {tokens}) is too long to fit into the model (context length {window}",
     "prompt ({tokens} tokens) is too long and exceeds limit of {window}",
@@ -94,6 +102,15 @@ const TEXTS: &[&str] = &[
     // Zhipu and Z.ai.
     "prompt exceeds max length",
     "tokens in request more than max tokens allowed",
+    // SiliconFlow.
+    "length of prompt_tokens ({tokens}) must be less than max_seq_len ({window}",
+    // watsonx.
+    "number of input tokens {tokens} cannot exceed the total tokens limit {window}",
+    // Cloudflare.
+    "input and maximum output tokens ({tokens}) exceeded this model context window limit ({window}",
+    "exceeded this model context window limit",
+    // Salesforce.
+    "input tokens exceed model token limit",
     // DashScope.
     "range of input length should be [1, {window}]",
     // Fireworks.
@@ -132,11 +149,11 @@ const NUMBERS: &[&str] = &[
     "the request contains {tokens} tokens",
     // Cerebras.
     "current length is {tokens} while limit is {window}",
-    // GitHub Models.
-    "max size: {window} tokens",
     // llama.cpp.
     "request ({tokens} tokens) exceeds",
     "available context size ({window}",
+    // llama-cpp-python.
+    "requested tokens ({tokens}) exceed",
     // LM Studio.
     "context length of only {window}",
     "n_keep: {tokens}>= n_ctx: {window}",
@@ -169,8 +186,8 @@ const OF_THE_ACCOUNT: &[&str] = &[
 
 /// Returns what a server's error says of the length of the conversation, if that is the error.
 ///
-/// A status of 413 is one, too, although it usually is about bytes: a shorter conversation has fewer of
-/// them. If the answer that the request allows is alone larger than the window, no conversation would
+/// A status of 413 alone is not one. It is about bytes, which may be those of one image, and a server's
+/// limit of bytes says nothing of the model's context. If the answer that the request allows is alone larger than the window, no conversation would
 /// fit, so that is another error.
 pub(super) fn context_exceeded(
     status: Option<u16>,
@@ -190,7 +207,7 @@ pub(super) fn context_exceeded(
         Ok(error) => ServerError::of(&error),
         Err(_) => ServerError { code: None, message: Some(raw.to_owned()) },
     });
-    let (mut found, mut is_it) = (Numbers::default(), status == Some(413));
+    let (mut found, mut is_it) = (Numbers::default(), false);
     for ServerError { code, message } in [outer].into_iter().chain(behind) {
         let code = code.unwrap_or_default();
         let text = message.map(|text| start(&text).to_lowercase()).unwrap_or_default();
@@ -246,12 +263,13 @@ impl Numbers {
         while let Some((words, rest)) = template.split_once('{') {
             let (name, rest) = rest.split_once('}')?;
             let (number, after) = number(text.strip_prefix(words)?)?;
-            *match name {
-                "tokens" => &mut numbers.tokens,
-                "input" => &mut numbers.input,
-                "answer" => &mut numbers.answer,
-                _ => &mut numbers.window,
-            } = Some(number);
+            match name {
+                "tokens" => numbers.tokens = Some(number),
+                "input" => numbers.input = Some(number),
+                "answer" => numbers.answer = Some(number),
+                "window" => numbers.window = Some(number),
+                _ => {}
+            }
             (template, text) = (rest, after);
         }
         text.starts_with(template).then_some(numbers)

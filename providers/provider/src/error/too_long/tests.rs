@@ -71,6 +71,8 @@ fn too_long() -> Vec<(u16, Value, Option<u64>, Option<u64>)> {
             ),
             (None, None),
         ),
+        (400, says("Your input exceeds the model's context window."), (None, None)),
+        (400, says("The prompt exceeds this model's context window."), (None, None)),
         (
             400,
             of_code(
@@ -84,6 +86,22 @@ fn too_long() -> Vec<(u16, Value, Option<u64>, Option<u64>)> {
             of_code(
                 "string_above_max_length",
                 "Invalid 'messages[3].content': string too long. Expected a string with maximum length 1048576, but got a string with length 1099999 instead.",
+            ),
+            (None, None),
+        ),
+        (
+            400,
+            of_code(
+                "string_above_max_length",
+                "Invalid 'input[0].content[0].text': string too long. Expected a string with maximum length 1048576, but got a string with length 1891965 instead.",
+            ),
+            (None, None),
+        ),
+        (
+            400,
+            of_code(
+                "string_above_max_length",
+                "Invalid 'input[52].output': string too long. Expected a string with maximum length 10485760, but got a string with length 18638187 instead.",
             ),
             (None, None),
         ),
@@ -103,11 +121,6 @@ fn too_long() -> Vec<(u16, Value, Option<u64>, Option<u64>)> {
             400,
             json!({"type": "error", "error": {"type": "invalid_request_error", "message": "input length and `max_tokens` exceed context limit: 199000 + 20000 > 200000, decrease input length or `max_tokens` and try again"}}),
             two(219_000, 200_000),
-        ),
-        (
-            413,
-            json!({"type": "error", "error": {"type": "request_too_large", "message": "Request exceeds the maximum size"}}),
-            (None, None),
         ),
         // Gemini and Vertex AI.
         (
@@ -141,6 +154,9 @@ fn too_long() -> Vec<(u16, Value, Option<u64>, Option<u64>)> {
             json!({"error": {"code": 500, "message": "Context size has been exceeded.", "type": "server_error"}}),
             (None, None),
         ),
+        // llama-cpp-python, new and old.
+        (400, says("Requested tokens (5136) exceed context window of 4096"), two(5136, 4096)),
+        (400, says("Requested tokens exceed context window of 512"), (None, Some(512))),
         // vLLM.
         (
             400,
@@ -178,6 +194,16 @@ fn too_long() -> Vec<(u16, Value, Option<u64>, Option<u64>)> {
                 "The prompt (total length 25938) is too long to fit into the model (context length 4096).",
             ),
             two(25_938, 4096),
+        ),
+        (
+            400,
+            says("Prompt length of 5016 is longer than the maximum model length of 4096."),
+            two(5016, 4096),
+        ),
+        (
+            400,
+            json!({"error": {"message": "The engine prompt length 227861 exceeds the max_model_len 131072. Please reduce prompt.", "type": "invalid_request_error", "param": "input", "code": 400}}),
+            two(227_861, 131_072),
         ),
         // SGLang, and Together.
         (
@@ -342,6 +368,30 @@ fn too_long() -> Vec<(u16, Value, Option<u64>, Option<u64>)> {
             json!({"base_resp": {"status_code": 2013, "status_msg": "invalid params, context window exceeds limit"}}),
             (None, None),
         ),
+        // SiliconFlow.
+        (
+            400,
+            json!({"code": 20015, "message": "length of prompt_tokens (57535) must be less than max_seq_len (32768).", "data": null}),
+            two(57_535, 32_768),
+        ),
+        // watsonx.
+        (
+            400,
+            json!({"errors": [{"code": "invalid_input_argument", "message": "Invalid input argument for Model 'meta-llama/llama-2-70b-chat': the number of input tokens 4098 cannot exceed the total tokens limit 4096 for this model"}], "status_code": 400}),
+            two(4098, 4096),
+        ),
+        // Cloudflare.
+        (
+            413,
+            json!({"success": false, "errors": [{"code": 5021, "message": "AiError: The estimated number of input and maximum output tokens (35000) exceeded this model context window limit (24000)"}]}),
+            two(35_000, 24_000),
+        ),
+        // Salesforce.
+        (
+            400,
+            says("Request input tokens exceed model token limit. Reduce the input size."),
+            (None, None),
+        ),
         // Qwen of DashScope.
         (
             400,
@@ -387,9 +437,30 @@ fn a_conversation_longer_than_the_context_is_known_for_every_server() {
 }
 
 #[test]
-fn a_page_of_a_proxy_that_takes_no_more_bytes_is_one() {
-    let page = "<html>\n<h1>413 Request Entity Too Large</h1></html>";
-    assert_eq!(refused(413, page).context_exceeded(), Some(ContextExceeded::default()));
+fn more_bytes_than_the_server_takes_is_another_error_that_names_the_fix() {
+    let anthropic = json!({"type": "error", "error": {"type": "request_too_large", "message": "Request exceeds the maximum size"}});
+    let images = json!({"error": {"type": "request_too_large", "message": "Request exceeds the maximum size of images"}});
+    for error in [
+        refused(413, "<html>\n<h1>413 Request Entity Too Large</h1></html>"),
+        refused(413, &anthropic.to_string()),
+        refused(413, &images.to_string()),
+        refused(413, &says("image exceeds 5 MB maximum").to_string()),
+        refused(400, &anthropic.to_string()),
+        ProviderError::reported(&anthropic, Usage::unknown()),
+        ProviderError::reported(&json!({"code": 413, "message": "Too large."}), Usage::unknown()),
+    ] {
+        assert_eq!(error.context_exceeded(), None, "{error:?}");
+        for way in ["more bytes", "fewer or smaller images", "limit of the server"] {
+            assert!(error.to_string().contains(way), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_rate_limit_with_the_status_of_too_many_bytes_is_not_about_bytes() {
+    let limit = of_code("rate_limit_exceeded", "Request too large: Limit 6000, Requested 8000.");
+    let error = refused(413, &limit.to_string()).to_string();
+    assert!(!error.contains("bytes"), "{error}");
 }
 
 #[test]
@@ -459,6 +530,33 @@ fn other_errors_about_tokens_and_contexts_are_not() {
                 "string_above_max_length",
                 "Invalid 'messages[2].tool_calls[0].id': string too long. Expected a string with maximum length 40, but got a string with length 64 instead.",
             ),
+        ),
+        (
+            400,
+            of_code(
+                "string_above_max_length",
+                "Invalid 'metadata.content': string too long. Expected a string with maximum length 512, but got a string with length 600 instead.",
+            ),
+        ),
+        (
+            400,
+            of_code(
+                "string_above_max_length",
+                "Invalid 'metadata.output': string too long. Expected a string with maximum length 512, but got a string with length 600 instead.",
+            ),
+        ),
+        (400, says("tool name input is too long")),
+        (400, says("Request exceeds the maximum size of images")),
+        (
+            400,
+            says(
+                "messages.2.content.0.image.source.base64: image exceeds 5 MB maximum: 8259148 bytes > 5242880 bytes",
+            ),
+        ),
+        (413, json!({"error": "request body too large for proxy buffering"})),
+        (
+            400,
+            json!({"error": {"code": 400, "message": "Request payload size exceeds the limit: 20971520 bytes.", "status": "INVALID_ARGUMENT"}}),
         ),
         (400, says("Range of max_tokens should be [1, 8192]")),
         (
