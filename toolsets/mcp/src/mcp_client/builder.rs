@@ -26,6 +26,14 @@ use crate::mcp_client::listing::{Listing, ToolOptions};
 use crate::mcp_client::lock::Lock;
 use crate::mcp_client::secrets::Secrets;
 
+/// Time to wait for the response to `server/discover` of a child process.
+const DISCOVER_TIME: Duration = Duration::from_secs(2);
+
+/// The same time over HTTP. A server that does not know the request refuses it at once, so one that
+/// does not respond is probably busy.
+#[cfg(feature = "http-client")]
+const HTTP_DISCOVER_TIME: Duration = Duration::from_secs(5);
+
 /// The settings of a connection to an MCP server, and of the import of its tools.
 ///
 /// [`connect`](Self::connect) returns the [`McpClient`]. By default nothing that a server
@@ -56,6 +64,8 @@ pub struct McpClientBuilder {
     pub(super) tool_time: Duration,
     pub(super) start_time: Duration,
     pub(super) max_result_bytes: usize,
+    /// Time to wait for the response to `server/discover`, which some older servers ignore.
+    pub(super) discover_time: Duration,
     /// Whether the last connection needed a handshake.
     pub(super) is_legacy: Arc<AtomicBool>,
 }
@@ -70,6 +80,11 @@ pub(crate) enum TransportConfig {
 
 impl McpClientBuilder {
     pub(super) fn new(transport: TransportConfig) -> Self {
+        let discover_time = match &transport {
+            TransportConfig::ChildProcess(_) => DISCOVER_TIME,
+            #[cfg(feature = "http-client")]
+            TransportConfig::Http(_) => HTTP_DISCOVER_TIME,
+        };
         Self {
             transport,
             options: ToolOptions::default(),
@@ -77,6 +92,7 @@ impl McpClientBuilder {
             tool_time: Duration::from_secs(300),
             start_time: Duration::from_secs(60),
             max_result_bytes: 4 * 1024 * 1024,
+            discover_time,
             is_legacy: Arc::default(),
         }
     }
@@ -264,6 +280,10 @@ impl McpClientBuilder {
     }
 
     /// Sets the timeout for starting the server and listing its tools. Default: 1 minute.
+    ///
+    /// A child process that responds later than 2 seconds after its start may be started a second time,
+    /// because an older server never responds to the first request. So set at least twice the time that
+    /// it needs.
     #[must_use]
     pub fn with_start_time(mut self, time: Duration) -> Self {
         self.start_time = time;

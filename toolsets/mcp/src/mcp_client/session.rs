@@ -31,15 +31,8 @@ use crate::mcp_client::secrets::Secrets;
 /// The revisions without a handshake, in order of preference. The others are negotiated in it.
 const WITHOUT_HANDSHAKE: [ProtocolVersion; 1] = [ProtocolVersion::V_2026_07_28];
 
-/// Time to wait for the response to `server/discover`, which some older servers ignore.
-const DISCOVER_TIME: Duration = Duration::from_secs(2);
-
-/// The same time over HTTP. A server that does not know the request refuses it at once, so one that
-/// does not respond is probably busy.
-#[cfg(feature = "http-client")]
-const HTTP_DISCOVER_TIME: Duration = Duration::from_secs(5);
-
-/// The same time for a server that may be slow to start.
+/// Time to wait for the response to `server/discover` of a server that may be slow, and may not know
+/// the request.
 const PATIENT_DISCOVER_TIME: Duration = Duration::from_secs(10);
 
 /// Timeout of closing a session.
@@ -335,11 +328,7 @@ async fn connect(
         preferred_versions: WITHOUT_HANDSHAKE.to_vec(),
         legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
     };
-    let discovery = Discovery::new(match &client.transport {
-        TransportConfig::ChildProcess(_) => DISCOVER_TIME,
-        #[cfg(feature = "http-client")]
-        TransportConfig::Http(_) => HTTP_DISCOVER_TIME,
-    });
+    let discovery = Discovery::new(client.discover_time);
     // A server that required a handshake gets it first when the connection is made again.
     let (first, second) = match client.is_legacy.load(Ordering::Relaxed) {
         true => (ClientLifecycleMode::Initialize, auto()),
@@ -355,7 +344,14 @@ async fn connect(
         outcome => outcome,
     };
     outcome = match outcome {
-        // Or it starts slowly, and knows no handshake.
+        // It knows the request and may know no handshake, so nothing else is to be tried.
+        Err(McpError::Connect { .. }) if discovery.is_late() => {
+            let mode =
+                ClientLifecycleMode::Discover { preferred_versions: WITHOUT_HANDSHAKE.to_vec() };
+            let patient = Discovery::new(client.start_time);
+            connect_with(client, handler(), stderr, mode, &patient).await
+        }
+        // Or it is slow, and knows no handshake.
         Err(error @ McpError::Connect { .. }) if discovery.is_unanswered() => {
             let patient = Discovery::new(PATIENT_DISCOVER_TIME);
             let again = connect_with(client, handler(), stderr, auto(), &patient).await;
@@ -552,5 +548,42 @@ impl ClientHandler for NotificationHandler {
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
         self.changed.notify_one();
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use crate::McpClient;
+
+    /// A server that starts slowly and refuses the handshake.
+    const SLOW: &str = r#"
+        sleep 0.6
+        while read -r line; do
+            id=${line#*\"id\":}
+            id=${id%%[,\}]*}
+            case $line in
+            *server/discover*)
+                body='"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}' ;;
+            *'"initialize"'*)
+                body='"error":{"code":-32022,"message":"the initialize handshake is not accepted"}' ;;
+            *tools/list*)
+                body='"result":{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private"}' ;;
+            *) continue ;;
+            esac
+            printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$body"
+        done
+    "#;
+
+    #[tokio::test]
+    async fn a_server_that_starts_slowly_has_the_start_time() {
+        let client = |start| {
+            let mut client = McpClient::stdio("sh", ["-c", SLOW]);
+            client.discover_time = Duration::from_millis(100);
+            client.with_start_time(start)
+        };
+        client(Duration::from_secs(20)).connect().await.unwrap();
+        let error = client(Duration::from_secs(1)).connect().await.unwrap_err();
+        assert!(matches!(error, McpError::Late { .. }), "{error}");
     }
 }
