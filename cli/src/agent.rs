@@ -67,8 +67,8 @@ pub(crate) struct AgentArgs {
     /// Ask before each call that changes something, once the model has read text of strangers: results
     /// of MCP servers and of GitHub; needs a terminal
     ///
-    /// Such a text can ask the model to make calls. A tool of a server counts as one that changes
-    /// something.
+    /// Such a text can ask the model to make calls. Every call asks whose effect is not `Read`; writing
+    /// a file is `Idempotent`. A tool of a server counts as one that changes something.
     #[arg(long, help_heading = "Agent")]
     ask_after_untrusted: bool,
 
@@ -150,7 +150,7 @@ impl AgentMaker {
             approval.tools.extend(theirs);
         }
         if args.ask || args.ask_after_untrusted {
-            approval = approval.with_after_untrusted(Effect::Write);
+            approval = approval.with_after_untrusted(Effect::Idempotent);
         }
         let tokens = args.max_output_tokens.unwrap_or(OUTPUT_TOKENS);
         let mut agent = Agent::new(Arc::clone(&self.model), tools)?

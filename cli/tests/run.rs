@@ -293,6 +293,17 @@ fn after_text_of_a_server_a_call_that_changes_something_waits_and_says_why() {
     assert!(ran.stderr.contains(told), "{}", ran.stderr);
     mcp::ended(&folder.path().join("theirs"));
 
+    // Nor can a text replace a file, although that call may be repeated.
+    let text = json!({"path": "a.txt", "text": "a"}).to_string();
+    let model = server(&[call("memory_count", "{}"), call("file_write", &text)]);
+    let files = format!("files:{}", folder.path().display());
+    let args = ["--tools", &files, "--mcp", &theirs, "--ask-after-untrusted", "How many?"];
+    let ran = run(task(&model).args(args));
+    let told = "error: `file_write` waits for a person's approval";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    assert!(!folder.path().join("a.txt").exists());
+    mcp::ended(&folder.path().join("theirs"));
+
     // Without it nothing waits, and nothing does after text of a toolset.
     let model = server(&replies);
     let ran = run(task(&model).args(servers).arg("How many?"));

@@ -384,7 +384,7 @@ impl<O: Send + Sync + 'static> Agent<O> {
     ///
     /// # let (model, second_model) = (SchemaDriven::default(), SchemaDriven::default());
     /// let agent = Agent::new(model, [])?
-    ///     .with_approval(ApprovalPolicy::default().with_after_untrusted(Effect::Write))?
+    ///     .with_approval(ApprovalPolicy::default().with_after_untrusted(Effect::Idempotent))?
     ///     .with_call_check(CallCheck::of_model("guard", second_model)?);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -49,8 +49,9 @@ impl ApprovalPolicy {
     /// The whole conversation counts: the history of the task, and what a summary has replaced. Results
     /// of calls of the same reply do not count, because the model had not seen them.
     ///
-    /// This stops every injected call, whatever the text says, at the price of a question for each
-    /// such call.
+    /// [`Effect::Idempotent`] means every change: [`Effect::Write`] lets calls pass that change something
+    /// and may be repeated, such as those that replace a file. So it stops every injected change,
+    /// whatever the text says, at the price of a question for each.
     #[must_use]
     pub fn with_after_untrusted(mut self, effect: Effect) -> Self {
         self.after_untrusted = Some(effect);
@@ -64,6 +65,9 @@ impl ApprovalPolicy {
     /// Quoted are: a whole value of at least 12 letters and digits, 40 of them in a row inside a longer
     /// value, and words that name something, such as an address, a URL or its host, a file or the number
     /// of an account. White space, case, Markdown and the escapes of JSON make no difference.
+    ///
+    /// [`Effect::Idempotent`] means every change, and [`Effect::Read`] also what a read could send
+    /// elsewhere, such as a web address.
     ///
     /// It asks less often than [`with_after_untrusted`](Self::with_after_untrusted), and it stops less:
     /// a text can tell the model to delete what the user named, or to write an address in other words.
