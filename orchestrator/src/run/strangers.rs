@@ -1,11 +1,16 @@
 //! The untrusted results of a conversation, and the calls that the model wrote after them.
 
+mod searched;
+
+use std::collections::BTreeMap;
+
 use serde::de::IgnoredAny;
 use serde_json::Value;
-use toolwright_module::message::{CallKind, Part, Source, ToolResult};
-use toolwright_module::untrusted::{START, inside};
+use toolwright_module::message::{CallKind, Part, ReplyPart, Source, ToolResult};
+use toolwright_module::untrusted::{END, START, inside};
 use toolwright_module::{Effect, Message, ToolCall};
 
+use self::searched::searched;
 use crate::call_check::CheckCall;
 use crate::limits::cut;
 use crate::quotes::Quotes;
@@ -20,6 +25,9 @@ const MOST_OF_TEXT: usize = 8_000;
 
 /// The name of a message of the user with a text between marks, as a source.
 const MESSAGE: &str = "a message";
+
+/// The name of what a provider found itself, as a source.
+const SEARCH: &str = "a search of the provider";
 
 /// The name of an untrusted task, as a source.
 const TASK: &str = "the task";
@@ -37,6 +45,9 @@ pub(super) struct Strangers {
     quotes: Quotes,
     /// The number of messages that were read for `quotes`.
     indexed: usize,
+    /// The ids of the last calls that quote a stranger, each with the source. What their tools return
+    /// may be the same text in another form.
+    quoting: BTreeMap<String, String>,
 }
 
 impl Strangers {
@@ -52,7 +63,7 @@ impl Strangers {
     /// Returns the reason of a call that was written after untrusted results.
     fn after(&self) -> String {
         let named = |tool: &String| match tool.as_str() {
-            MESSAGE => MESSAGE.to_owned(),
+            MESSAGE | SEARCH => tool.clone(),
             tool => format!("`{tool}`"),
         };
         let mut names: Vec<String> = self.tools.iter().take(MOST_NAMES).map(named).collect();
@@ -69,8 +80,8 @@ impl Run {
     pub(super) fn is_untrusted(&self, result: &ToolResult) -> bool {
         // The results of earlier versions are not marked, nor are those of a program's own loop. The
         // texts of failures are mostly those of the run.
-        let is_marked = || self.tools.is_untrusted(&result.name) || result.text.contains(START);
-        result.untrusted || !result.failed && is_marked()
+        let is_of_tool = || !result.failed && self.tools.is_untrusted(&result.name);
+        result.untrusted || result.text.contains(START) || is_of_tool()
     }
 
     /// Says that strangers may have written the task.
@@ -92,17 +103,21 @@ impl Run {
     pub(super) fn find_strangers(&mut self) {
         let read = std::mem::replace(&mut self.strangers.read, self.state.messages.len());
         for message in self.state.messages.get(read..).unwrap_or_default() {
-            if let Message::User { parts } = &**message
-                && !self.strangers.tools.iter().any(|tool| tool == MESSAGE)
-                && parts.iter().filter_map(text_of).any(|text| text.contains(START))
+            let source = match &**message {
+                Message::User { parts } => {
+                    let mut texts = parts.iter().filter_map(text_of);
+                    texts.any(|text| text.contains(START)).then_some(MESSAGE)
+                }
+                Message::Assistant { parts } => {
+                    parts.iter().any(|part| searched(part).is_some()).then_some(SEARCH)
+                }
+                Message::Tool(result) => self.is_untrusted(result).then_some(&*result.name),
+                _ => None,
+            };
+            if let Some(source) = source
+                && !self.strangers.tools.iter().any(|known| known == source)
             {
-                self.strangers.tools.push(MESSAGE.to_owned());
-            }
-            if let Message::Tool(result) = &**message
-                && !self.strangers.tools.contains(&result.name)
-                && self.is_untrusted(result)
-            {
-                self.strangers.tools.push(result.name.clone());
+                self.strangers.tools.push(source.to_owned());
             }
         }
         let policy = &self.state.approval;
@@ -114,34 +129,61 @@ impl Run {
     /// Reads the new messages for quotes.
     fn index_strangers(&mut self) {
         let mut quotes = std::mem::take(&mut self.strangers.quotes);
+        let mut quoting = std::mem::take(&mut self.strangers.quoting);
         let read = std::mem::replace(&mut self.strangers.indexed, self.state.messages.len());
         for message in self.state.messages.get(read..).unwrap_or_default() {
             match &**message {
                 Message::System { text } => quotes.add_own(text),
                 Message::User { parts } => {
                     for text in parts.iter().filter_map(text_of) {
-                        match self.strangers.wrote_task {
-                            true => quotes.add(TASK, text),
-                            false if text.contains(START) => quotes.add(MESSAGE, text),
-                            false => quotes.add_own(text),
+                        if self.strangers.wrote_task {
+                            quotes.add(TASK, text);
+                            continue;
+                        }
+                        let (before, strangers, after) = split(text);
+                        if !strangers.is_empty() {
+                            quotes.add(MESSAGE, strangers);
+                        }
+                        [before, after].into_iter().for_each(|own| quotes.add_own(own));
+                    }
+                }
+                Message::Assistant { parts } => {
+                    // The calls of a reply come after what the provider found for it.
+                    for text in parts.iter().filter_map(searched).flatten() {
+                        quotes.add(SEARCH, text);
+                    }
+                    quoting.clear();
+                    for part in parts {
+                        if let ReplyPart::Call(call) = part
+                            && let Some((_, source)) = self.quoted(&quotes, call)
+                        {
+                            quoting.insert(call.id.clone(), source.to_owned());
                         }
                     }
                 }
-                Message::Tool(result) if self.is_untrusted(result) => {
-                    quotes.add(&result.name, inside(&result.text).unwrap_or(&result.text));
+                Message::Tool(result) => {
+                    let source = match self.is_untrusted(result) {
+                        true => &result.name,
+                        false => match quoting.get(&result.id) {
+                            Some(source) => source,
+                            None => continue,
+                        },
+                    };
+                    quotes.add(source, inside(&result.text).unwrap_or(&result.text));
+                    // The model may read the rest in pieces, and a text may be cut in two by them.
                     let texts = result.parts.iter().filter_map(text_of);
-                    texts.for_each(|text| quotes.add(&result.name, text));
+                    let texts = texts.chain(result.whole.as_deref());
+                    texts.for_each(|text| quotes.add(source, text));
                 }
                 _ => {}
             }
         }
-        self.strangers.quotes = quotes;
+        (self.strangers.quotes, self.strangers.quoting) = (quotes, quoting);
     }
 
     /// Returns the path of an argument that is quoted, and the source. It looks at the arguments as the
     /// model wrote them, and as the call reads them.
-    fn quoted(&self, call: &ToolCall) -> Option<(String, &str)> {
-        let quotes = &self.strangers.quotes;
+    fn quoted<'q>(&self, quotes: &'q Quotes, call: &ToolCall) -> Option<(String, &'q str)> {
         let as_written = || quotes.find(&call.arguments);
         let Some(contract) = self.tools.contract(&call.name) else { return as_written() };
         match contract.read_with::<IgnoredAny>(&call.arguments, self.tools.policy(&call.name)) {
@@ -162,7 +204,9 @@ impl Run {
         if !self.strangers.has_some() {
             return None;
         }
-        let quoted = is_for(policy.quoting_untrusted).then(|| self.quoted(call)).flatten();
+        let quoted = is_for(policy.quoting_untrusted)
+            .then(|| self.quoted(&self.strangers.quotes, call))
+            .flatten();
         match quoted {
             Some((path, source)) => Some(quoted_from(&path, source)),
             None => is_for(policy.after_untrusted).then(|| self.strangers.after()),
@@ -191,12 +235,18 @@ impl Run {
             room -= text.len().min(room);
             texts.extend(Some(text.into_owned()).filter(|text| !text.is_empty()));
         };
+        let mut marked = Vec::new();
         // The task first, so that long texts of strangers do not displace it.
         for message in self.state.messages.iter().rev() {
             let Message::User { parts } = &**message else { continue };
             for text in parts.iter().rev().filter_map(text_of) {
-                let texts = if self.strangers.wrote_task { &mut untrusted } else { &mut task };
-                add(texts, text);
+                if self.strangers.wrote_task {
+                    add(&mut untrusted, text);
+                    continue;
+                }
+                let (before, strangers, after) = split(text);
+                [after, before].into_iter().for_each(|own| add(&mut task, own.trim()));
+                marked.push(strangers);
             }
         }
         for message in self.state.messages.iter().rev() {
@@ -204,9 +254,17 @@ impl Run {
                 Message::Tool(result) if self.is_untrusted(result) => {
                     add(&mut untrusted, &result.text)
                 }
+                Message::Assistant { parts } => {
+                    parts
+                        .iter()
+                        .filter_map(searched)
+                        .flatten()
+                        .for_each(|text| add(&mut untrusted, text));
+                }
                 _ => {}
             }
         }
+        marked.into_iter().for_each(|text| add(&mut untrusted, text));
         task.reverse();
         let effect = self.tools.effect(&call.name).unwrap_or(Effect::Write);
         let effect = serde_json::to_value(effect).ok();
@@ -221,6 +279,14 @@ impl Run {
     }
 }
 
+/// Splits a message of the user into the text before the marks, that from the first mark to the last
+/// one, and the text after them.
+fn split(text: &str) -> (&str, &str, &str) {
+    let Some(start) = text.find(START) else { return (text, "", "") };
+    let end = text.rfind(END).map_or(text.len(), |at| at + END.len()).max(start);
+    (&text[..start], &text[start..end], &text[end..])
+}
+
 /// Returns the reason of a call with a quoted argument. The path comes from the model, so it is shown
 /// only if it looks like one.
 fn quoted_from(path: &str, source: &str) -> String {
@@ -231,6 +297,7 @@ fn quoted_from(path: &str, source: &str) -> String {
     };
     match source {
         TASK => format!("{argument} is quoted from {TASK}, which strangers may have written"),
+        SEARCH => format!("{argument} is quoted from {SEARCH}"),
         MESSAGE => format!("{argument} is quoted from {MESSAGE} with text of strangers"),
         tool => format!("{argument} is quoted from the result of `{tool}`"),
     }
