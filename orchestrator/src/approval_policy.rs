@@ -46,8 +46,10 @@ impl ApprovalPolicy {
     /// Makes calls with this effect or a more severe one wait, if the model wrote them after it got a
     /// result of an [untrusted tool](toolwright_module::Tool::untrusted). Default: none wait for this.
     ///
-    /// The whole conversation counts: the history of the task, and what a summary has replaced. Results
-    /// of calls of the same reply do not count, because the model had not seen them.
+    /// The whole conversation counts: the history of the task, and what a summary has replaced. Text
+    /// between the marks of [`fence`](toolwright_module::untrusted::fence) in a message of the user
+    /// counts too, and what a provider found with its own search. Results of calls of the same reply do
+    /// not count, because the model had not seen them.
     ///
     /// [`Effect::Idempotent`] means every change: [`Effect::Write`] lets calls pass that change something
     /// and may be repeated, such as those that replace a file. So it stops every injected change,
@@ -64,7 +66,8 @@ impl ApprovalPolicy {
     ///
     /// Quoted are: a whole value of at least 12 letters and digits, 40 of them in a row inside a longer
     /// value, and words that name something, such as an address, a URL or its host, a file or the number
-    /// of an account. White space, case, Markdown and the escapes of JSON make no difference.
+    /// of an account. White space, case, Markdown and the escapes of JSON, HTML and URLs make no
+    /// difference. What a tool returned for such a quote counts as text of the same stranger.
     ///
     /// [`Effect::Idempotent`] means every change, and [`Effect::Read`] also what a read could send
     /// elsewhere, such as a web address.
