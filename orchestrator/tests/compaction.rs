@@ -1,5 +1,6 @@
 //! Conversations that get too long for their model: what is left out, what stays, and what survives.
 
+mod faults;
 mod generated;
 
 use std::sync::{Arc, Mutex};

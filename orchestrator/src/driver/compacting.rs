@@ -30,6 +30,9 @@ const SIGNATURE_BYTES: usize = 2000;
 /// Length of the part of a conversation that is summarized at once, in bytes, if the window is small.
 const LEAST_PIECE: usize = 2000;
 
+/// The number of tokens from which a refused request without a number is taken for the window.
+const LEAST_BELIEVED: u64 = 4000;
+
 /// Length to which a summary is cut at least, in bytes.
 const SHORT_SUMMARY: usize = 400;
 
@@ -172,7 +175,7 @@ fn plan(
         None => run.most_tokens(rules)?,
     };
     // Without a number, only a long request is believed to say where the window ends.
-    let is_plausible = tokens >= LEAST_WINDOW.max(rules.window.unwrap_or_default() / 4);
+    let is_plausible = tokens >= rules.window.map_or(LEAST_BELIEVED, |window| window / 4);
     let window = window.or((refused.is_some() && is_plausible).then_some(tokens));
     if refused.is_none() {
         // What cannot be made shorter is not tried again in each round.

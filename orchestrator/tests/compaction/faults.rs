@@ -1,0 +1,211 @@
+//! Faults around a compaction: limits, summarizers that fail, servers without numbers, other versions.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use toolwright_module::error::ContextExceeded;
+use toolwright_module::message::{Opaque, ReplyPart};
+use toolwright_module::model::{Settings, Usage};
+use toolwright_module::testing::Scripted;
+use toolwright_module::{Context, Effect, Error, Message, Reply, Request, Result, from_fn};
+use toolwright_orchestrator::perform::{Replay, with_performer};
+use toolwright_orchestrator::{
+    Agent, Compaction, ConversationSummary, Edited, Ending, Limits, Run, Summarize, Summarizer,
+    Task,
+};
+
+use super::{Server, agent, go, look, rules, tokens, whole_text};
+use crate::support::{call, soon, tool};
+
+fn summarizer<F, Fut>(summarize: F) -> Option<Summarizer>
+where
+    F: Fn(Summarize) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<ConversationSummary>> + Send + 'static,
+{
+    Some(Summarizer::new(from_fn(summarize)))
+}
+
+fn summaries(summarizer: Option<Summarizer>) -> Compaction {
+    Compaction { clears_results: false, summarizer, ..rules(Some(4000)) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_a_summary_reaches_ends_the_run_as_a_limit() {
+    let hangs = || {
+        summarizer(async |_| {
+            tokio::time::sleep(Duration::from_secs(1000)).await;
+            Ok(ConversationSummary { summary: "late".to_owned() })
+        })
+    };
+    let server = Server::new(4000, 30);
+    let agent = agent(&server, summaries(hangs()));
+    let limits = Limits { max_time: Some(Duration::from_secs(60)), ..agent.limits().clone() };
+    let agent = agent.with_limits(limits);
+    let journal = Replay::in_memory([]);
+    for replayed in [false, true] {
+        let cx = match replayed {
+            false => with_performer(&Context::default(), journal.clone()),
+            true => with_performer(&Context::default(), Replay::in_memory(journal.records())),
+        };
+        let finished = agent.run("Look at every room.", &cx).await.unwrap();
+        assert_eq!(finished.ending, Ending::LimitReached, "replayed: {replayed}");
+        server.requests.lock().unwrap().clear();
+    }
+}
+
+#[tokio::test]
+async fn a_summarizer_that_panics_is_replaced_and_one_that_may_be_tried_again_is_not() {
+    let server = Server::new(4000, 30);
+    let panics =
+        summarizer(|_| -> std::future::Ready<Result<ConversationSummary>> { panic!("no summary") });
+    let (run, finished) = go(&agent(&server, summaries(panics)), &soon()).await;
+    assert_eq!(finished.answer, "Done.");
+    assert!(run.compactions()[0].summary.as_ref().unwrap().contains("- called look"));
+
+    let restarts = summarizer(async |_| Err(Error::other("it restarts").retryable(true)));
+    let agent = agent(&Server::new(4000, 30), summaries(restarts));
+    let error = agent.run("Look at every room.", &soon()).await.unwrap_err();
+    assert!(error.is_retryable(), "{error:#}");
+}
+
+#[tokio::test]
+async fn the_list_of_calls_has_the_last_ones() {
+    let server = Server::new(4000, 60);
+    let none = summarizer(async |_| Err(Error::retry("no summary")));
+    let (run, _) = go(&agent(&server, summaries(none)), &soon()).await;
+    let last = run.compactions().last().unwrap();
+    let summary = last.summary.as_ref().unwrap();
+    let newest = format!("room {}\"", last.request - 4);
+    assert!(summary.contains(&newest), "{newest} is not in {summary}");
+    assert_eq!(summary.matches("(earlier lines are left out)").count(), 1, "{summary}");
+}
+
+/// A refusal without numbers of a short request says nothing about the window.
+#[tokio::test]
+async fn a_refusal_of_a_short_request_is_not_taken_for_the_window() {
+    for window in [None, Some(200_000)] {
+        let asked = Arc::new(Mutex::new(0));
+        let nth = Arc::clone(&asked);
+        let model = Scripted::new(move |request: &Request| {
+            if request.tools.is_empty() {
+                return Ok(Reply::text(r#"{"summary": "Looked."}"#));
+            }
+            let mut nth = nth.lock().unwrap();
+            *nth += 1;
+            let usage = Usage::new(tokens(request), 20);
+            match *nth {
+                5 => Err(Error::other("too large")
+                    .with_context_exceeded(ContextExceeded::new(None, None))),
+                nth if nth < 60 => {
+                    let call = call("", "look", &format!("room {nth}"));
+                    Ok(Reply::calls([call]).with_usage(usage))
+                }
+                _ => Ok(Reply::text("Done.").with_usage(usage)),
+            }
+        });
+        let limits = Limits { max_iterations: 100, ..Limits::default() };
+        let agent = Agent::new(model, [look()]).unwrap().with_limits(limits);
+        let compaction = Compaction { window, ..Compaction::default() };
+        let agent = agent.with_compaction(compaction).unwrap();
+        let (run, _) = go(&agent, &soon()).await;
+        assert!(run.compactions().len() <= 1, "{}", run.compactions().len());
+        assert!(run.compactions().iter().all(|made| made.window.is_none()));
+    }
+}
+
+#[tokio::test]
+async fn a_task_before_results_stays() {
+    let server = Server::new(4000, 30);
+    let agent = agent(&server, summaries(None));
+    let history = [
+        Message::user("The old task."),
+        Message::assistant("Done."),
+        Message::user("The current task."),
+        Arc::new(Message::Assistant { parts: vec![ReplyPart::Call(call("1", "look", "room 1"))] }),
+    ];
+    let mut run = agent.start(Task::default().with_history(history)).unwrap();
+    agent.drive(&mut run, &soon()).await.unwrap();
+    let text = whole_text(server.requests.lock().unwrap().last().unwrap());
+    assert!(text.contains("The current task.") && !text.contains("The old task."), "{text}");
+}
+
+#[tokio::test]
+async fn what_stands_beside_a_providers_compaction_is_summarized() {
+    let item = Opaque::new("p", serde_json::json!({"type": "compaction", "content": "…"}));
+    let history = [
+        Message::user("The old task."),
+        Arc::new(Message::Assistant {
+            parts: vec![ReplyPart::Other(item), ReplyPart::text("The code is 4711.")],
+        }),
+    ];
+    let asked = Arc::new(Mutex::new(String::new()));
+    let kept = Arc::clone(&asked);
+    let own = summarizer(move |ask: Summarize| {
+        kept.lock().unwrap().push_str(&ask.conversation);
+        async { Ok(ConversationSummary { summary: "Looked.".to_owned() }) }
+    });
+    let server = Server::new(4000, 30);
+    let agent = agent(&server, summaries(own));
+    let mut run = agent.start(Task::new("Look at every room.").with_history(history)).unwrap();
+    agent.drive(&mut run, &soon()).await.unwrap();
+    assert!(asked.lock().unwrap().contains("The code is 4711."));
+    assert!(!asked.lock().unwrap().contains("The old task."), "the provider has it");
+    let requests = server.requests.lock().unwrap();
+    let last = requests.last().unwrap();
+    let is_item = |part: &ReplyPart| matches!(part, ReplyPart::Other(_));
+    let items = last.iter().filter(
+        |message| matches!(&***message, Message::Assistant { parts } if parts.iter().any(is_item)),
+    );
+    assert_eq!(items.count(), 1, "{}", whole_text(last));
+}
+
+#[tokio::test]
+async fn a_compacted_run_goes_on_with_another_editor_and_other_instructions() {
+    let server = Server::new(4000, 30);
+    let journal = Replay::in_memory([]);
+    let first = agent(&server, rules(Some(4000)));
+    go(&first, &with_performer(&Context::default(), journal.clone())).await;
+    let mut records = journal.records();
+    records.truncate(records.len() - 2);
+    let editor = |run: &Run| {
+        let sent = run.sent();
+        let last = sent.iter().rposition(|it| matches!(**it, Message::Assistant { .. }))?;
+        (last > 2).then(|| Edited::new(last, [Message::user("[left out]")]))
+    };
+    let server = Server::new(100_000, 0);
+    let next = agent(&server, rules(Some(4000))).with_editor(editor).with_instructions("New.");
+    let cx = with_performer(&Context::default(), Replay::in_memory(records));
+    let (_, finished) = go(&next, &cx).await;
+    assert_eq!(finished.answer, "Done.");
+    let text = whole_text(server.requests.lock().unwrap().last().unwrap());
+    assert!(text.starts_with("system: New.\n"), "{text}");
+}
+
+#[tokio::test]
+async fn a_request_for_a_summary_that_is_refused_is_made_smaller() {
+    let long: Vec<Arc<Message>> = (0..200)
+        .flat_map(|nth| {
+            [Message::user(format!("{nth} {}", "word ".repeat(200))), Message::assistant("Yes.")]
+        })
+        .collect();
+    let refused = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&refused);
+    let model = Scripted::new(move |request: &Request| {
+        // No numbers, so the window is not known.
+        if tokens(request) > 16_000 {
+            *counted.lock().unwrap() += usize::from(request.tools.is_empty());
+            let exceeded = ContextExceeded::new(None, None);
+            return Err(Error::other("too long").with_context_exceeded(exceeded));
+        }
+        let text = if request.tools.is_empty() { r#"{"summary": "Words."}"# } else { "Done." };
+        Ok(Reply::text(text))
+    });
+    let nothing = tool("look", Effect::Read, async |_| Ok(String::new()));
+    let agent = Agent::new(model, [nothing]).unwrap();
+    let agent = agent.with_settings(Settings::default().with_max_output_tokens(500)).unwrap();
+    let agent = agent.with_compaction(Compaction::default()).unwrap();
+    let mut run = agent.start(Task::new("Go on.").with_history(long)).unwrap();
+    agent.drive(&mut run, &soon()).await.unwrap();
+    assert!(*refused.lock().unwrap() > 0);
+    assert_eq!(run.compactions()[0].summary.as_deref(), Some("Words."));
+}
