@@ -14,6 +14,7 @@ use self::searched::searched;
 use crate::call_check::CheckCall;
 use crate::limits::cut;
 use crate::quotes::Quotes;
+use crate::read_result::READ_RESULT;
 use crate::run::Run;
 
 /// Number of names in a reason.
@@ -48,6 +49,8 @@ pub(super) struct Strangers {
     /// The ids of the last calls that quote a stranger, each with the source. What their tools return
     /// may be the same text in another form.
     quoting: BTreeMap<String, String>,
+    /// The places of long results that the model has read the start of only, each with the source.
+    long: Vec<(usize, String)>,
 }
 
 impl Strangers {
@@ -130,8 +133,9 @@ impl Run {
     fn index_strangers(&mut self) {
         let mut quotes = std::mem::take(&mut self.strangers.quotes);
         let mut quoting = std::mem::take(&mut self.strangers.quoting);
+        let mut long = std::mem::take(&mut self.strangers.long);
         let read = std::mem::replace(&mut self.strangers.indexed, self.state.messages.len());
-        for message in self.state.messages.get(read..).unwrap_or_default() {
+        for (at, message) in self.state.messages.iter().enumerate().skip(read) {
             match &**message {
                 Message::System { text } => quotes.add_own(text),
                 Message::User { parts } => {
@@ -154,9 +158,15 @@ impl Run {
                     }
                     quoting.clear();
                     for part in parts {
-                        if let ReplyPart::Call(call) = part
-                            && let Some((_, source)) = self.quoted(&quotes, call)
-                        {
+                        let ReplyPart::Call(call) = part else { continue };
+                        if call.name == READ_RESULT {
+                            // All of the text, because two pieces may have a part of an address each.
+                            long.retain(|(at, source)| {
+                                let whole = self.whole_of(*at, call);
+                                whole.inspect(|whole| quotes.add(source, whole)).is_none()
+                            });
+                        }
+                        if let Some((_, source)) = self.quoted(&quotes, call) {
                             quoting.insert(call.id.clone(), source.to_owned());
                         }
                     }
@@ -170,15 +180,26 @@ impl Run {
                         },
                     };
                     quotes.add(source, inside(&result.text).unwrap_or(&result.text));
-                    // The model may read the rest in pieces, and a text may be cut in two by them.
                     let texts = result.parts.iter().filter_map(text_of);
-                    let texts = texts.chain(result.whole.as_deref());
                     texts.for_each(|text| quotes.add(source, text));
+                    if result.whole.is_some() {
+                        long.push((at, source.clone()));
+                    }
                 }
                 _ => {}
             }
         }
-        (self.strangers.quotes, self.strangers.quoting) = (quotes, quoting);
+        let strangers = &mut self.strangers;
+        (strangers.quotes, strangers.quoting, strangers.long) = (quotes, quoting, long);
+    }
+
+    /// Returns the whole text of the result at a place, if a call of `read_result` may read it.
+    fn whole_of(&self, at: usize, call: &ToolCall) -> Option<&str> {
+        let Message::Tool(result) = &**self.state.messages.get(at)? else { return None };
+        let escaped = Value::from(&*result.id).to_string();
+        let names = [&*result.id, escaped.trim_matches('"')];
+        let is_named = names.iter().any(|name| call.arguments.contains(name));
+        result.whole.as_deref().filter(|_| is_named)
     }
 
     /// Returns the path of an argument that is quoted, and the source. It looks at the arguments as the
