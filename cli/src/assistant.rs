@@ -582,26 +582,13 @@ fn text_of(error: &ModuleError, replays: bool) -> String {
     let Some(awaits) = error.downcast_ref::<AwaitsApproval>() else {
         return in_words_of_run(&format!("{error:#}"));
     };
-    let mut names: Vec<String> = Vec::new();
-    for call in &awaits.calls {
-        let name = format!("`{}`", visible(&call.name));
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    let unknown = match awaits.unknown {
-        true => "it is not known whether the call took effect; ",
-        false => "",
-    };
     let more = match replays {
         true => "; --yes allows every call of the recording",
         false => "",
     };
-    let waits = if names.len() == 1 { "waits" } else { "wait" };
     format!(
-        "{unknown}{} {waits} for a person's approval, which the command asks for only at a \
-         terminal, without --json{more}",
-        names.join(", ")
+        "{}; the command asks for it only at a terminal, without --json{more}",
+        visible(&awaits.summary())
     )
 }
 

@@ -289,7 +289,8 @@ fn after_text_of_a_server_a_call_that_changes_something_waits_and_says_why() {
     let ran = run(task(&model).args(servers).args(["--ask-after-untrusted", "How many?"]));
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     assert!(ran.stderr.contains("<- memory_count 0"), "{}", ran.stderr);
-    let told = "error: `memory_clear` waits for a person's approval";
+    let told = "error: `memory_clear` waits for a person's approval (the model wrote it after text of \
+                strangers from `memory_count`); the command asks for it only at a terminal";
     assert!(ran.stderr.contains(told), "{}", ran.stderr);
     mcp::ended(&folder.path().join("theirs"));
 

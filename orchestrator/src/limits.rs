@@ -72,7 +72,8 @@ pub struct Limits {
     /// Their result says so, and that the model may make them in its next reply.
     pub max_calls_per_reply: usize,
     /// Maximum number of rounds in a row with the same mistake, such as the same call that fails in
-    /// the same way. Default: 3. Then the run ends as [`Ending::Stuck`](crate::Ending::Stuck).
+    /// the same way. Default: 3. Then the run ends as [`Ending::Stuck`](crate::Ending::Stuck). A call
+    /// that was denied is not a mistake.
     pub max_same_failures: u32,
     /// Maximum number of calls of single tools in the whole run, by name. Default: no limit.
     /// Further calls are not made. Their result says so.

@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 /// The mistakes of the last round, with the number of rounds in a row that made each.
 ///
 /// A model that repeats a mistake would otherwise do so until its budget is spent.
+///
+/// A call that was denied is not a mistake, whether a person or a check denied it: the model may well
+/// have been told to make it by a text of strangers, and such a text must not be able to end the run. A
+/// model that goes on is ended by the number of rounds.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Mistakes(Vec<Mistake>);

@@ -197,6 +197,13 @@ impl DecidedCall {
         self.allows(&ToolCall::new("", &other.tool, &other.arguments))
     }
 
+    /// Returns whether the decision denies this call.
+    pub(crate) fn denies(&self, call: &ToolCall) -> bool {
+        matches!(self.decision, Decision::Deny { .. })
+            && self.tool == call.name
+            && self.arguments == call.arguments
+    }
+
     /// Returns whether the decision allows this call.
     pub(crate) fn allows(&self, call: &ToolCall) -> bool {
         let made = matches!(

@@ -1,4 +1,5 @@
 //! Errors of runs that ended without an answer, and of runs that wait for approval.
+use std::collections::BTreeMap;
 use std::fmt;
 
 use toolwright_module::budget::LimitKind;
@@ -75,6 +76,9 @@ impl Unfinished {
     }
 }
 
+/// Maximum number of reasons in the text of [`AwaitsApproval`].
+const SHOWN_REASONS: usize = 3;
+
 /// The error of calls that wait for a person while there is no approver.
 ///
 /// The run is at its step [`AwaitApproval`](crate::StepKind::AwaitApproval). Record the decision where
@@ -100,6 +104,8 @@ pub struct AwaitsApproval {
     pub path: String,
     /// The waiting calls.
     pub calls: Vec<ToolCall>,
+    /// Why they wait, by their ids; see [`Run::reason`](crate::Run::reason).
+    pub reasons: BTreeMap<String, String>,
     /// Whether a call was begun before and its outcome is not known; see
     /// [`Run::unknown_outcome`](crate::Run::unknown_outcome).
     pub unknown: bool,
@@ -109,21 +115,54 @@ impl AwaitsApproval {
     pub(crate) fn is_in(error: &Error) -> bool {
         error.downcast_ref::<Self>().is_some()
     }
-}
 
-impl fmt::Display for AwaitsApproval {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut names: Vec<String> = Vec::new();
+    /// Returns which calls wait, and the first reasons. The error goes on with what to do.
+    ///
+    /// Example: `` `send` waits for a person's approval (its argument `to` is quoted from the result of
+    /// `read_mail`) ``.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let (mut names, mut reasons) = (Vec::new(), Vec::new());
         for call in &self.calls {
             let name = match self.path.as_str() {
                 "" => format!("`{}`", call.name),
                 path => format!("`{path} > {}`", call.name),
             };
+            if let Some(reason) = self.reasons.get(&call.id) {
+                let reason = (name.clone(), reason);
+                if !reasons.contains(&reason) {
+                    reasons.push(reason);
+                }
+            }
             if !names.contains(&name) {
                 names.push(name);
             }
         }
+        let mut text = match self.unknown {
+            true => "it is not known whether the call took effect; ".to_owned(),
+            false => String::new(),
+        };
         let waits = if names.len() == 1 { "waits" } else { "wait" };
+        text += &format!("{} {waits} for a person's approval", names.join(", "));
+        let more = reasons.len().saturating_sub(SHOWN_REASONS);
+        reasons.truncate(SHOWN_REASONS);
+        let shown = reasons.iter().map(|(name, reason)| match names.len() {
+            1 => (*reason).clone(),
+            _ => format!("{name}: {reason}"),
+        });
+        let mut shown: Vec<String> = shown.collect();
+        if more > 0 {
+            shown.push(format!("{more} more"));
+        }
+        if !shown.is_empty() {
+            text += &format!(" ({})", shown.join("; "));
+        }
+        text
+    }
+}
+
+impl fmt::Display for AwaitsApproval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let advice = if self.path.is_empty() {
             "record the decision with `decide` of the journal or database that has the run, or with \
              `StepResult::decisions` in a run of your own, or give the context an approver; then \
@@ -132,10 +171,7 @@ impl fmt::Display for AwaitsApproval {
             "record the decision with `decide` of the journal or database that has the run, or give \
              the context an approver (`Context::with_approver`); then drive the run again"
         };
-        if self.unknown {
-            write!(f, "it is not known whether the call took effect; ")?;
-        }
-        write!(f, "{} {waits} for a person's approval; {advice}", names.join(", "))
+        write!(f, "{}; {advice}", self.summary())
     }
 }
 

@@ -79,7 +79,7 @@ async fn a_waiting_run_can_be_decided_and_continued_in_another_process() {
     tool 2: [A person changed the arguments to {"place": "paper"}]
     paper is ash
     tool 3: c is empty
-    tool 4 failed: A person did not allow the call: It is mine.
+    tool 4 failed: The call was not allowed: It is mine.
     assistant: ok
     "#);
     assert_eq!(asked.requests().len(), 2);

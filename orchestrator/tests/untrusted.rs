@@ -15,8 +15,8 @@ use toolwright_module::{
 };
 use toolwright_orchestrator::perform::{Record, Replay, with_performer};
 use toolwright_orchestrator::{
-    Agent, ApprovalPolicy, CallCheck, CallDecision, CallVerdict, CheckCall, Conversation, Limits,
-    Run, RunState, StepKind, StepResult, Task,
+    Agent, ApprovalPolicy, AwaitsApproval, CallCheck, CallDecision, CallVerdict, CheckCall,
+    Conversation, Ending, Limits, Run, RunState, StepKind, StepResult, Task,
 };
 use toolwright_signature::Contract;
 
@@ -94,6 +94,47 @@ async fn a_call_after_text_of_strangers_waits_with_a_reason() {
     assert_eq!(denied(ApprovalPolicy::default(), said.clone()).await[0], ["before", "after"]);
     let reads = ApprovalPolicy::default().with_after_untrusted(Effect::Read);
     assert_eq!(denied(reads, said).await[1].len(), 2);
+}
+
+/// Otherwise a text that asks for a call could end the run.
+#[tokio::test]
+async fn a_denied_call_that_the_model_repeats_is_not_its_mistake() {
+    let (log, questions) = (Log::default(), Questions::default());
+    let again = (2..8).map(|id| calls([(&*id.to_string(), "send", "x")]));
+    let said = [calls([("1", "mail", "x")])].into_iter().chain(again);
+    let said: Vec<_> = said.chain([Reply::text("The mail asks for it.")]).collect();
+    let (agent, _) = agent([mail(), send(&log)], said.clone());
+    let agent = agent.with_approval(after()).unwrap();
+    let cx = questions.context(Decision::deny("No."));
+    let finished = agent.run("Go.", &cx).await.unwrap();
+    assert_eq!(finished.answer, "The mail asks for it.");
+    assert_eq!((questions.reasons().len(), log.entries().len()), (6, 0));
+
+    // The number of rounds still ends it.
+    let limits = Limits { max_iterations: 5, ..Limits::default() };
+    let agent = agent.with_limits(limits).with_model(Scripted::replies(said)).unwrap();
+    let finished = agent.run("Go.", &cx).await.unwrap();
+    assert_eq!((finished.ending, finished.iterations), (Ending::LimitReached, 5));
+}
+
+#[tokio::test]
+async fn the_error_of_waiting_calls_says_why_they_wait() {
+    let said = [
+        calls([("1", "mail", "x")]),
+        calls([("2", "send", "eve@evil.example"), ("3", "send", "EVE@evil.example")]),
+    ];
+    let (agent, _) = agent([mail(), send(&Log::default())], said);
+    let agent = agent.with_approval(quoting()).unwrap();
+    let error = agent.run("Go.", &soon()).await.unwrap_err();
+    insta::assert_snapshot!(error, @"`send` waits for a person's approval (its argument `place` is quoted from the result of `mail`); record the decision with `decide` of the journal or database that has the run, or with `StepResult::decisions` in a run of your own, or give the context an approver; then drive the run again");
+    let mut awaits = error.downcast_ref::<AwaitsApproval>().unwrap().clone();
+    assert_eq!(awaits.reasons.keys().collect::<Vec<_>>(), ["2", "3"]);
+    // Some reasons of many, each with its call.
+    for id in 4..9 {
+        awaits.calls.push(call(&id.to_string(), "pay", "x"));
+        awaits.reasons.insert(id.to_string(), format!("rule {id}"));
+    }
+    insta::assert_snapshot!(awaits.summary(), @"`send`, `pay` wait for a person's approval (`send`: its argument `place` is quoted from the result of `mail`; `pay`: rule 4; `pay`: rule 5; 3 more)");
 }
 
 #[tokio::test]

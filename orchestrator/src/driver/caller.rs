@@ -17,7 +17,7 @@
 //!    [`EventKind::ToolFinished`] is emitted.
 
 use std::any::Any;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -174,15 +174,16 @@ impl Caller<'_> {
         too_late || (error.audience() == Audience::Run && self.own_limit(error).is_none())
     }
 
-    /// Asks the approver about one of `calls`. Without an approver, the error names all of them.
-    /// `unknown` is the number of earlier questions, if the outcome of the call is unknown.
+    /// Asks the approver about one of `calls`. Without an approver, the error names all of them, with
+    /// the `reasons` why they wait. `unknown` is the number of earlier questions, if the outcome of the call is unknown.
     pub(super) async fn approve(
         &self,
         call: &ToolCall,
         calls: &[ToolCall],
+        reasons: &BTreeMap<String, String>,
         unknown: Option<u32>,
-        reason: Option<&str>,
     ) -> Result<Decision> {
+        let reason = reasons.get(&call.id).map(String::as_str);
         let asked = self.decision(call.clone(), unknown, reason, false).approval();
         let decides = async {
             match asked {
@@ -195,8 +196,12 @@ impl Caller<'_> {
             None => {
                 let tools: Vec<String> = self.cx.path().into_iter().map(|call| call.tool).collect();
                 let path = tools.join(" > ");
-                let awaits =
-                    AwaitsApproval { path, calls: calls.to_vec(), unknown: unknown.is_some() };
+                let awaits = AwaitsApproval {
+                    path,
+                    calls: calls.to_vec(),
+                    reasons: reasons.clone(),
+                    unknown: unknown.is_some(),
+                };
                 Err(Error::stop(awaits).at(Stage::Approval))
             }
         }

@@ -1,5 +1,6 @@
 //! The parts of a run under a performer; see [`perform`](crate::perform).
 
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -202,12 +203,12 @@ impl Driver<'_> {
     pub(super) async fn decide(&mut self, calls: Vec<ToolCall>) -> Result<()> {
         let Self { caller, track, decided_now, .. } = self;
         let performer = perform::performer(&caller.cx).cloned();
-        let reasons = || {
-            let reason =
-                |call: &ToolCall| Some((call.id.clone(), track.run.reason(&call.id)?.to_owned()));
-            calls.iter().filter_map(reason).collect()
-        };
-        caller.cx.emit(|| EventKind::ApprovalAwaited { calls: calls.clone(), reasons: reasons() });
+        let reason =
+            |call: &ToolCall| Some((call.id.clone(), track.run.reason(&call.id)?.to_owned()));
+        let reasons: BTreeMap<String, String> = calls.iter().filter_map(reason).collect();
+        caller
+            .cx
+            .emit(|| EventKind::ApprovalAwaited { calls: calls.clone(), reasons: reasons.clone() });
         let unknown = track.run.unknown_outcome().map(ToOwned::to_owned);
         let (mut decisions, mut waits) = (Vec::with_capacity(calls.len()), None);
         for call in &calls {
@@ -224,7 +225,7 @@ impl Driver<'_> {
             let Some(performer) = &performer else {
                 let decision = match checked {
                     Some(decision) => decision,
-                    None => caller.approve(call, &calls, unknown, reason).await?,
+                    None => caller.approve(call, &calls, &reasons, unknown).await?,
                 };
                 decisions.push((call.id.clone(), decision));
                 continue;
@@ -237,7 +238,7 @@ impl Driver<'_> {
                 let decision = match checked {
                     Some(decision) => decision,
                     None => {
-                        let decision = caller.approve(call, &calls, unknown, reason).await;
+                        let decision = caller.approve(call, &calls, &reasons, unknown).await;
                         decision.map_err(Open::Work)?
                     }
                 };

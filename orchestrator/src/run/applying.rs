@@ -363,7 +363,7 @@ impl Run {
                         true => format!(
                             "Whether the call took effect is not known, and it is not made again: {reason}"
                         ),
-                        false => format!("A person did not allow the call: {reason}"),
+                        false => format!("The call was not allowed: {reason}"),
                     };
                     *result = Some(ToolResult::failed(call, limits.cut(&text)));
                 }
@@ -575,7 +575,8 @@ impl Run {
         // A round in which a call succeeds is progress: a tool may say "call again" before another
         // one is done.
         let goes_on = results.iter().flatten().any(|result| !result.failed);
-        let failed = self.calls().zip(results.iter().flatten()).filter(|_| !goes_on);
+        let failed = self.calls().zip(results.iter().flatten());
+        let failed = failed.filter(|(call, _)| !goes_on && !self.is_denied(call));
         let mistakes: Vec<Mistake> =
             failed.map(|(call, result)| mistake(call, &result.text)).collect();
         for result in results.into_iter().flatten() {

@@ -103,6 +103,11 @@ impl Run {
         self.state.decisions.get(&call.id).is_some_and(|decided| decided.allows(call))
     }
 
+    /// Returns whether a decision denies a call.
+    pub(super) fn is_denied(&self, call: &ToolCall) -> bool {
+        self.state.decisions.get(&call.id).is_some_and(|decided| decided.denies(call))
+    }
+
     /// Returns what an earlier drive did with a call.
     pub(super) fn earlier_call(&self, id: &str) -> Option<&EarlierCall> {
         self.earlier.as_ref()?.calls.get(id)

@@ -382,7 +382,7 @@ impl Hand<'_> {
         let counted = checks::count_rounds(&history[self.begun + 1..]);
         check(counted == rounds as usize, || format!("{rounds} rounds, counted {counted}"))?;
         let same = run.limits().max_same_failures.max(1);
-        let (last, before) = checks::same_failures(&history[self.begun + 1..]);
+        let (last, before) = checks::same_failures(run, &history[self.begun + 1..]);
         let stuck = matches!(run.next().kind, StepKind::Done(it) if it.ending == Ending::Stuck);
         check(before < same && (last < same || stuck), || format!("failed {last} times in a row"))
     }

@@ -3,11 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use toolwright_module::approval::Decision;
 use toolwright_module::error::Stage;
 use toolwright_module::event::{Event, EventKind, InCall};
 use toolwright_module::message::{Part, ReplyPart};
 use toolwright_module::model::ToolChoice;
 use toolwright_module::{Contract, Message, Request, ToolCall};
+use toolwright_orchestrator::Run;
 
 /// Returns a path as a key. It contains ids, to distinguish calls of one tool.
 pub(crate) fn key(path: &[InCall]) -> String {
@@ -183,7 +185,10 @@ pub(crate) fn is_last_word_kept(request: &Request) -> bool {
 
 /// Returns the rounds of a task, each with its failed calls. `None` is an answer that could not be
 /// used.
-fn rounds(history: &[Arc<Message>]) -> Vec<Option<HashSet<(String, String, String)>>> {
+fn rounds(
+    history: &[Arc<Message>],
+    is_denied: impl Fn(&str) -> bool,
+) -> Vec<Option<HashSet<(String, String, String)>>> {
     let mut rounds = Vec::new();
     let mut calls: Vec<ToolCall> = Vec::new();
     let (mut failed, mut succeeded) = (HashSet::new(), false);
@@ -204,7 +209,9 @@ fn rounds(history: &[Arc<Message>]) -> Vec<Option<HashSet<(String, String, Strin
                     continue;
                 };
                 let call = calls.remove(place);
-                if result.failed {
+                if is_denied(&result.id) {
+                    // It is no mistake of the model.
+                } else if result.failed {
                     failed.insert((call.name, call.arguments, result.text.clone()));
                 } else {
                     succeeded = true;
@@ -229,15 +236,19 @@ fn rounds(history: &[Arc<Message>]) -> Vec<Option<HashSet<(String, String, Strin
 
 /// Returns the number of rounds of a task.
 pub(crate) fn count_rounds(history: &[Arc<Message>]) -> usize {
-    rounds(history).len()
+    rounds(history, |_| false).len()
 }
 
 /// Returns how many consecutive rounds failed in the same way: at the end of a task, and anywhere
-/// before.
-pub(crate) fn same_failures(history: &[Arc<Message>]) -> (u32, u32) {
+/// before. `run` has the decisions on the calls.
+pub(crate) fn same_failures(run: &Run, history: &[Arc<Message>]) -> (u32, u32) {
+    let is_denied = |id: &str| {
+        let decided = run.decisions().get(id);
+        decided.is_some_and(|decided| matches!(decided.decision, Decision::Deny { .. }))
+    };
     let mut times: HashMap<(String, String, String), u32> = HashMap::new();
     let (mut last, mut before) = (0, 0);
-    for round in rounds(history) {
+    for round in rounds(history, is_denied) {
         before = before.max(last);
         let failed = round.unwrap_or_default();
         times.retain(|mistake, _| failed.contains(mistake));

@@ -740,7 +740,7 @@ fn check_run(world: &World, scene: &Scene, before: &Run, run: &Run, begun: usize
     let (replied, most) = (replied.count() as u32, 2 * most + 2);
     world.check(replied <= most, || format!("{replied} replies in {rounds} rounds"));
     let same = run.limits().max_same_failures.max(1);
-    let (last, earlier) = checks::same_failures(&history[begun + 1..]);
+    let (last, earlier) = checks::same_failures(run, &history[begun + 1..]);
     let stuck = matches!(run.next().kind, StepKind::Done(done) if done.ending == Ending::Stuck);
     world.check(earlier < same && (last < same || stuck), || {
         format!("failed {last}, before {earlier} times in a row; {same} are allowed")
@@ -750,7 +750,7 @@ fn check_run(world: &World, scene: &Scene, before: &Run, run: &Run, begun: usize
         for message in history {
             if let Message::Tool(result) = &**message {
                 let own = result.text.starts_with("There is no tool")
-                    || result.text.starts_with("A person did not");
+                    || result.text.starts_with("The call was not allowed: ");
                 let fits = own || result.text.len() <= most || result.failed;
                 world.check(fits, || format!("a result of {} bytes", result.text.len()));
             }
@@ -788,7 +788,7 @@ fn check_end(world: &World, run: &Run, finish: &Finish, begun: usize) {
     world.check(reached, || format!("{limit:?} is not reached: {spent:?} of {limits:?}"));
     if *ending == Ending::Stuck {
         let same = limits.max_same_failures.max(1);
-        let (last, _) = checks::same_failures(&run.history()[begun + 1..]);
+        let (last, _) = checks::same_failures(run, &run.history()[begun + 1..]);
         // The mistake may also be an answer that could not be used.
         let nudged = matches!(run.history().last().map(|said| &**said), Some(Message::User { .. }));
         world.check(last >= same || nudged, || format!("stuck after {last} of {same}"));
