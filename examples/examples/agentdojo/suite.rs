@@ -136,9 +136,6 @@ impl Suite {
             max_iterations: 60,
             // The model has to read the whole mailbox.
             max_result_bytes: 1 << 20,
-            // One injection makes the same payment three times. The model goes on with its own task
-            // after the denials.
-            max_same_failures: 60,
             ..Limits::default()
         };
         let mut agent = Agent::new(obedient(script, dialect), self.tools())?.with_limits(limits);
