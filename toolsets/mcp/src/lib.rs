@@ -47,7 +47,9 @@
 //!
 //! let sums = McpClient::http(&url)?.connect().await?;
 //! let [add] = &sums.tools()[..] else { panic!("one tool") };
-//! assert_eq!(add.call(r#"{"a": 2, "b": 3}"#, &Context::default()).await?.text, "5");
+//! let output = add.call(r#"{"a": 2, "b": 3}"#, &Context::default()).await?;
+//! // What a server answers is data, so the model gets it between marks.
+//! assert_eq!(output.text, "<untrusted_data>\n5\n</untrusted_data>");
 //! # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
