@@ -401,7 +401,7 @@ impl Signature for Measure {
     type Output = Measured;
 }
 
-/// `null` means that there is no value, so that a number which JSON has no form for must not be it.
+/// `null` means that there is no value, so a number that JSON cannot express must not become `null`.
 #[tokio::test]
 async fn an_optional_float_that_json_cannot_express_is_an_error() {
     fn measured(place: usize) -> Measured {

@@ -45,8 +45,8 @@ pub struct Compaction {
     /// Number of tokens that the model takes, the reply included. Default: `None`. Then the
     /// conversation is compacted only after the provider refused it as too long.
     pub window: Option<u64>,
-    /// Share of the window, in percent, from which the conversation is compacted. Default: 80. The
-    /// window always has room for the longest reply. A compaction makes the request at most half as
+    /// Share of the window, in percent, from which the conversation is compacted. Default: 80. It is
+    /// less if the longest reply needs more room. A compaction tries to make the request at most half as
     /// long as this, so that it does not happen often.
     pub at_percent: u8,
     /// Number of the last rounds that stay as they are, if they fit. Default: 4. A round is a reply

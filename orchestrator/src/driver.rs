@@ -231,8 +231,8 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Continues the run with the agent's next task, if there is one. After a limit of the whole run
-    /// there is none, because the next task would reach it too.
+    /// Continues the run with the agent's next task, if there is one. A limit of the whole run ends it,
+    /// because the next task would reach that limit too.
     fn go_on_after(&mut self, result: &RunResult) -> Result<bool> {
         let Some(next) = &self.caller.agent.next_task else { return Ok(false) };
         if result.limit.is_some_and(|limit| limit != LimitKind::Iterations) {

@@ -368,7 +368,7 @@ fn cut_to(text: &str, total: usize, max: usize, advice: &str, has_marks: bool) -
     let room = max.saturating_sub(note(max, total, advice).len() + mark);
     let end = text.floor_char_boundary(room);
     if has_marks && end <= START.len() {
-        // Without room for the marks there is none for the text.
+        // If the marks do not fit, the text does not either.
         return cut("[cut: there is no room for the result]", max).into_owned();
     }
     let kept = if has_marks { closed(&text[..end]) } else { Cow::Borrowed(&text[..end]) };

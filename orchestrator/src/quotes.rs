@@ -175,7 +175,7 @@ fn forms(text: &str) -> impl Iterator<Item = String> {
     std::iter::once(visible(text)).chain(others.map(move |text| visible(&text)))
 }
 
-/// Removes the escapes of HTML and URLs, also escaped ones. `None` if there are none.
+/// Removes the escapes of HTML and URLs, also escaped ones. `None` if the text has no escapes.
 fn decoded(text: &str) -> Option<String> {
     let once = |text: &str| {
         text.contains(['&', '%'])

@@ -25,7 +25,7 @@ use crate::support::{call, show, soon, tool};
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Summaries {
     Good,
-    /// It answers with a text that is no summary.
+    /// It answers with a text that is not a summary.
     Dumb,
     /// Its answer is cut off.
     Endless,

@@ -81,7 +81,7 @@ fn next(calls: &[Call], whose: &str, request: &Request, dialect: Dialect) -> Res
     Ok(Some(Reply::calls([ToolCall::new(format!("{whose}-{index}"), name, arguments.to_string())])))
 }
 
-/// Returns the id of the mail that a call has sent. There is none if the call was denied.
+/// Returns the id of the mail that a call has sent. `None` if the call was denied.
 fn id_in_result(request: &Request, call: &str) -> String {
     let result = results(request).find(|(id, _)| *id == call).map_or("", |(_, text)| text);
     let id = result.split_once("id_:").map_or("", |(_, rest)| rest);

@@ -100,7 +100,7 @@ impl Core {
     /// maximum of the model's provider, or if they would fill its window, all but the first tools are.
     pub(super) fn choose_deferred(&mut self) -> error::Result<()> {
         let most = self.model.capabilities().dialects().filter_map(Dialect::max_tools).min();
-        // Without a tool there is no result.
+        // An agent without tools has no results to read.
         let reads = self.read_results && !self.tools.is_empty();
         let added = usize::from(self.output.is_some()) + usize::from(reads);
         let shown = self.tools.iter().filter(|tool| !tool.is_deferred()).count();
@@ -177,11 +177,6 @@ impl Core {
     /// Returns whether there is a filter or an editor for [`prepare`](Self::prepare).
     pub(crate) fn prepares(&self) -> bool {
         self.filter.is_some() || self.editor.is_some()
-    }
-
-    /// Returns whether the model can read earlier results again.
-    pub(crate) fn reads_results(&self) -> bool {
-        self.known.reads_results
     }
 
     /// Applies the filter and the editor before a request to the model.

@@ -84,13 +84,6 @@ pub(crate) struct Tail {
     pub(crate) kept: Vec<String>,
 }
 
-impl Tail {
-    /// Returns the tail of a compaction that needs none.
-    pub(crate) fn none() -> Self {
-        Self { start: 0, messages: Vec::new(), cut: 0, kept: Vec::new() }
-    }
-}
-
 impl View<'_> {
     /// Returns the indices at which the tail may start, the longest tail first. The last message stays
     /// in any case: with its round, or as the user's question.
@@ -352,11 +345,11 @@ pub(crate) fn summary_text<'k>(
         text.push_str(kept);
     }
     if can_read {
-        let note = format!(
-            "[Results of earlier calls can be read with {READ_RESULT} and the id of the call.]"
+        // A `String` takes every text.
+        let _ = write!(
+            text,
+            "\n\n[Results of earlier calls can be read with {READ_RESULT} and the id of the call.]"
         );
-        text.push_str("\n\n");
-        text.push_str(&note);
     }
     text
 }

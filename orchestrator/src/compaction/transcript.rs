@@ -106,8 +106,7 @@ pub(crate) fn without_model(
         left.is_none()
     });
     let Some(first) = first else { return lines.join("\n") };
-    let start = if lines[0] == LEFT_OUT { first.max(1) } else { first };
-    format!("{LEFT_OUT}\n{}", lines[start + 1..].join("\n"))
+    format!("{LEFT_OUT}\n{}", lines[first + 1..].join("\n"))
 }
 
 /// The first line of a list whose first lines are left out.

@@ -22,7 +22,7 @@ use crate::compaction::{
 use crate::error::RunError;
 use crate::limits::cut;
 use crate::perform::{self, Open, Outcome, OutcomeKind, Part, PartKind};
-use crate::run::{Edited, Run};
+use crate::run::Run;
 
 /// Length of the prompt of [`Summarize`] without its input, in bytes.
 const SIGNATURE_BYTES: usize = 2000;
@@ -39,15 +39,12 @@ const SHORT_SUMMARY: usize = 400;
 /// The smallest window of a model that an error is believed to name, in tokens.
 const LEAST_WINDOW: u64 = 1000;
 
-/// A compaction that has to be made: what follows from the conversation without a model.
-struct Plan {
-    /// What is sent then, if clearing results is enough.
-    cleared: Option<Vec<Arc<Message>>>,
-    tail: Tail,
-    to_summarize: Vec<Arc<Message>>,
-    room: Room,
-    /// What is known without the summary.
-    made: Compacted,
+/// A compaction that has to be made. In `made` is what is known without the summary.
+enum Plan {
+    /// It needs no summary, and this is sent then.
+    Send { sent: Vec<Arc<Message>>, made: Compacted },
+    /// Messages before the tail are summarized. If there are none, the summary that stands is cut.
+    Summarize { tail: Tail, to_summarize: Vec<Arc<Message>>, room: Room, made: Compacted },
 }
 
 impl Driver<'_> {
@@ -81,7 +78,7 @@ impl Driver<'_> {
 
     /// Returns what a compaction would do. `None` if none is needed, or it would not help.
     fn plan(&self, rules: &Compaction, refused: Option<ContextExceeded>) -> Result<Option<Plan>> {
-        let planned = || plan(self.track.run, rules, refused, self.caller.agent.reads_results());
+        let planned = || plan(self.track.run, rules, refused);
         let planned = catch_unwind(AssertUnwindSafe(planned));
         planned.map_err(|panic| {
             drop_payload(panic);
@@ -111,12 +108,13 @@ impl Driver<'_> {
                 return Err(Open::Work(Error::stop(text).at(Stage::Journal)));
             };
             let caller = caller.of_part(false);
-            let view = run.view(&sent, caller.agent.reads_results());
-            let (by, compacted) =
-                caller.compacted(plan, &view, deadline).await.map_err(Open::Work)?;
-            let edit = Edited::new(run.history().len(), by);
+            let view = run.view(&sent);
+            let compacted = caller.compacted(plan, &view, deadline).await;
+            let (sent, compacted) = compacted.map_err(Open::Work)?;
+            // The run has the whole texts of results.
+            let sent = sent.into_iter().map(Message::to_send).collect();
             let spent = caller.cx.ledger().map(Ledger::committed).unwrap_or_default();
-            let kind = OutcomeKind::Compacted { edit, compacted };
+            let kind = OutcomeKind::Compacted { sent, compacted };
             Ok(Outcome { kind, spent, elapsed: began.elapsed(), by: None })
         };
         let performed = match perform::performer(&caller.cx).cloned() {
@@ -124,11 +122,11 @@ impl Driver<'_> {
             None => work.await.map_err(Error::from),
         };
         let outcome = caller.found(performed, &made)?;
-        let OutcomeKind::Compacted { edit, compacted } = outcome.kind else {
+        let OutcomeKind::Compacted { sent, compacted } = outcome.kind else {
             return Err(perform::another_kind());
         };
         let now = compacted.clone();
-        track.run.take_compaction(edit, compacted).map_err(RunError::into_module)?;
+        track.run.take_compaction(sent, compacted).map_err(RunError::into_module)?;
         if let Some(rules) = &caller.agent.compaction {
             // The window may be known now.
             caller.limits.max_result_bytes = track.run.most_result_bytes(rules);
@@ -152,12 +150,7 @@ impl Driver<'_> {
     }
 }
 
-fn plan(
-    run: &Run,
-    rules: &Compaction,
-    refused: Option<ContextExceeded>,
-    can_read: bool,
-) -> Option<Plan> {
+fn plan(run: &Run, rules: &Compaction, refused: Option<ContextExceeded>) -> Option<Plan> {
     let estimated = run.request_tokens();
     let window = refused.as_ref().and_then(|refused| refused.window);
     // Some servers name what is left beside the reply.
@@ -185,7 +178,7 @@ fn plan(
         }
     }
     let (room, sent) = (run.room(rules, window, most, tokens), run.sent());
-    let view = run.view(&sent, can_read);
+    let view = run.view(&sent);
     let mut made = Compacted {
         request: run.asked(),
         tokens_before: tokens,
@@ -202,8 +195,7 @@ fn plan(
         if is_shorter && tokens_after <= room.target {
             keep(&mut made.kept, run.kept(), cleared.kept);
             made = Compacted { tokens_after, cleared: cleared.results, ..made };
-            let (messages, tail) = (Some(cleared.messages), Tail::none());
-            return Some(Plan { cleared: messages, tail, to_summarize: Vec::new(), room, made });
+            return Some(Plan::Send { sent: cleared.messages, made });
         }
     }
     let mut tail = view.tail(rules, room);
@@ -218,7 +210,12 @@ fn plan(
     }
     keep(&mut made.kept, run.kept(), std::mem::take(&mut tail.kept));
     made.cleared = tail.cut;
-    Some(Plan { cleared: None, tail, to_summarize, room, made })
+    if to_summarize.is_empty() && view.summary.is_none() {
+        let sent = view.with_tail(&tail);
+        made.tokens_after = room.tokens(&sent);
+        return Some(Plan::Send { sent, made });
+    }
+    Some(Plan::Summarize { tail, to_summarize, room, made })
 }
 
 /// Adds the texts that are not kept yet.
@@ -238,15 +235,10 @@ impl Caller<'_> {
         view: &View<'_>,
         deadline: Option<Instant>,
     ) -> Result<(Vec<Arc<Message>>, Compacted)> {
-        let Plan { cleared, tail, to_summarize, room, mut made } = plan;
-        if let Some(messages) = cleared {
-            return Ok((messages, made));
-        }
-        if to_summarize.is_empty() && view.summary.is_none() {
-            let messages = view.with_tail(&tail);
-            made.tokens_after = room.tokens(&messages);
-            return Ok((messages, made));
-        }
+        let (tail, to_summarize, room, mut made) = match plan {
+            Plan::Send { sent, made } => return Ok((sent, made)),
+            Plan::Summarize { tail, to_summarize, room, made } => (tail, to_summarize, room, made),
+        };
         let mut most = room.bytes(room.target / 4).max(SHORT_SUMMARY);
         let summary = match to_summarize.is_empty() {
             true => {

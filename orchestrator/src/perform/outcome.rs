@@ -1,6 +1,7 @@
 //! [`Outcome`], the end of a part as it is stored.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -8,11 +9,10 @@ use serde_json::Value;
 use toolwright_module::approval::Decision;
 use toolwright_module::budget::{LimitKind, Spent};
 use toolwright_module::message::ToolResult;
-use toolwright_module::{Reply, ToolCall};
+use toolwright_module::{Message, Reply, ToolCall};
 
 use crate::compaction::Compacted;
 use crate::limits::shorten_whole;
-use crate::run::Edited;
 
 /// The outcome of a part, as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -66,8 +66,8 @@ pub enum OutcomeKind {
     Unknown,
     /// A compaction of the conversation.
     Compacted {
-        /// What is sent in place of what.
-        edit: Edited,
+        /// The conversation as it is sent from then on, in place of all messages so far.
+        sent: Vec<Arc<Message>>,
         /// What it did.
         compacted: Compacted,
     },

@@ -124,15 +124,14 @@ impl Run {
         Room { ratio, contracts, target: most / 2, summary_request }
     }
 
-    /// Returns the conversation for a compaction. `can_read` is whether the model can read cleared
-    /// results.
-    pub(crate) fn view<'a>(&'a self, sent: &'a [Arc<Message>], can_read: bool) -> View<'a> {
+    /// Returns the conversation for a compaction.
+    pub(crate) fn view<'a>(&'a self, sent: &'a [Arc<Message>]) -> View<'a> {
         View {
             sent,
             task: self.task(),
             summary: self.state.summary.as_deref(),
             kept: &self.state.kept,
-            can_read,
+            can_read: self.reads_results(),
         }
     }
 
@@ -154,20 +153,20 @@ impl Run {
         &self.state.kept
     }
 
-    /// Applies a compaction.
+    /// Applies a compaction: `sent` takes the place of all messages so far. The instructions are those
+    /// of the run, which may have others than when the compaction was recorded.
     ///
     /// # Errors
     ///
     /// The errors of [`edit_sent`](Self::edit_sent). The run is unchanged then.
-    pub(crate) fn take_compaction(&mut self, edit: Edited, made: Compacted) -> Result<()> {
-        // It replaces messages of the run, and not what an editor made of them.
-        let mut edited = edit;
-        if let (Some(first), Some(now)) = (edited.by.first_mut(), self.state.messages.first())
-            && is_system(first)
-            && is_system(now)
-        {
-            *first = Arc::clone(now);
-        }
+    pub(crate) fn take_compaction(
+        &mut self,
+        sent: Vec<Arc<Message>>,
+        made: Compacted,
+    ) -> Result<()> {
+        let instructions = self.state.messages.first().filter(|first| is_system(first)).cloned();
+        let others = sent.into_iter().filter(|message| !is_system(message));
+        let edited = Edited::new(self.state.messages.len(), instructions.into_iter().chain(others));
         if let Some(what) = edited.fault(&self.state.messages) {
             return Err(RunError::Edit { what });
         }

@@ -181,6 +181,37 @@ async fn a_compacted_run_goes_on_with_another_editor_and_other_instructions() {
     assert!(text.starts_with("system: New.\n"), "{text}");
 }
 
+/// The messages of the run then have another number than when it was recorded.
+#[tokio::test]
+async fn a_compacted_run_goes_on_with_instructions_that_came_or_went() {
+    let of = |server: &Server, instructions: Option<&str>| {
+        let limits = Limits { max_iterations: 5000, ..Limits::default() };
+        let settings = Settings::default().with_max_output_tokens(500);
+        let agent = Agent::new(server.model(), [look()]).unwrap().with_limits(limits);
+        let agent = agent.with_settings(settings).unwrap();
+        let agent = agent.with_compaction(rules(Some(4000))).unwrap();
+        match instructions {
+            Some(text) => agent.with_instructions(text),
+            None => agent,
+        }
+    };
+    for (before, after) in [(None, Some("New.")), (Some("Old."), None)] {
+        let journal = Replay::in_memory([]);
+        let cx = with_performer(&Context::default(), journal.clone());
+        go(&of(&Server::new(4000, 30), before), &cx).await;
+        let mut records = journal.records();
+        records.truncate(records.len() - 2);
+        let server = Server::new(100_000, 0);
+        let cx = with_performer(&Context::default(), Replay::in_memory(records));
+        let (_, finished) = go(&of(&server, after), &cx).await;
+        assert_eq!(finished.answer, "Done.");
+        let text = whole_text(server.requests.lock().unwrap().last().unwrap());
+        assert_eq!(text.contains("system: New."), after.is_some(), "{text}");
+        assert!(!text.contains("Old."), "{text}");
+        assert_eq!(text.matches("tool call_29_0: ").count(), 1, "{text}");
+    }
+}
+
 #[tokio::test]
 async fn a_request_for_a_summary_that_is_refused_is_made_smaller() {
     let long: Vec<Arc<Message>> = (0..200)

@@ -849,7 +849,7 @@ async fn a_reply_in_the_form_that_was_not_asked_for_is_read() {
             let reply = server.model(api).generate(&hi()).await.unwrap();
             assert_eq!((reply.to_text(), reply.finish), ("ok".to_owned(), Finish::Stop));
         }
-        // A stream that breaks off is no reply.
+        // A stream that breaks off is not a reply.
         let first = stream.split_inclusive("\n\n").next().unwrap();
         let server = Server::answering([Answer::events(first, 64)]).await;
         let error = server.model(api).generate(&hi()).await.unwrap_err();

@@ -1,5 +1,5 @@
-//! The search for a float that JSON has no form for. `serde_json` writes it as `null`, which an `Option`
-//! also is.
+//! The search for a float that JSON cannot express. `serde_json` writes it as `null`, which also stands for
+//! an empty `Option`.
 
 use std::fmt::{self, Display};
 
