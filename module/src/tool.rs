@@ -170,11 +170,11 @@ where
         cx: &'a Context,
     ) -> BoxFuture<'a, Result<ToolOutput>> {
         Box::pin(async move {
-            let repaired = match arguments.read::<IgnoredAny>() {
-                Ok((_, repaired)) => repaired,
+            let (repaired, fits) = match arguments.read::<IgnoredAny>() {
+                Ok((_, repaired)) => (repaired, true),
                 // With the default policy the handler reads the arguments itself, and may accept
                 // more than the schema does.
-                Err(_) if arguments.policy == Policy::default() => None,
+                Err(_) if arguments.policy == Policy::default() => (None, false),
                 Err(error) => return Err(error),
             };
             let text = repaired.as_ref().map_or(arguments.text, |repaired| &repaired.json);
@@ -186,7 +186,11 @@ where
             });
             match output {
                 Ok(output) => Ok(ToolOutput { repaired, ..output }),
-                Err(error) => Err(of_work(error, repaired)),
+                Err(error) => {
+                    // The handler found it, too.
+                    let of_arguments = !fits && error.stage() == Stage::Arguments;
+                    Err(of_work(error, repaired).of_this_calls_arguments(of_arguments))
+                }
             }
         })
     }
@@ -539,11 +543,12 @@ impl Tool {
                 cx.note_untrusted();
                 Ok(ToolOutput { untrusted: true, ..output })
             }
-            // The texts about arguments and limits are those of the program.
+            // The text about arguments that do not fit is ours. That of any other error may be of strangers,
+            // whatever its stage.
             Err(error)
                 if is_untrusted
                     && error.model_reads_text()
-                    && !matches!(error.stage(), Stage::Arguments | Stage::Limit) =>
+                    && !error.is_of_this_calls_arguments() =>
             {
                 cx.note_untrusted();
                 Err(error.untrusted())
