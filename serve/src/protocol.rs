@@ -1,0 +1,48 @@
+//! What the protocols of readers share: what a request asks for, and what an update becomes.
+
+use toolwright_module::message::Part;
+
+use crate::update::{Decided, Update};
+
+/// What a request of a reader asks for, in whatever protocol it came.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Incoming {
+    /// The id of the conversation, which the client chose.
+    pub(crate) conversation: String,
+    /// What the user says. `None` if the request only answers questions or asks for an answer again.
+    pub(crate) message: Option<Said>,
+    /// The number of the conversation's earlier messages of the user that the client has, if it sends
+    /// them. With earlier messages that the server does not know, the model would lack them.
+    pub(crate) earlier: usize,
+    /// Answers to questions.
+    pub(crate) decisions: Vec<Answered>,
+    /// The id of the user's message that is answered again, in place of its first answer.
+    pub(crate) again: Option<String>,
+}
+
+/// A message of the user.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Said {
+    /// The id that the client gave it. The same message twice is one.
+    pub(crate) id: Option<String>,
+    pub(crate) parts: Vec<Part>,
+    /// Whether it replaces the message with this id and everything after it.
+    pub(crate) replaces: bool,
+}
+
+/// The answer to a question.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Answered {
+    /// The [id of the question](crate::Question::question).
+    pub(crate) question: String,
+    pub(crate) decision: Decided,
+}
+
+/// Writes the updates of one run in the form of a protocol, for one reader.
+///
+/// It has the state that the protocol needs, such as the ids of the parts that are open. A reader who
+/// comes back gets a new one, which is given the updates that the reader has as well.
+pub(crate) trait Writer: Send {
+    /// Returns the data of the server-sent events for an update, each without `data:`.
+    fn write(&mut self, update: &Update) -> Vec<String>;
+}
