@@ -22,7 +22,8 @@ use toolwright_orchestrator::perform::{
     self, Open, PartIdKind, Record, Replay, ReplayError, Started, Store,
 };
 use toolwright_orchestrator::{
-    Agent, AwaitsApproval, Finished, Resumed, Run, RunError, RunState, Task, ToolSet, Unfinished,
+    Agent, AwaitsApproval, Change, Conversation, Finished, Resumed, Run, RunError, RunState, Task,
+    ToolSet, Unfinished,
 };
 
 use crate::deploys;
@@ -224,6 +225,26 @@ impl Drive {
         drives.end(result).await
     }
 
+    /// Returns the conversation at the end of the records.
+    async fn conversation<O: Send + Sync + 'static>(
+        self,
+        agent: &Agent<O>,
+    ) -> toolwright_module::Result<Conversation> {
+        let Self { id, cx, metadata, start, records, .. } = self;
+        let (mut run, _) = begun(agent, start)?;
+        let replay = Replay::in_memory(records).without_new_parts();
+        let cx = perform::with_performer(&cx.with_run(&id, metadata), replay.clone());
+        match agent.drive(&mut run, &cx).await {
+            Err(error) if is_without_outcome(&error) => {}
+            Err(error) if error.downcast_ref::<Unfinished>().is_none() => return Err(error),
+            // The run has ended, so it has to be at the end of its records.
+            _ => replay
+                .check_complete(&cx.path())
+                .map_err(|error| JournalError::from(error).into_module())?,
+        }
+        Ok(run.conversation())
+    }
+
     fn begin<O: Send + Sync + 'static, S: Store + 'static>(
         self,
         agent: &Agent<O>,
@@ -231,19 +252,13 @@ impl Drive {
         options: &Options,
     ) -> toolwright_module::Result<(Run, Drives<S>)> {
         let Self { id, cx, metadata, start, records, keeps_errors, .. } = self;
-        let run = match start {
-            Start::New(run) => run,
-            Start::Stored(state) => {
-                let Resumed { run, changes, .. } = agent.resume(state).map_err(wrong_setup)?;
-                for change in &changes {
-                    tracing::warn!(run = id, %change, "the agent of a run has changed");
-                    if let Some(listener) = &options.change_listener {
-                        listener(&id, change);
-                    }
-                }
-                run.with_limits(agent.limits().clone())
+        let (run, changes) = begun(agent, start)?;
+        for change in &changes {
+            tracing::warn!(run = id, %change, "the agent of a run has changed");
+            if let Some(listener) = &options.change_listener {
+                listener(&id, change);
             }
-        };
+        }
         let failed = match records.last() {
             Some(Record::Stopped { error, .. }) => Some(error.clone()),
             _ => None,
@@ -326,6 +341,25 @@ impl<S: Store> Drives<S> {
     }
 }
 
+/// Returns the run before its first step, with the limits of the agent, and what has changed since.
+fn begun<O: Send + Sync + 'static>(
+    agent: &Agent<O>,
+    start: Start,
+) -> toolwright_module::Result<(Run, Vec<Change>)> {
+    match start {
+        Start::New(run) => Ok((run, Vec::new())),
+        Start::Stored(state) => {
+            let Resumed { run, changes, .. } = agent.resume(state).map_err(wrong_setup)?;
+            Ok((run.with_limits(agent.limits().clone()), changes))
+        }
+    }
+}
+
+/// Returns whether a drive that performs nothing new has come to a part without an outcome.
+fn is_without_outcome(error: &Error) -> bool {
+    matches!(error.downcast_ref(), Some(ReplayError::NoOutcome { .. }))
+}
+
 /// Returns whether an error of a drive says more than the records. A cancelled drive was ended by its
 /// program, and a call that waits has a record.
 fn says_why(error: &Error) -> bool {
@@ -370,6 +404,64 @@ pub fn finished<O: DeserializeOwned>(id: &str, records: &[Record]) -> Result<Opt
         _ => None,
     });
     finished.transpose().map_err(|source| JournalError::OtherOutput { id: id.to_owned(), source })
+}
+
+/// Returns the conversation of a stored run, for a task of another run
+/// ([`Task::with_conversation`]). The run may have finished or not: it may wait for a person, or have
+/// failed, stopped or been cancelled. `records` are all of the run, as `entries` of a home returns them.
+///
+/// The agent is driven over the records, and does nothing that they do not have: no model is asked, no
+/// tool is called, and nothing is recorded. The agent and the context have to be those of a drive,
+/// because a filter decides which calls the run has refused. Give the context no listener: events of
+/// this drive say that it failed.
+///
+/// Each call has a result. For a call that is still open, it says that the call was not made, or that
+/// its effect is not known.
+///
+/// ```
+/// use toolwright_journal::{Journal, home};
+/// use toolwright_module::testing::Scripted;
+/// use toolwright_module::{Context, Error, Reply, Request};
+/// use toolwright_orchestrator::{Agent, Task};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let broken = Scripted::new(|_: &Request| Err::<Reply, _>(Error::other("no network")));
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let (journal, cx) = (Journal::open(folder.path())?, Context::default());
+/// let agent = Agent::new(broken, [])?;
+/// journal.drive(&agent, "chat-1", "What is in the hall?", &cx).await.unwrap_err();
+///
+/// // The user goes on.
+/// let records = journal.entries("chat-1")?.into_iter().map(|(_, record)| record).collect();
+/// let before = home::conversation(&agent, "chat-1", records, &cx).await?;
+/// let task = Task::new("And in the kitchen?").with_conversation(before);
+/// # let agent = Agent::new(Scripted::replies([Reply::text("A table.")]), [])?;
+/// let finished = journal.drive(&agent, "chat-2", task, &cx).await?;
+/// assert_eq!(finished.history.len(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// - [`Stage::Journal`] with a [`JournalError`] or a [`ReplayError`] as its cause: the records are
+///   damaged, are of another run or another type of answer, or the agent no longer reaches a recorded
+///   part.
+/// - [`Stage::Setup`]: the agent cannot drive the run.
+///
+/// [`Task::with_conversation`]: toolwright_orchestrator::Task::with_conversation
+pub async fn conversation<O: Send + Sync + 'static>(
+    agent: &Agent<O>,
+    id: &str,
+    records: Vec<Record>,
+    cx: &Context,
+) -> toolwright_module::Result<Conversation> {
+    let ended = finished::<Value>(id, &records).map_err(JournalError::into_module)?;
+    if let Some(finished) = ended {
+        return Ok(finished.conversation());
+    }
+    let drive = Drive::stored(agent, id, records, cx).map_err(JournalError::into_module)?;
+    drive.conversation(agent).await
 }
 
 /// Returns the last record of a cancelled run.

@@ -65,6 +65,13 @@ pub enum ReplayError {
         /// The id of the part.
         part: PartId,
     },
+    /// A part has no outcome, and nothing new may be performed
+    /// ([`Replay::without_new_parts`]).
+    #[error("the part {part} of the run has no outcome yet; drive the run to perform it")]
+    NoOutcome {
+        /// The id of the part.
+        part: PartId,
+    },
     /// A recorded question is not about the call that would be made: something else wrote to the
     /// records. Neither the question nor a decision on it is used.
     #[error(
@@ -84,6 +91,7 @@ pub enum ReplayError {
 pub struct Replay<S> {
     shared: Arc<(Mutex<State>, S)>,
     max_result_bytes: u64,
+    performs_new: bool,
 }
 
 #[derive(Default)]
@@ -163,7 +171,20 @@ impl<S: Store> Replay<S> {
     pub fn new(records: impl IntoIterator<Item = Record>, store: S) -> Self {
         let mut state = State::default();
         records.into_iter().for_each(|record| state.add(record));
-        Self { shared: Arc::new((Mutex::new(state), store)), max_result_bytes: u64::MAX }
+        let shared = Arc::new((Mutex::new(state), store));
+        Self { shared, max_result_bytes: u64::MAX, performs_new: true }
+    }
+
+    /// Performs nothing: a drive goes only as far as the records do, and then ends with
+    /// [`ReplayError::NoOutcome`]. No model is asked, no tool is called, and nothing is recorded.
+    ///
+    /// It is for a program that reads the state of a run, such as [`Run::conversation`].
+    ///
+    /// [`Run::conversation`]: crate::Run::conversation
+    #[must_use]
+    pub fn without_new_parts(mut self) -> Self {
+        self.performs_new = false;
+        self
     }
 
     /// Sets the maximum length of the result of a call, in bytes of JSON. Default: no limit. A longer
@@ -225,6 +246,12 @@ impl<S: Store> Replay<S> {
                     false => self.end(id, identity, outcome).await,
                 };
             }
+        }
+        if !self.performs_new {
+            if matches!(part.kind, PartKind::Ask { .. }) {
+                self.check_complete(&part.path)?;
+            }
+            return Err(ReplayError::NoOutcome { part: id }.into());
         }
         let outcome = if part.is_repeatable() {
             if let Some(asked) = question {
@@ -320,7 +347,9 @@ impl<S: Store> Perform for Replay<S> {
 /// Clones have the same records.
 impl<S> Clone for Replay<S> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), max_result_bytes: self.max_result_bytes }
+        let shared = Arc::clone(&self.shared);
+        let Self { max_result_bytes, performs_new, .. } = *self;
+        Self { shared, max_result_bytes, performs_new }
     }
 }
 
