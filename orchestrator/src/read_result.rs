@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use toolwright_module::message::ToolResult;
-use toolwright_module::untrusted::{END, START, fence};
+use toolwright_module::untrusted::{END, START, clean, fence};
 use toolwright_module::{Context, Effect, Error, Message, Result, Tool, ToolOutput};
 use toolwright_signature::{Contract, ContractError};
 
@@ -29,7 +29,8 @@ const MOST_PLACES: usize = 20;
 /// Length of both marks of untrusted text, with their line ends.
 const MARKS: usize = START.len() + END.len() + 3;
 
-/// The longest character.
+/// The longest character. A sixth of the least room for a text is longer, and no character gets more than
+/// six times as long when it is shown.
 const CHARACTER: usize = 4;
 
 #[derive(Deserialize, JsonSchema)]
@@ -155,6 +156,24 @@ impl Reading<'_> {
         fence(end.unwrap_or(part))
     }
 
+    /// Returns the length of a part of the text as it is shown, without marks.
+    fn length(&self, part: &str) -> usize {
+        if self.untrusted { clean(part).len() } else { part.len() }
+    }
+
+    /// Returns the length of a start of the text that has room when it is shown. It is at least a
+    /// character.
+    fn fitting(&self, text: &str, room: usize) -> usize {
+        let mut end = text.floor_char_boundary(room.min(text.len()));
+        loop {
+            let length = self.length(&text[..end]);
+            if length <= room {
+                return end;
+            }
+            end = text.floor_char_boundary(end.saturating_mul(room) / length);
+        }
+    }
+
     /// Returns the lines of a search as they are shown, before a note.
     fn shown_lines(&self, lines: &str) -> String {
         match lines.strip_suffix('\n') {
@@ -183,16 +202,18 @@ impl Reading<'_> {
             };
             format!("\n[bytes {start} to {end} of {total}{next}]")
         };
+        let room = self.most.saturating_sub(note(text.len()).len());
         let rest = &text[start..];
-        let end = if rest.len() + note(text.len()).len() <= self.most {
+        // A long rest is not read.
+        let end = if rest.len() <= room && self.length(rest) <= room {
             text.len()
         } else {
             // The note for the final, smaller number is not longer.
             let last = note(text.len()).len();
             let room = self.room(last.max(note(text.len().saturating_sub(1)).len()))?;
-            let end = text.floor_char_boundary((start + room).min(text.len()));
+            let end = start + self.fitting(rest, room);
             // A page ends with a line, unless that makes it much shorter.
-            let least = start + room / 4 * 3;
+            let least = start + (end - start) / 4 * 3;
             text[start..end]
                 .rfind('\n')
                 .map(|at| start + at + 1)
@@ -212,7 +233,7 @@ impl Reading<'_> {
         let place = |(at, found): (usize, &str)| {
             start + rest.before(at)..start + rest.after(at + found.len())
         };
-        let (mut shown, mut count) = (String::new(), 0);
+        let (mut shown, mut length, mut count) = (String::new(), 0, 0);
         while let Some(first) = found.next().map(place) {
             let part = around(text, &first, start, room);
             let (mut places, mut here) = (first.start.to_string(), 1);
@@ -226,7 +247,8 @@ impl Reading<'_> {
                 let _ = write!(places, ", {}", other.start);
             }
             let line = format!("at {places}: {}\n", excerpt(text, &part));
-            if shown.len() + line.len() > room {
+            length += self.length(&line);
+            if length > room {
                 let all = count + here + found.count();
                 if count > 0 {
                     return Ok(self.shown_lines(&shown) + &note(count, all, Some(first.start)));

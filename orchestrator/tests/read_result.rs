@@ -10,6 +10,7 @@ use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::hook::redact;
 use toolwright_module::message::{Image, ToolResult};
 use toolwright_module::testing::Scripted;
+use toolwright_module::untrusted::fence;
 use toolwright_module::{
     Context, Contract, Dialect, Effect, Message, Reply, Request, Tool, ToolCall, ToolOutput,
 };
@@ -497,6 +498,33 @@ proptest! {
     ) {
         let (run, _) = cut_run(text, most);
         let _ = ask(&run, most, json!({"id": "call_7", "from": from, "search": search}));
+    }
+}
+
+/// The text of strangers is cleaned and put between marks when it is read, so that it may get longer.
+#[test]
+fn pages_and_matches_of_untrusted_text_that_grows_go_on_where_they_ended() {
+    for (odd, most) in [("\u{200b}", 300), ("\u{1}", 400), ("a\u{202e} ", 1_000), ("\u{1}", 250)] {
+        let text = format!("{}fog{}", odd.repeat(500), odd.repeat(300));
+        // The mail is between marks, and what stands before it is not.
+        let text = format!("{text}\n{}", fence("A mail about fog."));
+        let (run, _) = cut_run(text.clone(), most);
+        assert!(results(run.history())[0].untrusted);
+        let (mut asked, mut end) = (json!({"id": "call_7"}), 0);
+        loop {
+            let page = ask(&run, most, asked).unwrap();
+            let (_, note) = page.rsplit_once("\n[bytes ").unwrap_or_else(|| panic!("{page}"));
+            let (start, note) = note.split_once(" to ").unwrap();
+            assert_eq!(start, end.to_string(), "{page}");
+            end = note.split_once(" of ").unwrap().0.parse().unwrap();
+            match next(&page).1 {
+                None => break,
+                Some(next) => asked = next,
+            }
+        }
+        assert_eq!(end, text.len());
+        let expected: BTreeSet<usize> = text.match_indices("fog").map(|(at, _)| at).collect();
+        assert_eq!(places(&run, most, "fog"), expected, "{odd:?}");
     }
 }
 
