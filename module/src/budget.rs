@@ -6,6 +6,8 @@ use std::ops::{Add, AddAssign, Sub};
 use serde::{Deserialize, Serialize};
 
 pub use crate::ledger::{Exhausted, Ledger, Overshoot, Reservation};
+pub use crate::period::Period;
+pub use crate::shared_budget::{BudgetState, Reserving, SharedBudget};
 use crate::usage::Usage;
 
 /// Limits on what calls may use. Default: no limits.

@@ -5,14 +5,17 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::waiting::has_timer;
 use self::waiting::{Ahead, Queue};
-pub(crate) use self::waiting::{Holder, Refused};
+pub(crate) use self::waiting::{Granted, Holder, Refused};
 use crate::budget::{Budget, LimitKind, Money, Price, Spent};
 use crate::model::{LanguageModel, Request};
+use crate::period;
+use crate::shared_budget::SharedBudget;
 use crate::usage::Usage;
 
 /// Counts the cost of a call and of everything below it, and enforces a [`Budget`].
@@ -66,6 +69,7 @@ struct Account {
     owner: Option<Arc<str>>,
     budget: Budget,
     prices: BTreeMap<String, Price>,
+    shared: Vec<Arc<dyn SharedBudget>>,
     above: Option<Ledger>,
     book: Mutex<Book>,
     /// The calls that wait for room here or in a ledger below. Only the topmost ledger has any.
@@ -122,15 +126,24 @@ impl Ledger {
         self,
         prices: impl IntoIterator<Item = (N, Price)>,
     ) -> Self {
-        Self::of(Account {
-            id: Id::default(),
-            owner: self.account.owner.clone(),
-            budget: self.account.budget,
-            prices: prices.into_iter().map(|(name, price)| (name.into(), price)).collect(),
-            above: self.account.above.clone(),
-            book: Mutex::default(),
-            queue: Mutex::default(),
-        })
+        let prices = prices.into_iter().map(|(name, price)| (name.into(), price)).collect();
+        Self::of(Account { prices, ..self.account.unused() })
+    }
+
+    /// Returns an unused copy of this ledger in which a budget that several processes share counts
+    /// too. It also applies to child ledgers. A ledger can have several, such as one of the tenant and
+    /// one of the user.
+    ///
+    /// [`Context::ask`](crate::Context::ask), and so each module and agent, reserves the largest cost
+    /// of a model call in this ledger and then in the shared budget. If it does not fit beside the
+    /// reservations of other processes, the call waits for these, in no particular order. If it would
+    /// not fit without them either, the error is [`Exhausted`], with the end of the period.
+    /// [`reserve`](Self::reserve) and [`record`](Self::record) do not count in it.
+    #[must_use]
+    pub fn with_shared_budget(self, budget: impl SharedBudget) -> Self {
+        let mut unused = self.account.unused();
+        unused.shared.push(Arc::new(budget));
+        Self::of(unused)
     }
 
     /// Returns a new ledger whose entries also count in this one.
@@ -217,6 +230,7 @@ impl Ledger {
             left: allowed.saturating_sub(limit.of(taken)),
             asked: limit.of(most),
             owner,
+            until: None,
             by: String::new(),
             account: self.account.id,
         })
@@ -276,7 +290,11 @@ impl Ledger {
         model: &dyn LanguageModel,
         request: &Request,
     ) -> Result<Spent, NoPrice> {
-        let budgets = || self.chain().map(|ledger| ledger.account.budget);
+        let shared = |ledger: &Self| ledger.account.shared.clone().into_iter();
+        let budgets = || {
+            let own = self.chain().map(|ledger| ledger.account.budget);
+            own.chain(self.chain().flat_map(shared).map(|budget| budget.limits()))
+        };
         let money = budgets().any(|budget| budget.money.is_some());
         let tokens = money || budgets().any(|budget| budget.counts_tokens());
         if !tokens {
@@ -307,6 +325,11 @@ impl Ledger {
         Spent { money, ..Spent::model_call(usage) }
     }
 
+    /// Returns the shared budgets of this ledger and those above.
+    pub(crate) fn shared_budgets(&self) -> Vec<Arc<dyn SharedBudget>> {
+        self.chain().flat_map(|ledger| ledger.account.shared.iter().cloned()).collect()
+    }
+
     fn chain(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |ledger| ledger.account.above.as_ref())
     }
@@ -314,6 +337,20 @@ impl Ledger {
     fn book(&self) -> MutexGuard<'_, Book> {
         // A panic between two additions leaves valid numbers, so the poison can be ignored.
         self.account.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Account {
+    /// Returns the account without its entries.
+    fn unused(&self) -> Self {
+        Self {
+            owner: self.owner.clone(),
+            budget: self.budget,
+            prices: self.prices.clone(),
+            shared: self.shared.clone(),
+            above: self.above.clone(),
+            ..Self::default()
+        }
     }
 }
 
@@ -473,25 +510,58 @@ pub struct Exhausted {
     pub left: u64,
     /// The amount that the call may cost.
     pub asked: u64,
-    /// The owner of the budget: an agent's name, or `the context's ledger`.
+    /// The owner of the budget: an agent's name, the user or tenant of a shared budget, or `the
+    /// context's ledger`.
     pub owner: String,
+    /// The end of the period of a [shared budget](SharedBudget).
+    pub until: Option<SystemTime>,
     /// The names of the tools around the call, as in `a > b`. Empty outside of a tool call.
     pub by: String,
     account: Id,
 }
 
+impl Exhausted {
+    /// Returns the error of a shared budget. It is not that of any ledger.
+    pub(crate) fn of_shared(
+        owner: &str,
+        limit: LimitKind,
+        allowed: u64,
+        (taken, most): (Spent, Spent),
+        until: SystemTime,
+    ) -> Self {
+        Self {
+            limit,
+            allowed,
+            left: allowed.saturating_sub(limit.of(taken)),
+            asked: limit.of(most),
+            owner: format!("`{owner}`"),
+            until: Some(until),
+            by: String::new(),
+            account: Id::default(),
+        }
+    }
+}
+
 fn sentence(exhausted: &Exhausted) -> String {
-    let Exhausted { limit, allowed, left, asked, owner, by, .. } = exhausted;
+    let Exhausted { limit, allowed, left, asked, owner, until, by, .. } = exhausted;
+    let (when, fix) = match until {
+        None => (String::new(), "allow more in its budget"),
+        Some(until) => {
+            let fix = match asked <= allowed {
+                true => "wait until then, or allow more in its budget",
+                false => "allow more in its budget, or less output in the call",
+            };
+            (format!(" until {}", period::in_utc(*until)), fix)
+        }
+    };
     let by = if by.is_empty() { "the next call".to_owned() } else { format!("`{by}`") };
     if *limit == LimitKind::Money {
         let [left, allowed, asked] = [left, allowed, asked].map(|it| Money { micros: *it });
         return format!(
-            "{owner} has {left} of {allowed} left to spend, and {by} may cost {asked}; allow more in its budget"
+            "{owner} has {left} of {allowed} left to spend{when}, and {by} may cost {asked}; {fix}"
         );
     }
-    format!(
-        "{owner} has {left} of {allowed} {limit} left, and {by} may take {asked}; allow more in its budget"
-    )
+    format!("{owner} has {left} of {allowed} {limit} left{when}, and {by} may take {asked}; {fix}")
 }
 
 /// The error of a budget that limits money, when the model's price is unknown.

@@ -26,6 +26,7 @@
 //! | `module.rs`, `tool.rs` | [`Module`] and [`Tool`]; a panic of a tool is caught in `tool.rs` |
 //! | `context.rs`, `model_call.rs` | [`Context`]: deadline, cancellation, events, the approver; its calls of models |
 //! | `budget.rs`, `ledger.rs` | limits and prices; the ledger reserves, counts and refuses |
+//! | `shared_budget.rs`, `period.rs` | budgets that several processes share; their days and months |
 //! | `model.rs`, `message.rs` | [`LanguageModel`], its requests and replies; conversations |
 //! | `media.rs`, `places.rs` | images, documents and audio; placeholders such as `[image 1]` in the text |
 //! | `predict.rs`, `predictor.rs`, `predict_call.rs` | [`Predict`]; its prompts; its attempts |
@@ -65,6 +66,7 @@ mod module;
 mod most_usage;
 mod output_mode;
 mod panic_text;
+mod period;
 mod places;
 pub mod predict;
 mod predict_call;
@@ -74,6 +76,7 @@ mod predictor_settings;
 mod repaired;
 pub mod runner;
 mod settings;
+mod shared_budget;
 mod shown_answer;
 mod telemetry;
 #[cfg(feature = "testing")]

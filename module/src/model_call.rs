@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -16,9 +17,10 @@ use crate::context::{Context, cancelled_error};
 use crate::error::{Error, Result, Stage};
 use crate::event::EventKind;
 use crate::hook::chain::{self, Piece};
-use crate::ledger::{Holder, Ledger, Refused, Reservation};
+use crate::ledger::{Granted, Holder, Ledger, Refused, Reservation, has_timer};
 use crate::model::{Delta, LanguageModel, Reply, Request};
 use crate::panic_text;
+use crate::shared_budget::{SharedHold, SharedRefused};
 use crate::shown_answer::ShownAnswer;
 use crate::telemetry;
 use crate::usage::Usage;
@@ -76,7 +78,7 @@ impl Context {
             true => Holder::PROGRAM,
             false => Holder::in_streams(self.streams()),
         };
-        let call = ModelCall::new(self, model, &request, stream, holder).await?;
+        let mut call = ModelCall::new(self, model, &request, stream, holder).await?;
         if stream {
             let mut deltas = self.pieces(call, request);
             let mut answer = AnswerSoFar::of(pieces.answer());
@@ -90,8 +92,9 @@ impl Context {
         }
         let generated = async { self.until_cancelled(model.generate(&request)).await };
         let generated = AssertUnwindSafe(generated).catch_unwind().instrument(call.span.clone());
-        let reply = generated.await.unwrap_or_else(|panic| Err(panicked(panic)));
-        call.end(reply.as_ref());
+        let generated = call.keeping(pin!(generated)).await;
+        let reply = generated.unwrap_or_else(|panic| Err(panicked(panic)));
+        call.end(reply.as_ref()).await;
         reply
     }
 
@@ -128,14 +131,15 @@ impl Context {
             let next = async { deltas.next().await.unwrap_or_else(|| Err(no_reply())) };
             let next = AssertUnwindSafe(next).catch_unwind();
             let next = async { next.await.unwrap_or_else(|panic| Err(panicked(panic))) };
-            let next = self.until_cancelled(next).instrument(call.span.clone()).await;
+            let next = self.until_cancelled(next).instrument(call.span.clone());
+            let next = call.keeping(pin!(next)).await;
             match &next {
-                Ok(Delta::Done(reply)) => call.end(Ok(&**reply)),
+                Ok(Delta::Done(reply)) => call.end(Ok(&**reply)).await,
                 Ok(_) => {
                     call.begun = true;
                     return Some((next, Some((deltas, call, pieces))));
                 }
-                Err(error) => call.end(Err(error)),
+                Err(error) => call.end(Err(error)).await,
             }
             Some((next, None))
         })
@@ -148,10 +152,26 @@ impl Context {
         let reserves = self.until_cancelled(async { Ok(reserves.await) });
         reserves.await?.map_err(|refused| match refused {
             Refused::Exhausted(exhausted) => self.exhausted(exhausted),
-            Refused::Late => {
-                let text = "the deadline of this call passed while it waited for other calls, whose largest cost takes the rest of the budget; allow more time, or more in the budget";
-                Error::stop(text).at(Stage::Limit)
-            }
+            Refused::Late => late(),
+        })
+    }
+
+    /// Reserves the largest cost of a model call in the budgets that several processes share.
+    async fn reserve_shared(&self, ledger: &Ledger, most: Spent) -> Result<Option<SharedHold>> {
+        let budgets = ledger.shared_budgets();
+        if budgets.is_empty() {
+            return Ok(None);
+        }
+        if !has_timer() {
+            let text = "a shared budget needs tokio's timer; build the runtime with `enable_time` or `enable_all`";
+            return Err(Error::stop(text).at(Stage::Setup));
+        }
+        let reserves = SharedHold::reserve(&budgets, most, self.deadline());
+        let reserves = self.until_cancelled(async { Ok(reserves.await) });
+        reserves.await?.map(Some).map_err(|refused| match refused {
+            SharedRefused::Exhausted(exhausted) => self.exhausted(exhausted),
+            SharedRefused::Late => late(),
+            SharedRefused::Failed(error) => error,
         })
     }
 
@@ -238,6 +258,8 @@ struct ModelCall<'a> {
     cx: &'a Context,
     model: &'a dyn LanguageModel,
     reserved: Option<Reservation>,
+    /// The reservations in shared budgets. Boxed, because most calls have none.
+    shared: Option<Box<SharedHold>>,
     /// Whether a part of the reply has arrived.
     begun: bool,
     /// The start of the call. `None` without a listener.
@@ -257,18 +279,21 @@ impl<'a> ModelCall<'a> {
         if cx.is_cancelled() {
             return Err(cancelled_error());
         }
-        let reserved = match cx.ledger() {
-            None => None,
+        let (reserved, shared) = match cx.ledger() {
+            None => (None, None),
             Some(ledger) => {
                 let most = ledger
                     .most(model, request)
                     .map_err(|no_price| Error::stop(no_price).at(Stage::Setup))?;
-                Some(cx.reserve(ledger, most, holder).await?)
+                // The shared budgets come last. Their calls end by themselves, and wait for none here.
+                let granted = Granted::new(cx.reserve(ledger, most, holder).await?);
+                let shared = Box::pin(cx.reserve_shared(ledger, most)).await?;
+                (granted.take(), shared.map(Box::new))
             }
         };
         let span = telemetry::chat(cx, model, request, stream);
         let started = cx.has_events().then(Instant::now);
-        Ok(Self { cx, model, reserved, begun: false, started, span })
+        Ok(Self { cx, model, reserved, shared, begun: false, started, span })
     }
 
     /// Returns the usage of the call, if it is known. A request that was not sent, or that the
@@ -284,8 +309,27 @@ impl<'a> ModelCall<'a> {
         }
     }
 
-    /// Records the result of the call in the ledger, the span and the events.
-    fn end(self, end: Result<&Reply, &Error>) {
+    /// Polls the call, and renews its reservations in shared budgets meanwhile.
+    async fn keeping<F: Future>(&mut self, call: Pin<&mut F>) -> F::Output {
+        match &mut self.shared {
+            None => call.await,
+            Some(shared) => Box::pin(shared.keep(call)).await,
+        }
+    }
+
+    /// Records the result of the call in the ledger, the span and the events, and then in the shared
+    /// budgets. When this returns, they have the cost, so a run records no reply whose cost they do
+    /// not know.
+    async fn end(mut self, end: Result<&Reply, &Error>) {
+        let shared = self.shared.take();
+        let spent = self.end_here(end);
+        if let Some(shared) = shared {
+            Box::pin(shared.end(spent)).await;
+        }
+    }
+
+    /// Records the result of the call in this process. Returns its cost, if it is known.
+    fn end_here(self, end: Result<&Reply, &Error>) -> Option<Spent> {
         let usage = self.usage(end);
         let Self { cx, model, reserved, started, span, .. } = self;
         let _entered = span.enter();
@@ -304,7 +348,13 @@ impl<'a> ModelCall<'a> {
         for overshoot in settled.into_iter().flatten() {
             cx.emit(|| EventKind::Overshot { model: model.name().to_owned(), overshoot });
         }
+        spent
     }
+}
+
+fn late() -> Error {
+    let text = "the deadline of this call passed while it waited for other calls, whose largest cost takes the rest of the budget; allow more time, or more in the budget";
+    Error::stop(text).at(Stage::Limit)
 }
 
 /// Yields to other tasks once in [`PIECES_PER_TURN`] calls.

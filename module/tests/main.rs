@@ -20,6 +20,7 @@ mod prompts;
 mod recording;
 mod schema_driven;
 mod secrets;
+mod shared_budgets;
 mod tools;
 mod toolsets;
 mod validators;

@@ -101,8 +101,19 @@ struct Waits {
     has_timer: bool,
 }
 
-/// A reservation for a call that has waited. If the call is gone, it is released.
-struct Granted(Option<Reservation>);
+/// A reservation for a call that was not sent yet. If the call is gone, it is released.
+pub(crate) struct Granted(Option<Reservation>);
+
+impl Granted {
+    pub(crate) fn new(reservation: Reservation) -> Self {
+        Self(Some(reservation))
+    }
+
+    /// Returns the reservation, for a call that is sent now.
+    pub(crate) fn take(mut self) -> Option<Reservation> {
+        self.0.take()
+    }
+}
 
 impl Drop for Granted {
     fn drop(&mut self) {
@@ -223,7 +234,7 @@ impl Ledger {
         };
         drop(place);
         match answer {
-            Ok(Ok(mut granted)) => match granted.0.take() {
+            Ok(Ok(granted)) => match granted.take() {
                 Some(reservation) => Ok(reservation),
                 None => self.reserve(most).map_err(Refused::Exhausted),
             },
@@ -246,7 +257,7 @@ impl Ledger {
             for entry in queue.0.drain(..) {
                 match entry.waits.hold(&ahead) {
                     Ok(reservation) => {
-                        answers.push((entry.answer, Ok(Granted(Some(reservation)))));
+                        answers.push((entry.answer, Ok(Granted::new(reservation))));
                     }
                     Err(_) => match entry.waits.hopeless(entry.waits.has_timer) {
                         Some(exhausted) => answers.push((entry.answer, Err(exhausted))),
