@@ -64,6 +64,8 @@ struct Inner {
     /// Whether the usage was set. Otherwise it is unknown.
     knows_usage: bool,
     context_exceeded: Option<ContextExceeded>,
+    /// Whether the model or its provider refused this one request.
+    request_refused: bool,
     /// Whether the arguments of the failed call itself did not fit, and not those of a call below
     /// it.
     of_this_calls_arguments: bool,
@@ -185,6 +187,7 @@ impl Error {
             usage: Usage::default(),
             knows_usage: false,
             context_exceeded: None,
+            request_refused: false,
             of_this_calls_arguments: false,
             is_untrusted: false,
             repaired: None,
@@ -388,6 +391,36 @@ impl Error {
     #[must_use]
     pub fn context_exceeded(&self) -> Option<ContextExceeded> {
         self.0.context_exceeded
+    }
+
+    /// Marks the error as a refusal of this one request. A model sets it; see
+    /// [`is_request_refused`](Self::is_request_refused).
+    #[must_use]
+    pub fn with_request_refused(mut self) -> Self {
+        self.0.request_refused = true;
+        self
+    }
+
+    /// Returns whether the model or its provider refused this one request for what it contains, such as
+    /// a schema that the server does not take or a task that the model rejects. The same request fails
+    /// again, and another one may succeed. This includes a conversation that is [longer than the model's
+    /// context](Self::context_exceeded).
+    ///
+    /// An error of the API key, the account, the address or the server is not one: it would hit every
+    /// other request, too.
+    ///
+    /// ```
+    /// use toolwright_module::Error;
+    /// use toolwright_module::error::Stage;
+    ///
+    /// let refused = Error::other("the schema is not supported").at(Stage::Provider);
+    /// assert!(refused.with_request_refused().is_request_refused());
+    /// let broke = Error::other("the account has no credit left").at(Stage::Provider);
+    /// assert!(!broke.is_request_refused());
+    /// ```
+    #[must_use]
+    pub fn is_request_refused(&self) -> bool {
+        self.0.request_refused || self.0.context_exceeded.is_some()
     }
 
     /// Returns the readers of the error.

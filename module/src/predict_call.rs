@@ -190,7 +190,7 @@ impl<'a> PredictCall<'a> {
                     (false, None) => said.into(),
                 };
                 let text = format!("the model refused to answer `{}`: {said}", contract.name());
-                return Err(Error::other(text).at(Stage::Provider));
+                return Err(Error::other(text).at(Stage::Provider).with_request_refused());
             }
             Finish::Length => {
                 let after = match reply.usage.output_tokens {
@@ -214,14 +214,14 @@ impl<'a> PredictCall<'a> {
                     shown(word, 100),
                     contract.name(),
                 );
-                return Err(Error::other(text).at(Stage::Provider));
+                return Err(Error::other(text).at(Stage::Provider).with_request_refused());
             }
             Finish::Paused => {
                 let text = format!(
                     "the model paused its answer to `{}` {PAUSES} times and did not end it; ask again or request less",
                     contract.name(),
                 );
-                return Err(Error::other(text).at(Stage::Provider));
+                return Err(Error::other(text).at(Stage::Provider).with_request_refused());
             }
             Finish::Stop => {}
         }

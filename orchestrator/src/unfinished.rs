@@ -71,6 +71,10 @@ impl Unfinished {
         let raw = finished.answer.clone();
         let unfinished = Self { name: name.to_owned(), finished: Box::new(finished) };
         let error = Error::other(unfinished).at(stage).with_usage(usage);
+        let error = match stage {
+            Stage::Provider => error.with_request_refused(),
+            _ => error,
+        };
         // The sentence already contains the mistake.
         if stage == Stage::Limit && raw.is_empty() { error } else { error.with_raw(raw) }
     }

@@ -121,7 +121,7 @@ impl Server {
                 }
                 Summaries::Refused => {
                     let error = Error::other("response_format is not supported");
-                    return Err(error.at(Stage::Provider));
+                    return Err(error.at(Stage::Provider).with_request_refused());
                 }
             };
             return Ok(Reply::text(text).with_usage(usage));

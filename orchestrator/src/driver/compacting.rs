@@ -308,9 +308,9 @@ impl Caller<'_> {
         }
     }
 
-    /// Returns whether the run goes on without a summary of the model. It does if the same request
-    /// would fail again: the model gives no usable summary, its server refuses the request, or a limit
-    /// of the run forbids it.
+    /// Returns whether the run goes on without a summary of the model. It does if the summary itself is
+    /// the reason: the model or its server refuses the request for it, the model gives none that is
+    /// usable, or a limit of the run forbids it.
     fn goes_on_without_summary(&self, error: &Error) -> bool {
         let is_unusable = matches!(
             error.stage(),
@@ -318,9 +318,9 @@ impl Caller<'_> {
         );
         // An answer that was cut off is at the stage of limits.
         let is_cut_off = error.stage() == Stage::Limit && error.raw().is_some();
-        let is_refused = error.stage() == Stage::Provider;
-        // What may pass ends the drive, and the next one tries again.
-        !error.is_retryable() && (is_unusable || is_cut_off || is_refused)
+        // Any other error, such as one of the key or the account, ends the drive. The next drive tries
+        // again, also after an error that may pass.
+        !error.is_retryable() && (error.is_request_refused() || is_unusable || is_cut_off)
             || self.own_limit(error).is_some()
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use toolwright_module::error::ContextExceeded;
+use toolwright_module::error::{ContextExceeded, Stage};
 use toolwright_module::message::{Opaque, ReplyPart};
 use toolwright_module::model::{Settings, Usage};
 use toolwright_module::testing::Scripted;
 use toolwright_module::{Context, Effect, Error, Message, Reply, Request, Result, from_fn};
-use toolwright_orchestrator::perform::{Replay, with_performer};
+use toolwright_orchestrator::perform::{PartIdKind, Replay, with_performer};
 use toolwright_orchestrator::{
     Agent, Compaction, ConversationSummary, Edited, Ending, Limits, Run, Summarize, Summarizer,
     Task,
@@ -66,6 +66,34 @@ async fn a_summarizer_that_panics_is_replaced_and_one_that_may_be_tried_again_is
     let agent = agent(&Server::new(4000, 30), summaries(restarts));
     let error = agent.run("Look at every room.", &soon()).await.unwrap_err();
     assert!(error.is_retryable(), "{error:#}");
+}
+
+/// An error of the key, the account or the server would hit the next request of the run, too.
+#[tokio::test]
+async fn only_a_refused_summary_is_replaced_by_a_list() {
+    let broke = || Error::other("the account has no credit left").at(Stage::Provider);
+    for is_refused in [false, true] {
+        let server = Server::new(4000, 30);
+        let of_run = server.clone();
+        let model = Scripted::new(move |request: &Request| {
+            if request.tools.iter().any(|tool| tool.name() == "look") {
+                return of_run.answer(request);
+            }
+            Err(if is_refused { broke().with_request_refused() } else { broke() })
+        });
+        let agent = agent(&server, summaries(None)).with_model(model).unwrap();
+        let journal = Replay::in_memory([]);
+        let cx = with_performer(&soon(), journal.clone());
+        let ended = agent.run("Look at every room.", &cx).await;
+        let compacted = journal.records().iter().any(|record| {
+            let part = record.part().map(|part| &part.kind);
+            matches!(part, Some(PartIdKind::Compact { .. }))
+        });
+        assert_eq!((ended.is_ok(), compacted), (is_refused, is_refused));
+        if let Err(error) = ended {
+            assert_eq!(error.to_string(), "the account has no credit left");
+        }
+    }
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use toolwright_module::error::{ContextExceeded, Stage};
 use toolwright_module::model::{UnsupportedSetting, Usage};
 use toolwright_signature::ContractError;
 
-use self::server_error::{ServerError, no_credit, passes, retry_info};
+use self::server_error::{ServerError, is_of_account, no_credit, passes, retry_info};
 use crate::ending::is_same;
 use crate::lenient::is_set;
 
@@ -307,6 +307,23 @@ impl ProviderError {
         }
     }
 
+    /// Returns whether the server refused this request for what it contains; see
+    /// [`Error::is_request_refused`](toolwright_module::Error::is_request_refused).
+    fn is_request_refused(&self) -> bool {
+        match self {
+            _ if self.context_exceeded().is_some() => true,
+            Self::Status { status, code, message, .. } => {
+                refuses_request(*status, code.as_deref(), message)
+            }
+            // Without a code, nothing says that the server has not failed.
+            Self::Reported { code: Some(code), message, .. } => {
+                let status = code.parse().unwrap_or(400);
+                refuses_request(status, Some(code), message)
+            }
+            _ => false,
+        }
+    }
+
     /// Returns whether to retry the request after this error.
     pub(crate) fn retry(&self) -> Retry {
         match self {
@@ -420,7 +437,7 @@ impl ProviderError {
         let (stage, retryable) = (self.stage(), self.is_retryable());
         let wait = self.retry_after().filter(|_| retryable);
         let raw = self.raw().map(str::to_owned);
-        let exceeded = self.context_exceeded();
+        let (exceeded, is_refused) = (self.context_exceeded(), self.is_request_refused());
         let mut error = toolwright_module::Error::other(self).at(stage).retryable(retryable);
         if let Some(wait) = wait {
             error = error.with_retry_after(wait);
@@ -430,6 +447,9 @@ impl ProviderError {
         }
         if let Some(exceeded) = exceeded {
             error = error.with_context_exceeded(exceeded);
+        }
+        if is_refused {
+            error = error.with_request_refused();
         }
         match raw {
             Some(raw) => error.with_raw(raw),
@@ -501,6 +521,21 @@ fn asks_for_key(status: u16, message: &str) -> bool {
     match status {
         401 | 403 => true,
         400 => names.iter().chain(&words).any(|name| message.contains(name)),
+        _ => false,
+    }
+}
+
+/// Returns whether a server refused one request, and not the key, the account or every request.
+fn refuses_request(status: u16, code: Option<&str>, message: &str) -> bool {
+    match status {
+        // Groq has this status for a request that is larger than the limit per minute, with the code of
+        // a limit that passes.
+        413 => true,
+        400 | 411..=428 | 430..=499 => {
+            !no_credit(code)
+                && !code.is_some_and(|code| passes(code) || is_of_account(code))
+                && !asks_for_key(status, message)
+        }
         _ => false,
     }
 }

@@ -62,6 +62,25 @@ const PASSING: [&str; 25] = [
     "timeout_error",
 ];
 
+/// Codes of errors of the key, the account or the model's name, which every request has.
+const OF_ACCOUNT: [&str; 15] = [
+    "access_denied",
+    "authentication_error",
+    "billing_error",
+    "forbidden",
+    "invalid_api_key",
+    "invalid_authentication_error",
+    "model_not_found",
+    "not_found",
+    "not_found_error",
+    "permission_denied",
+    "permission_denied_error",
+    "permission_error",
+    "permissiondeniederror",
+    "unauthenticated",
+    "unauthorized",
+];
+
 /// The error code and message of a server.
 pub(super) struct ServerError {
     pub(super) code: Option<String>,
@@ -164,6 +183,11 @@ pub(super) fn no_credit(code: Option<&str>) -> bool {
     code.is_some_and(|code| NO_CREDIT.iter().any(|word| code.eq_ignore_ascii_case(word)))
 }
 
+/// Returns whether an error with this code is about the key, the account or the model's name.
+pub(super) fn is_of_account(code: &str) -> bool {
+    OF_ACCOUNT.iter().any(|word| code.eq_ignore_ascii_case(word))
+}
+
 /// Returns whether an error with this code may pass without a change: a status, or a server's word
 /// for one.
 pub(super) fn passes(code: &str) -> bool {
@@ -195,8 +219,10 @@ pub(super) fn retry_info(body: &Value) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use toolwright_module::model::Usage;
 
     use super::*;
+    use crate::ProviderError;
 
     #[test]
     fn the_pause_is_read_from_the_details() {
@@ -217,5 +243,70 @@ mod tests {
             }
         }
         assert_eq!(retry_info(&json!({"error": {"code": 429}})), None);
+    }
+
+    /// A request that is refused for what it contains, and one that fails for another reason.
+    #[test]
+    fn a_refusal_of_one_request_is_not_one_of_the_key_the_account_or_the_server() {
+        let schema = "Invalid schema for response_format";
+        let refused = [
+            (400, json!({"error": {"message": schema, "type": "invalid_request_error"}})),
+            (400, json!({"error": {"code": 400, "message": schema, "status": "INVALID_ARGUMENT"}})),
+            (
+                400,
+                json!({"type": "error", "error": {"type": "invalid_request_error", "message": schema}}),
+            ),
+            (400, json!({"error": schema})),
+            (400, json!({"error": {"code": "content_filter", "message": "It was filtered."}})),
+            (
+                413,
+                json!({"error": {"code": "rate_limit_exceeded", "message": "Request too large"}}),
+            ),
+            (
+                422,
+                json!({"detail": [{"loc": ["body", "tools"], "msg": "extra fields not permitted"}]}),
+            ),
+        ];
+        let others = [
+            (400, json!({"error": {"message": "API key not valid", "status": "INVALID_ARGUMENT"}})),
+            (400, json!({"error": {"message": "Pay.", "code": "insufficient_quota"}})),
+            (400, json!({"type": "error", "error": {"type": "billing_error", "message": "Pay."}})),
+            (401, json!({"error": {"message": "Incorrect key", "code": "invalid_api_key"}})),
+            (402, json!({"error": {"message": "Insufficient credits", "code": 402}})),
+            (403, json!({"error": {"type": "permission_error", "message": "Not for you."}})),
+            (404, json!({"error": {"message": "No such model", "code": "model_not_found"}})),
+            (408, json!({})),
+            (429, json!({"error": {"message": "Pay.", "code": "insufficient_quota"}})),
+            (429, json!({"error": {"message": "Slower.", "code": "rate_limit_exceeded"}})),
+            (500, json!({"error": {"message": "Failed.", "type": "server_error"}})),
+            (301, json!({})),
+        ];
+        let all = refused.map(|it| (it, true)).into_iter().chain(others.map(|it| (it, false)));
+        for ((status, body), is_refused) in all {
+            let ServerError { code, message } = ServerError::of(&body);
+            let (request_id, retry_after, message) = (None, None, message.unwrap_or_default());
+            let shown = body.to_string();
+            let refusal = ProviderError::Status {
+                status,
+                request_id,
+                code,
+                message,
+                retry_after,
+                body: body.to_string(),
+            };
+            assert_eq!(refusal.into_error().is_request_refused(), is_refused, "{status} {shown}");
+        }
+        // Within a reply that began with a success.
+        for (error, is_refused) in [
+            (json!({"code": "invalid_request_error", "message": schema}), true),
+            (json!({"code": 400, "message": schema}), true),
+            (json!({"code": 402, "message": "Insufficient credits"}), false),
+            (json!({"code": 502, "message": "Bad gateway"}), false),
+            (json!({"type": "authentication_error", "message": "Wrong."}), false),
+            (json!({"message": "It failed."}), false),
+        ] {
+            let reported = ProviderError::reported(&error, Usage::unknown()).into_error();
+            assert_eq!(reported.is_request_refused(), is_refused, "{error}");
+        }
     }
 }
