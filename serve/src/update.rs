@@ -185,9 +185,6 @@ pub struct Attachment {
     /// The media type, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    /// The name of the file, if it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
 }
 
 /// Tokens and money.

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -263,7 +264,9 @@ impl Drive {
             Some(Record::Stopped { error, .. }) => Some(error.clone()),
             _ => None,
         };
-        let store = Arc::new(Heard { id: id.clone(), store, listener: options.listener.clone() });
+        let nth = AtomicUsize::new(records.len() + 1);
+        let listener = options.listener.clone();
+        let store = Arc::new(Heard { id: id.clone(), nth, store, listener });
         let replay = Replay::new(records, Arc::clone(&store))
             .with_max_result_bytes(options.max_result_bytes);
         let cx = perform::with_performer(&cx.with_run(&id, metadata), replay.clone());
@@ -280,6 +283,8 @@ impl fmt::Debug for Drive {
 /// A store with a listener.
 struct Heard<S> {
     id: String,
+    /// The number of the next record.
+    nth: AtomicUsize,
     store: S,
     listener: Option<Listener>,
 }
@@ -287,9 +292,11 @@ struct Heard<S> {
 impl<S: Store> Store for Heard<S> {
     fn append<'a>(&'a self, record: &'a Record) -> BoxFuture<'a, Result<(), Open>> {
         Box::pin(async move {
+            // Taken before the record is stored, because records are stored in the order of these calls.
+            let nth = self.nth.fetch_add(1, Ordering::Relaxed);
             self.store.append(record).await?;
-            if let (Some(listener), Some(_)) = (&self.listener, record.part()) {
-                listener(&self.id, record);
+            if let Some(listener) = &self.listener {
+                listener(&self.id, nth, record);
             }
             Ok(())
         })

@@ -101,6 +101,12 @@ impl Journal {
         self
     }
 
+    /// Returns the options.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
     /// Returns the folder.
     #[must_use]
     pub fn folder(&self) -> &Path {

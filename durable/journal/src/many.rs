@@ -103,6 +103,24 @@ impl Journal {
         summary_of(&self.path(id)?)?.ok_or_else(|| self.no_such_run(id))
     }
 
+    /// Returns whether there is a run with this id. Its file is not read.
+    ///
+    /// ```
+    /// # use toolwright_journal::Journal;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let journal = Journal::open(folder.path())?;
+    /// assert!(!journal.contains("greeting")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The id is empty, or the folder cannot be read.
+    pub fn contains(&self, id: &str) -> Result<bool> {
+        let path = self.path(id)?;
+        path.try_exists().map_err(|error| JournalError::io(&path, error))
+    }
+
     /// Returns the recorded parts of a run, in the order in which they were written.
     ///
     /// ```

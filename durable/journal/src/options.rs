@@ -6,7 +6,7 @@ use std::sync::Arc;
 use toolwright_orchestrator::Change;
 use toolwright_orchestrator::perform::Record;
 
-pub(crate) type Listener = Arc<dyn Fn(&str, &Record) + Send + Sync>;
+pub(crate) type Listener = Arc<dyn Fn(&str, usize, &Record) + Send + Sync>;
 type ChangeListener = Arc<dyn Fn(&str, &Change) + Send + Sync>;
 
 /// The options of the drives of a home of runs, such as [`Journal`](crate::Journal).
@@ -25,11 +25,12 @@ type ChangeListener = Arc<dyn Fn(&str, &Change) + Send + Sync>;
 /// let counts = Arc::clone(&count);
 /// let journal = Journal::open(folder.path())?.with_options(Options {
 ///     max_result_bytes: 64 * 1024,
-///     listener: Some(Arc::new(move |_id, _record| drop(counts.fetch_add(1, Ordering::Relaxed)))),
+///     listener: Some(Arc::new(move |_id, _nth, _record| drop(counts.fetch_add(1, Ordering::Relaxed)))),
 ///     change_listener: Some(Arc::new(|id, change| println!("{id}: {change}"))),
 /// });
 /// journal.drive(&agent, "greeting", "Say hello.", &Context::default()).await?;
-/// assert_eq!(count.load(Ordering::Relaxed), 1);
+/// // The model's reply, and the result.
+/// assert_eq!(count.load(Ordering::Relaxed), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -43,11 +44,12 @@ pub struct Options {
     /// results that were cut do not count either
     /// ([`Limits::max_kept_bytes`](toolwright_orchestrator::Limits::max_kept_bytes)).
     pub max_result_bytes: u64,
-    /// Gets each record of a part, with the id of the run, when it is stored and before the run goes
-    /// on.
+    /// Gets each record that a drive adds, with the id of the run and the number of the record in it,
+    /// when it is stored and before the run goes on. The start of a run is number 0, and is not added
+    /// by a drive.
     ///
-    /// The listener runs on the task of the drive, so it should be quick. Parts that were recorded
-    /// by an earlier drive are not repeated.
+    /// The listener runs on the task of the drive, so it should be quick. What was recorded by an
+    /// earlier drive is not repeated.
     pub listener: Option<Listener>,
     /// Gets each difference between the agent that began a run and the one that drives it now, with
     /// the id of the run.

@@ -106,7 +106,7 @@ async fn work(
     tasks: Vec<(String, String)>,
 ) -> Result<(), Box<dyn Error>> {
     let runs = runs.with_options(Options {
-        listener: Some(Arc::new(|id, record| {
+        listener: Some(Arc::new(|id, _, record| {
             let Some(mut name) = ended(record) else { return };
             die_at("after", &name);
             if count().is_some() {

@@ -39,7 +39,8 @@
 //!
 //! `toolwright_runs` has a row for each run. `toolwright_records` has a row for each record, as the
 //! same JSON as in a file of the crate `toolwright-journal`. `toolwright_tools` contains the tools
-//! of agents, to report the changes of a deploy. All times come from the server's clock.
+//! of agents, to report the changes of a deploy. `toolwright_live` has the replies that models are writing
+//! now. All times come from the server's clock.
 //!
 //! # Map
 //!
@@ -49,17 +50,21 @@
 //! | `work.rs` | workers: taking over runs that no worker drives |
 //! | `lease.rs` | the lease of a run: appending records under it, renewing it, ending it |
 //! | `many.rs` | the list of runs, decisions, deletion |
+//! | `reading.rs` | what is new in runs, for programs that show them while other workers drive them |
 //! | `tables.rs` | the tables and their statements |
 //! | `error.rs` | [`RunsError`] |
 
 mod error;
 mod lease;
 mod many;
+mod reading;
 mod runs;
 mod tables;
 mod url;
 mod work;
 
 pub use error::RunsError;
+pub use reading::{News, Seen};
 pub use runs::Runs;
 pub use toolwright_journal::{Options, RunStatus, RunSummary};
+pub use work::TakenRun;

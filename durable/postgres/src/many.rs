@@ -110,6 +110,19 @@ impl Runs {
         Ok(run)
     }
 
+    /// Returns whether there is a run with this id.
+    ///
+    /// # Errors
+    ///
+    /// The id is empty, or the database fails.
+    pub async fn contains(&self, id: &str) -> Result<bool> {
+        check_id(id)?;
+        let sql = "SELECT EXISTS (SELECT FROM toolwright_runs WHERE agent = $1 AND id = $2)";
+        let connection = self.pool.get().await?;
+        let statement = connection.prepare_cached(sql).await?;
+        Ok(connection.query_one(&statement, &[&&*self.agent, &id]).await?.try_get(0)?)
+    }
+
     async fn list(
         &self,
         filter: &str,

@@ -14,7 +14,7 @@ use toolwright_journal::home::{self, Drive, DriveEnd};
 use toolwright_journal::{JournalError, Options};
 use toolwright_module::Context;
 use toolwright_module::budget::Spent;
-use toolwright_orchestrator::perform::Record;
+use toolwright_orchestrator::perform::{Record, Started};
 use toolwright_orchestrator::{Agent, Finished, Task, ToolSet};
 
 use crate::error::{Result, RunsError};
@@ -156,6 +156,12 @@ impl Runs {
         self
     }
 
+    /// Returns the options.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
     /// Starts a run, or continues it where it was. If the run has finished, its result is returned.
     ///
     /// The run has this id in its context; the metadata come from
@@ -251,20 +257,26 @@ impl Runs {
         Err(RunsError::NoSuchRun { id: id.to_owned() })
     }
 
-    /// Opens a run that was taken, and reads its records.
+    /// Reads a run that this worker has taken, and compares its tools.
     pub(crate) async fn open<O: Send + Sync + 'static>(
         &self,
         agent: &Agent<O>,
-        taken: Taken,
-        cx: &Context,
-    ) -> Result<(Held, Drive)> {
-        let (id, number) = (taken.id.clone(), taken.number);
-        let held = lease::hold(self.pool.clone(), taken);
+        id: &str,
+        number: i64,
+        held: Held,
+        context: impl AsyncFnOnce(&Started) -> toolwright_module::Result<Context>,
+    ) -> toolwright_module::Result<(Held, Drive)> {
         let read = async {
-            let records = self.records_of(&id, number).await?;
-            let mut drive = Drive::stored(agent, &id, records, cx)?;
-            self.check_tools(&id, &mut drive).await?;
-            Ok::<_, RunsError>(drive)
+            let records = self.records_of(id, number).await.map_err(RunsError::into_module)?;
+            let Some(Record::Started(started)) = records.first() else {
+                let error = JournalError::NoStart { id: id.to_owned() };
+                return Err(RunsError::from(error).into_module());
+            };
+            let cx = context(started).await?;
+            let drive = Drive::stored(agent, id, records, &cx).map_err(RunsError::from);
+            let mut drive = drive.map_err(RunsError::into_module)?;
+            self.check_tools(id, &mut drive).await.map_err(RunsError::into_module)?;
+            Ok(drive)
         };
         held.or_free(read.await).await
     }
@@ -407,7 +419,7 @@ enum Opened<O> {
 
 impl Held {
     /// Returns the run with a result, or frees it after an error.
-    async fn or_free<T>(self, result: Result<T>) -> Result<(Self, T)> {
+    async fn or_free<T, E: fmt::Display>(self, result: Result<T, E>) -> Result<(Self, T), E> {
         match result {
             Ok(found) => Ok((self, found)),
             Err(error) => {

@@ -5,7 +5,7 @@ use deadpool_postgres::{Pool, Transaction};
 use crate::error::{Result, RunsError};
 
 /// The version of the tables below.
-pub(crate) const VERSION: i32 = 1;
+pub(crate) const VERSION: i32 = 2;
 
 /// PostgreSQL fails if two processes create a table at the same time.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(4919131752989213764)";
@@ -18,6 +18,8 @@ const LOCK: &str = "SELECT pg_advisory_xact_lock(4919131752989213764)";
 /// whose lease ended, and `failures` that of drives in a row that failed, without a new record.
 ///
 /// `asks` is a hash of the id of the part of a call that waits for a decision, and `decides` that of a decision.
+///
+/// `toolwright_live` is lost if the server crashes: it has the beginnings of records to come.
 ///
 /// A run is updated with each record. No column of an index changes then, so that the old row is
 /// replaced in its page.
@@ -59,6 +61,13 @@ CREATE INDEX IF NOT EXISTS toolwright_records_decides ON toolwright_records (run
 CREATE TABLE IF NOT EXISTS toolwright_tools (
     hash text PRIMARY KEY,
     tools text NOT NULL
+);
+CREATE UNLOGGED TABLE IF NOT EXISTS toolwright_live (
+    run bigint NOT NULL REFERENCES toolwright_runs ON DELETE CASCADE,
+    lease bigint NOT NULL,
+    nth bigint NOT NULL,
+    text text NOT NULL,
+    PRIMARY KEY (run, lease, nth)
 );
 CREATE TABLE IF NOT EXISTS toolwright_runs_version (version integer NOT NULL);
 ";

@@ -1,5 +1,6 @@
 //! Workers, which drive the runs that no other worker drives.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -7,10 +8,11 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use toolwright_module::error::Stage;
 use toolwright_module::{Context, Error};
-use toolwright_orchestrator::Agent;
+use toolwright_orchestrator::perform::Started;
+use toolwright_orchestrator::{Agent, Finished};
 
 use crate::error::Result;
-use crate::lease::{Taken, milliseconds};
+use crate::lease::{self, Held, milliseconds};
 use crate::runs::Runs;
 use crate::tables;
 
@@ -69,18 +71,10 @@ impl Runs {
             };
             let is_full = taken.len() == room;
             for taken in taken {
-                let (runs, cx, id) = (self.clone(), cx.clone(), taken.id.clone());
-                let agent = agent.clone();
+                let (cx, agent) = (cx.clone(), agent.clone());
                 drives.spawn(async move {
-                    let result = match runs.open(&agent, taken, &cx).await {
-                        Ok((held, drive)) => {
-                            held.drive(&agent, drive, &runs.options).await.map(drop)
-                        }
-                        Err(error) => Err(error.into_module()),
-                    };
-                    if let Err(error) = result {
-                        log(&id, &error);
-                    }
+                    // It says why in the log.
+                    let _ = taken.drive(&agent, async |_: &Started| Ok(cx)).await;
                 });
             }
             let rest = async {
@@ -96,7 +90,36 @@ impl Runs {
         while drives.join_next().await.is_some() {}
     }
 
-    async fn take_free(&self, most: usize) -> Result<Vec<Taken>> {
+    /// Takes runs that no other worker drives, at most `most`: those that [`work`](Self::work) drives.
+    /// It is for a program with a loop of its own, in which each run has a context of its own, such as
+    /// one with the database of its user.
+    ///
+    /// ```no_run
+    /// use toolwright_module::{Context, Error, LanguageModel};
+    /// use toolwright_orchestrator::Agent;
+    /// use toolwright_postgres::Runs;
+    ///
+    /// /// The user of a run, for its tools.
+    /// struct User(String);
+    ///
+    /// # async fn example(model: impl LanguageModel + 'static, runs: Runs) -> Result<(), Box<dyn std::error::Error>> {
+    /// let agent = Agent::new(model, [])?;
+    /// for taken in runs.take_free(16).await? {
+    ///     taken
+    ///         .drive(&agent, async |started| {
+    ///             let user = started.metadata.get("user").ok_or_else(|| Error::stop("no user"))?;
+    ///             Ok(Context::default().with(User(user.clone())))
+    ///         })
+    ///         .await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The database fails.
+    pub async fn take_free(&self, most: usize) -> Result<Vec<TakenRun>> {
         let connection = self.pool.get().await?;
         let statement = connection.prepare_cached(tables::TAKE_FREE).await?;
         let (since, length) = (Instant::now(), milliseconds(self.lease));
@@ -109,9 +132,54 @@ impl Runs {
             if let Some(before) = before {
                 tracing::warn!(run = id, worker = before, "took over a run whose worker is gone");
             }
-            taken.push(self.taken(id, &row, since)?);
+            let taken_run = self.taken(id.clone(), &row, since)?;
+            let number = taken_run.number;
+            let held = lease::hold(self.pool.clone(), taken_run);
+            taken.push(TakenRun { runs: self.clone(), id, number, held });
         }
         Ok(taken)
+    }
+}
+
+/// A run that this worker has taken. If it is dropped, other workers may take it.
+pub struct TakenRun {
+    runs: Runs,
+    id: String,
+    number: i64,
+    held: Held,
+}
+
+impl TakenRun {
+    /// Returns the id of the run.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Drives the run. `context` returns its context for its start, whose metadata say whose run it is.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Runs::drive`], and the error of `context`, after which the run rests as after a drive
+    /// that failed.
+    pub async fn drive<O: Serialize + Send + Sync + 'static>(
+        self,
+        agent: &Agent<O>,
+        context: impl AsyncFnOnce(&Started) -> toolwright_module::Result<Context>,
+    ) -> toolwright_module::Result<Finished<O>> {
+        let Self { runs, id, number, held } = self;
+        let opened = runs.open(agent, &id, number, held, context).await;
+        let result = match opened {
+            Ok((held, drive)) => held.drive(agent, drive, &runs.options).await,
+            Err(error) => Err(error),
+        };
+        result.inspect_err(|error| log(&id, error))
+    }
+}
+
+impl fmt::Debug for TakenRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TakenRun").field("id", &self.id).finish_non_exhaustive()
     }
 }
 

@@ -1,0 +1,394 @@
+//! Where the runs of a service are kept.
+
+#[cfg(feature = "postgres")]
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use toolwright_journal::{Journal, JournalError, Options, RunStatus, RunSummary};
+use toolwright_module::approval::{Approval, Decision};
+use toolwright_module::{Context, Error};
+use toolwright_orchestrator::perform::Record;
+use toolwright_orchestrator::{Agent, Finished, Task};
+#[cfg(feature = "postgres")]
+use toolwright_postgres::{Runs, RunsError, Seen};
+
+use crate::error::{Result, ServeError};
+use crate::memory::Memory;
+
+/// Where the runs of a service are kept: in memory, in a journal or in PostgreSQL.
+///
+/// In memory, runs end with the process. In a [`Journal`] they survive it, and one process drives them.
+/// In PostgreSQL (feature `postgres`), any number of workers do: each sees the runs of all, and takes
+/// over those of a worker that is gone.
+///
+/// ```
+/// use toolwright_journal::Journal;
+/// use toolwright_serve::Home;
+///
+/// # let folder = tempfile::tempdir()?;
+/// let home = Home::from(Journal::open(folder.path())?);
+/// let home = Home::memory();
+/// # Ok::<(), toolwright_journal::JournalError>(())
+/// ```
+#[derive(Clone)]
+pub struct Home(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Memory(Memory),
+    Journal(Journal),
+    #[cfg(feature = "postgres")]
+    Postgres(Runs),
+}
+
+/// What the process has of a run.
+#[derive(Debug, Clone)]
+pub(crate) struct Known {
+    pub(crate) id: String,
+    /// Number of records.
+    pub(crate) records: usize,
+    /// Which drive the live texts are of, and the number of the last one.
+    pub(crate) live: (i64, i64),
+    /// How often the run had to be looked at.
+    pub(crate) looks: u64,
+}
+
+/// What is new in a run.
+#[derive(Debug)]
+pub(crate) struct News {
+    pub(crate) known: Known,
+    /// The records after the known ones.
+    pub(crate) records: Vec<Record>,
+    pub(crate) status: RunStatus,
+    /// `None` if it is not known.
+    pub(crate) is_driven: Option<bool>,
+    pub(crate) error: Option<String>,
+    /// Which drive it is, and its new live texts with their numbers.
+    pub(crate) drive: i64,
+    pub(crate) live: Vec<(i64, String)>,
+}
+
+impl Home {
+    /// Returns a home in memory.
+    #[must_use]
+    pub fn memory() -> Self {
+        Self(Kind::Memory(Memory::default()))
+    }
+
+    /// Adds a listener to that of the home.
+    pub(crate) fn heard(
+        self,
+        listener: impl Fn(&str, usize, &Record) + Send + Sync + 'static,
+    ) -> Self {
+        let with = |options: &Options| {
+            let before = options.listener.clone();
+            let listener = Arc::new(move |id: &str, nth: usize, record: &Record| {
+                if let Some(before) = &before {
+                    before(id, nth, record);
+                }
+                listener(id, nth, record);
+            });
+            Options { listener: Some(listener), ..options.clone() }
+        };
+        Self(match self.0 {
+            Kind::Memory(memory) => {
+                let options = with(memory.options());
+                Kind::Memory(memory.with_options(options))
+            }
+            Kind::Journal(journal) => {
+                let options = with(journal.options());
+                Kind::Journal(journal.with_options(options))
+            }
+            #[cfg(feature = "postgres")]
+            Kind::Postgres(runs) => {
+                let options = with(runs.options());
+                Kind::Postgres(runs.with_options(options))
+            }
+        })
+    }
+
+    /// Returns whether other workers read the runs.
+    pub(crate) fn is_shared(&self) -> bool {
+        !matches!(self.0, Kind::Memory(_) | Kind::Journal(_))
+    }
+
+    /// Stores what a model writes, for other workers.
+    pub(crate) async fn put_live(&self, id: &str, nth: i64, text: &str) -> Result<()> {
+        match &self.0 {
+            #[cfg(feature = "postgres")]
+            Kind::Postgres(runs) => Ok(runs.put_live(id, nth, text).await?),
+            _ => {
+                let _ = (id, nth, text);
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) async fn clear_live(&self, id: &str) -> Result<()> {
+        match &self.0 {
+            #[cfg(feature = "postgres")]
+            Kind::Postgres(runs) => Ok(runs.clear_live(id).await?),
+            _ => {
+                let _ = id;
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns the runs in the database, whose workers take over runs from each other.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn postgres(&self) -> Option<&Runs> {
+        match &self.0 {
+            Kind::Postgres(runs) => Some(runs),
+            _ => None,
+        }
+    }
+
+    /// Creates a run that is not driven yet, where several processes could create it at once.
+    pub(crate) async fn start<O: Send + Sync + 'static>(
+        &self,
+        agent: &Agent<O>,
+        id: &str,
+        task: &Task,
+        cx: &Context,
+    ) -> Result<(), Error> {
+        match &self.0 {
+            #[cfg(feature = "postgres")]
+            Kind::Postgres(runs) => runs.start(agent, id, task.clone(), cx).await,
+            _ => {
+                let _ = (agent, id, task, cx);
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) async fn drive<O>(
+        &self,
+        agent: &Agent<O>,
+        id: &str,
+        task: Task,
+        cx: &Context,
+    ) -> Result<Finished<O>, Error>
+    where
+        O: Serialize + DeserializeOwned + Send + Sync + 'static,
+    {
+        match &self.0 {
+            Kind::Memory(memory) => memory.drive(agent, id, task, cx).await,
+            Kind::Journal(journal) => journal.drive(agent, id, task, cx).await,
+            #[cfg(feature = "postgres")]
+            Kind::Postgres(runs) => runs.drive(agent, id, task, cx).await,
+        }
+    }
+
+    /// Returns all records of a run, or `None` if there is no such run.
+    pub(crate) async fn records(&self, id: &str) -> Result<Option<Vec<Record>>> {
+        let found = match &self.0 {
+            Kind::Memory(memory) => return Ok(memory.records(id)),
+            Kind::Journal(journal) => {
+                let (journal, id) = (journal.clone(), id.to_owned());
+                blocking(move || journal.entries(&id)).await?.map_err(ServeError::from)
+            }
+            #[cfg(feature = "postgres")]
+            Kind::Postgres(runs) => runs.entries(id).await.map_err(ServeError::from),
+        };
+        match found {
+            Ok(entries) => Ok(Some(entries.into_iter().map(|(_, record)| record).collect())),
+            Err(error) if error.is_no_such_run() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns what is new in runs. Runs that are not there are left out.
+    pub(crate) async fn news(&self, all: Vec<Known>) -> Result<Vec<News>> {
+        #[cfg(feature = "postgres")]
+        if let Kind::Postgres(runs) = &self.0 {
+            let seen = all.iter().map(|known| {
+                let Known { id, records, live, .. } = known.clone();
+                Seen { id, records, live }
+            });
+            let found = runs.news(&seen.collect::<Vec<_>>()).await?;
+            let mut all: HashMap<_, _> =
+                all.into_iter().map(|known| (known.id.clone(), known)).collect();
+            let news = found.into_iter().filter_map(|news| {
+                let known = all.remove(&news.id)?;
+                let (records, status, error) = (news.records, news.status, news.error);
+                let (is_driven, drive, live) = (Some(news.is_driven), news.drive, news.live);
+                Some(News { known, records, status, is_driven, error, drive, live })
+            });
+            return Ok(news.collect());
+        }
+        let mut news = Vec::new();
+        for known in all {
+            // Before the records are read, so that a drive that has ended since has all of them.
+            let is_driven = match &self.0 {
+                Kind::Memory(memory) => Some(memory.is_driven(&known.id)),
+                _ => None,
+            };
+            let Some(mut records) = self.records(&known.id).await? else { continue };
+            let status = status(&records);
+            let records = records.split_off(known.records.min(records.len()));
+            let (error, drive, live) = (None, 0, Vec::new());
+            news.push(News { known, records, status, is_driven, error, drive, live });
+        }
+        Ok(news)
+    }
+
+    /// Returns the number of the last run of a conversation. The ids of its runs are this text with
+    /// their numbers, from 1, without a gap.
+    pub(crate) async fn last(&self, prefix: &str) -> Result<u64> {
+        let (mut there, mut beyond) = (0, 1_u64);
+        while self.contains(&format!("{prefix}{beyond}")).await? {
+            (there, beyond) = (beyond, beyond.saturating_mul(2));
+        }
+        while beyond - there > 1 {
+            let middle = there + (beyond - there) / 2;
+            match self.contains(&format!("{prefix}{middle}")).await? {
+                true => there = middle,
+                false => beyond = middle,
+            }
+        }
+        Ok(there)
+    }
+
+    async fn contains(&self, id: &str) -> Result<bool> {
+        match &self.0 {
+            Kind::Memory(memory) => Ok(memory.records(id).is_some()),
+            Kind::Journal(journal) => Ok(journal.contains(id)?),
+            #[cfg(feature = "postgres")]
+            Kind::Postgres(runs) => Ok(runs.contains(id).await?),
+        }
+    }
+
+    pub(crate) async fn runs_with(&self, name: &str, value: &str) -> Result<Vec<RunSummary>> {
+        match &self.0 {
+            Kind::Memory(memory) => Ok(memory.runs_with(name, value)),
+            Kind::Journal(journal) => {
+                let (journal, name, value) = (journal.clone(), name.to_owned(), value.to_owned());
+                Ok(blocking(move || journal.runs_with(&name, &value)).await??)
+            }
+            #[cfg(feature = "postgres")]
+            Kind::Postgres(runs) => Ok(runs.runs_with(name, value).await?),
+        }
+    }
+
+    /// Returns the ids of the runs that nobody drives by itself and that have not ended.
+    pub(crate) async fn interrupted(&self) -> Result<Vec<String>> {
+        match &self.0 {
+            Kind::Journal(journal) => {
+                let journal = journal.clone();
+                let mut runs = blocking(move || journal.runs()).await??;
+                runs.retain(|run| run.status == RunStatus::Open);
+                Ok(runs.into_iter().map(|run| run.id).collect())
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    pub(crate) async fn decide_as(
+        &self,
+        person: &str,
+        id: &str,
+        waiting: &Approval,
+        decision: Decision,
+    ) -> Result<()> {
+        match &self.0 {
+            Kind::Memory(memory) => Ok(memory.decide_as(person, id, waiting, decision)?),
+            Kind::Journal(journal) => {
+                let (journal, person, id) = (journal.clone(), person.to_owned(), id.to_owned());
+                let waiting = waiting.clone();
+                Ok(blocking(move || journal.decide_as(&person, &id, &waiting, decision)).await??)
+            }
+            #[cfg(feature = "postgres")]
+            Kind::Postgres(runs) => Ok(runs.decide_as(person, id, waiting, decision).await?),
+        }
+    }
+
+    pub(crate) async fn cancel(&self, id: &str) -> Result<()> {
+        match &self.0 {
+            Kind::Memory(memory) => Ok(memory.cancel(id)?),
+            Kind::Journal(journal) => {
+                let (journal, id) = (journal.clone(), id.to_owned());
+                Ok(blocking(move || journal.cancel(&id)).await??)
+            }
+            #[cfg(feature = "postgres")]
+            Kind::Postgres(runs) => Ok(runs.cancel(id).await?),
+        }
+    }
+}
+
+impl From<Journal> for Home {
+    fn from(journal: Journal) -> Self {
+        Self(Kind::Journal(journal))
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl From<Runs> for Home {
+    fn from(runs: Runs) -> Self {
+        Self(Kind::Postgres(runs))
+    }
+}
+
+impl fmt::Debug for Home {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Memory(_) => f.write_str("Home::memory()"),
+            Kind::Journal(journal) => journal.fmt(f),
+            #[cfg(feature = "postgres")]
+            Kind::Postgres(runs) => runs.fmt(f),
+        }
+    }
+}
+
+impl ServeError {
+    fn is_no_such_run(&self) -> bool {
+        match self {
+            Self::Journal(error) => matches!(error, JournalError::NoSuchRun { .. }),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(error) => matches!(error, RunsError::NoSuchRun { .. }),
+            _ => false,
+        }
+    }
+
+    /// Returns whether another drive has the run now.
+    pub(crate) fn is_locked(&self) -> bool {
+        match self {
+            Self::Journal(error) => matches!(error, JournalError::Locked { .. }),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(error) => matches!(error, RunsError::Locked { .. }),
+            _ => false,
+        }
+    }
+}
+
+/// Returns whether the error of a drive says that another drive has the run now.
+pub(crate) fn is_locked(error: &Error) -> bool {
+    let journal = error.downcast_ref::<JournalError>();
+    if journal.is_some_and(|error| matches!(error, JournalError::Locked { .. })) {
+        return true;
+    }
+    #[cfg(feature = "postgres")]
+    if let Some(RunsError::Locked { .. } | RunsError::Lost { .. }) =
+        error.downcast_ref::<RunsError>()
+    {
+        return true;
+    }
+    false
+}
+
+/// Returns the state of a run with these records.
+fn status(records: &[Record]) -> RunStatus {
+    match records.last() {
+        Some(Record::Finished { .. }) => RunStatus::Finished,
+        Some(Record::Stopped { is_open: false, .. }) => RunStatus::Failed,
+        _ => RunStatus::Open,
+    }
+}
+
+/// Does work that blocks its thread.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| ServeError::Panicked)
+}

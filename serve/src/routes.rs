@@ -1,0 +1,349 @@
+//! The routes of a service, in its own form.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request, State};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use futures_util::{Stream, StreamExt, stream};
+use http::header::{CACHE_CONTROL, RETRY_AFTER};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use toolwright_module::message::{Audio, Document, Image, Part};
+
+use crate::caller::Caller;
+use crate::core::{Core, causes};
+use crate::error::{Result, ServeError};
+use crate::protocol::{Answered, Incoming, Said};
+use crate::recorded::{CONVERSATION, word};
+use crate::update::{Cost, Decided, Question, Update};
+use crate::watched::{Placed, Position, Rest, Watched};
+
+/// The largest body of a request, in bytes. Images and documents are in it.
+const MOST_BODY: usize = 16 * 1024 * 1024;
+
+/// How often a stream without updates says that it is alive, so that nothing between closes it.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+type Shared = Arc<Core>;
+
+pub(crate) fn router(core: &Shared) -> Router {
+    Router::new()
+        .route("/messages", post(say))
+        .route("/conversations", get(conversations))
+        .route("/conversations/{conversation}", get(conversation))
+        .route("/runs/{run}/updates", get(updates))
+        .route("/runs/{run}/stop", post(stop))
+        .route("/runs/{run}/go-on", post(go_on))
+        .route("/runs/{run}/questions/{question}", post(decide))
+        .route("/questions", get(questions))
+        .layer(DefaultBodyLimit::max(MOST_BODY))
+        .with_state(Arc::clone(core))
+}
+
+/// The body of `POST messages`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Say {
+    conversation: String,
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default)]
+    text: String,
+    #[serde(default)]
+    attachments: Vec<Attached>,
+    /// Whether the message replaces the one with its id, and everything after it. Without a text, the
+    /// message is answered again.
+    #[serde(default)]
+    replaces: bool,
+}
+
+/// An image, a document or a sound that a user sends.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Attached {
+    /// An address, or a `data:` URL with the content.
+    url: String,
+    /// The media type, if the URL does not say it.
+    #[serde(default)]
+    media_type: Option<String>,
+}
+
+async fn say(
+    State(core): State<Shared>,
+    Called(caller): Called,
+    Body(body): Body<Say>,
+) -> Result<Response> {
+    let Say { conversation, id, text, attachments, replaces } = body;
+    let mut parts = Vec::new();
+    if !text.is_empty() {
+        parts.push(Part::Text(text));
+    }
+    for attached in attachments {
+        parts.push(attachment(&attached.url, attached.media_type.as_deref())?);
+    }
+    let said = Said { id, parts, replaces };
+    let incoming = Incoming { conversation, message: Some(said), ..Incoming::default() };
+    let run = core.receive(&caller, incoming).await?;
+    Ok(stream_of(&core, run, Position::default()))
+}
+
+/// Returns the part of a message for a URL.
+pub(crate) fn attachment(url: &str, media_type: Option<&str>) -> Result<Part> {
+    let of_url = url.strip_prefix("data:").and_then(|rest| rest.split([';', ',']).next());
+    let media_type = media_type.or(of_url).unwrap_or_default();
+    let is_allowed = ["data:", "https:", "http:"].iter().any(|scheme| url.starts_with(scheme));
+    if !is_allowed {
+        let reason = "the URL of an attachment must begin with `data:`, `https:` or `http:`";
+        return Err(ServeError::request(reason));
+    }
+    Ok(match media_type.split('/').next() {
+        Some("image") => Image::url(url).into(),
+        Some("audio") => Audio::url(url).into(),
+        // A document has a type with a slash.
+        Some(kind) if kind != media_type => Document::url(url).into(),
+        _ => {
+            let reason =
+                "an attachment needs its `media_type`, such as `image/png` or `application/pdf`";
+            return Err(ServeError::request(reason));
+        }
+    })
+}
+
+#[derive(Debug, Deserialize)]
+struct After {
+    after: Option<String>,
+}
+
+async fn updates(
+    State(core): State<Shared>,
+    Called(caller): Called,
+    Path(run): Path<String>,
+    Query(After { after }): Query<After>,
+    headers: http::HeaderMap,
+) -> Result<Response> {
+    // A page that comes back by itself sends the header, which is newer than its address.
+    let header = headers.get("last-event-id").map(|id| String::from_utf8_lossy(id.as_bytes()));
+    let from = match header.map(std::borrow::Cow::into_owned).or(after) {
+        Some(text) if !text.is_empty() => text.parse().map_err(|()| {
+            ServeError::request("the `last-event-id` is not one of this service; leave it out")
+        })?,
+        _ => Position::default(),
+    };
+    let run = core.read(&caller, &run).await?;
+    Ok(stream_of(&core, run, from))
+}
+
+/// Returns the response that streams a run in the service's own form.
+fn stream_of(core: &Shared, run: Arc<Watched>, from: Position) -> Response {
+    let events = core.updates(run, from, false).flat_map(|batch| {
+        stream::iter(match batch {
+            Ok(placed) => placed.into_iter().map(Ok).collect(),
+            Err(error) => vec![Err(error)],
+        })
+    });
+    let events = events.map(|placed| {
+        let (update, position) = placed?;
+        let data = serde_json::to_string(&update).unwrap_or_default();
+        Ok(Event::default().id(position.to_string()).data(data))
+    });
+    response(events)
+}
+
+/// Returns a response that streams events. An error ends it; the reader comes back with its position.
+pub(crate) fn response(events: impl Stream<Item = Result<Event>> + Send + 'static) -> Response {
+    let events = events
+        .take_while(|event| {
+            if let Err(error) = event {
+                tracing::warn!(error = %causes(error), "a stream has ended early");
+            }
+            std::future::ready(event.is_ok())
+        })
+        .filter_map(|event| std::future::ready(event.ok().map(Ok::<_, Infallible>)));
+    let alive = KeepAlive::new().interval(HEARTBEAT);
+    let mut response = Sse::new(events).keep_alive(alive).into_response();
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    // nginx would hold the stream back.
+    let buffering = HeaderName::from_static("x-accel-buffering");
+    headers.insert(buffering, HeaderValue::from_static("no"));
+    response
+}
+
+async fn stop(
+    State(core): State<Shared>,
+    Called(caller): Called,
+    Path(run): Path<String>,
+) -> Result<Json<Done>> {
+    core.stop(&caller, &run).await?;
+    Ok(Json(Done { run }))
+}
+
+async fn go_on(
+    State(core): State<Shared>,
+    Called(caller): Called,
+    Path(run): Path<String>,
+) -> Result<Json<Done>> {
+    core.read(&caller, &run).await?;
+    core.go_on(&run).await?;
+    Ok(Json(Done { run }))
+}
+
+async fn decide(
+    State(core): State<Shared>,
+    Called(caller): Called,
+    Path((run, question)): Path<(String, String)>,
+    Body(decided): Body<Decided>,
+) -> Result<Json<Done>> {
+    core.decide(&caller, &run, Answered::new(question, decided)).await?;
+    Ok(Json(Done { run }))
+}
+
+/// The answer to a request that changed a run.
+#[derive(Debug, Serialize)]
+struct Done {
+    run: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Questions {
+    questions: Vec<Question>,
+}
+
+async fn questions(State(core): State<Shared>, Called(caller): Called) -> Result<Json<Questions>> {
+    Ok(Json(Questions { questions: core.questions(&caller).await? }))
+}
+
+/// A conversation in a list.
+#[derive(Debug, Serialize)]
+struct Listed {
+    conversation: String,
+    /// The beginning of its first message.
+    title: String,
+    /// When its last run changed, in milliseconds since 1970.
+    changed: u64,
+    runs: usize,
+    /// `open`, `waiting`, `finished` or `failed`: the state of its last run.
+    status: String,
+    cost: Cost,
+}
+
+#[derive(Debug, Serialize)]
+struct Conversations {
+    conversations: Vec<Listed>,
+}
+
+async fn conversations(
+    State(core): State<Shared>,
+    Called(caller): Called,
+) -> Result<Json<Conversations>> {
+    let mut found: BTreeMap<String, (Listed, toolwright_module::budget::Spent)> = BTreeMap::new();
+    for run in core.runs(&caller).await? {
+        let Some(conversation) = run.metadata.get(CONVERSATION).cloned() else { continue };
+        let since = run.changed.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let (listed, spent) = found.entry(conversation.clone()).or_insert_with(|| {
+            let title = run.task.clone().unwrap_or_default();
+            let (status, cost) = (String::new(), Cost::default());
+            let listed = Listed { conversation, title, changed: 0, runs: 0, status, cost };
+            (listed, Default::default())
+        });
+        listed.runs += 1;
+        listed.changed = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        listed.status = word(&run.status);
+        *spent += run.spent.unwrap_or_default();
+        listed.cost = crate::recorded::cost(*spent);
+    }
+    let mut conversations: Vec<_> = found.into_values().map(|(listed, _)| listed).collect();
+    conversations.sort_by_key(|listed| std::cmp::Reverse(listed.changed));
+    Ok(Json(Conversations { conversations }))
+}
+
+/// A run of a conversation, as far as it is.
+#[derive(Debug, Serialize)]
+struct Told {
+    run: String,
+    /// Where a reader is that has these updates.
+    position: String,
+    /// `open`, `waiting` or `over`.
+    rest: &'static str,
+    updates: Vec<Update>,
+}
+
+#[derive(Debug, Serialize)]
+struct Conversation {
+    runs: Vec<Told>,
+}
+
+async fn conversation(
+    State(core): State<Shared>,
+    Called(caller): Called,
+    Path(conversation): Path<String>,
+) -> Result<Json<Conversation>> {
+    let runs = core.conversation(&caller, &conversation).await?;
+    let told = runs.into_iter().map(|run| {
+        let (placed, rest) = run.so_far();
+        let position = placed.last().map(|(_, position)| *position).unwrap_or_default();
+        let rest = match rest {
+            Rest::Open => "open",
+            Rest::Waiting => "waiting",
+            Rest::Over => "over",
+        };
+        let updates = placed.into_iter().map(|(update, _): Placed| update).collect();
+        Told { run: run.id.clone(), position: position.to_string(), rest, updates }
+    });
+    Ok(Json(Conversation { runs: told.collect() }))
+}
+
+/// The caller of a request.
+pub(crate) struct Called(pub(crate) Caller);
+
+impl FromRequestParts<Shared> for Called {
+    type Rejection = ServeError;
+
+    async fn from_request_parts(parts: &mut Parts, core: &Shared) -> Result<Self> {
+        let caller = (core.callers.identify)(Arc::new(parts.clone())).await?;
+        Ok(Self(caller))
+    }
+}
+
+/// The body of a request, as JSON.
+pub(crate) struct Body<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = ServeError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self> {
+        match Json::from_request(request, state).await {
+            Ok(Json(body)) => Ok(Self(body)),
+            Err(rejection) => Err(wrong_body(&rejection)),
+        }
+    }
+}
+
+fn wrong_body(rejection: &JsonRejection) -> ServeError {
+    // The body is the client's own, so it may read what is wrong with it.
+    ServeError::request(rejection.body_text())
+}
+
+impl IntoResponse for ServeError {
+    fn into_response(self) -> Response {
+        let status = self.status();
+        if status.is_server_error() {
+            tracing::error!(error = %causes(&self), "a request has failed");
+        }
+        let body = Json(serde_json::json!({ "error": self.to_string() }));
+        let mut response = (status, body).into_response();
+        if let Some(wait) = self.retry_after() {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait.as_secs()));
+        }
+        response
+    }
+}
