@@ -1,0 +1,234 @@
+use serde::Deserialize;
+use thiserror::Error;
+use toolwright_module::message::{Audio, Document, Image, Part, Source};
+
+use crate::protocol::{Answered, Incoming, Said};
+use crate::update::Decided;
+
+/// What the model reads if a person refuses a call without a reason.
+const NO_REASON: &str = "The user refused this call.";
+
+/// The body of a request of `DefaultChatTransport`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Body {
+    id: String,
+    #[serde(default)]
+    messages: Vec<UiMessage>,
+    /// Many pages send only the last message.
+    message: Option<UiMessage>,
+    #[serde(default)]
+    trigger: Trigger,
+    message_id: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Trigger {
+    #[default]
+    SubmitMessage,
+    RegenerateMessage,
+}
+
+#[derive(Debug, Deserialize)]
+struct UiMessage {
+    #[serde(default)]
+    id: String,
+    role: String,
+    #[serde(default)]
+    parts: Vec<UiPart>,
+}
+
+impl UiMessage {
+    fn is_user(&self) -> bool {
+        self.role == "user"
+    }
+
+    fn is_assistant(&self) -> bool {
+        self.role == "assistant"
+    }
+}
+
+/// The fields that are read of any part.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct UiPart {
+    r#type: String,
+    text: Option<String>,
+    media_type: Option<String>,
+    url: Option<String>,
+    state: Option<String>,
+    approval: Option<Approval>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Approval {
+    id: String,
+    approved: Option<bool>,
+    reason: Option<String>,
+}
+
+/// Why a request cannot be read.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub(crate) enum UnreadableRequest {
+    #[error(
+        "the body is not that of the AI SDK's `DefaultChatTransport`: {0}; send `id`, `messages`, `trigger` and `messageId`"
+    )]
+    Body(#[from] serde_json::Error),
+    #[error("`id` is empty; it names the conversation")]
+    NoConversation,
+    #[error(
+        "`messages` is empty; send the messages of the conversation, or the last one as `message`"
+    )]
+    NoMessages,
+    #[error("`messageId` is `{0}`, and no message has this id")]
+    UnknownMessage(String),
+    #[error(
+        "the last message is of the assistant and answers no question; send a message of the user, or tool parts in the state `approval-responded` (results of tools that run in the page are not supported)"
+    )]
+    NothingNew,
+    #[error("the last message must be of the user when an answer is regenerated")]
+    NothingToRegenerate,
+    #[error("the last message has no `id`; `useChat` gives each message one")]
+    NoMessageId,
+    #[error("the last message has neither text nor files")]
+    EmptyMessage,
+    #[error(
+        "the file in part {place} of the last message has an address that starts with `{start}`; send a `data:` URL in base64, or an `https:` address"
+    )]
+    Address { place: usize, start: String },
+    #[error(
+        "the file in part {0} of the last message is not valid base64; `useChat` makes it of a `FileList`"
+    )]
+    Base64(usize),
+    #[error(
+        "the file in part {place} of the last message is of type `{media_type}`; models read images, sound and documents"
+    )]
+    MediaType { place: usize, media_type: String },
+}
+
+/// Reads the body of a request.
+pub(crate) fn read(body: &[u8]) -> Result<Incoming, UnreadableRequest> {
+    let mut body: Body = serde_json::from_slice(body)?;
+    if body.messages.is_empty() {
+        body.messages.extend(body.message.take());
+    }
+    let conversation = std::mem::take(&mut body.id);
+    if conversation.is_empty() {
+        return Err(UnreadableRequest::NoConversation);
+    }
+    let last = body.messages.last().ok_or(UnreadableRequest::NoMessages)?;
+    let named = match body.message_id.as_deref() {
+        None | Some("") => None,
+        // The answer that is written anew is not among the messages any more.
+        Some(_) if body.trigger == Trigger::RegenerateMessage => None,
+        Some(id) => {
+            let named = body.messages.iter().rfind(|message| message.id == id);
+            Some(named.ok_or_else(|| UnreadableRequest::UnknownMessage(id.to_owned()))?)
+        }
+    };
+    let users = body.messages.iter().filter(|message| message.is_user()).count();
+    let mut incoming = Incoming { conversation, ..Incoming::default() };
+
+    if body.trigger == Trigger::RegenerateMessage {
+        if !last.is_user() {
+            return Err(UnreadableRequest::NothingToRegenerate);
+        }
+        incoming.earlier = users - 1;
+        incoming.again = Some(id_of(last)?);
+        return Ok(incoming);
+    }
+
+    // The client may name an answer before the last one, when the user has answered its questions.
+    let answer = named.filter(|message| message.is_assistant());
+    let has_message = answer.is_none() && last.is_user();
+    let answer = answer.or_else(|| body.messages.iter().rfind(|message| message.is_assistant()));
+    incoming.decisions = answer.map(decisions).unwrap_or_default();
+    if has_message {
+        incoming.earlier = users - 1;
+        let (id, parts) = (Some(id_of(last)?), parts(last)?);
+        incoming.message = Some(Said { id, parts, replaces: named.is_some() });
+    } else {
+        incoming.earlier = users;
+        if incoming.decisions.is_empty() {
+            return Err(UnreadableRequest::NothingNew);
+        }
+    }
+    Ok(incoming)
+}
+
+fn id_of(message: &UiMessage) -> Result<String, UnreadableRequest> {
+    match message.id.as_str() {
+        "" => Err(UnreadableRequest::NoMessageId),
+        id => Ok(id.to_owned()),
+    }
+}
+
+/// Returns the answers to the questions of a message.
+fn decisions(message: &UiMessage) -> Vec<Answered> {
+    let is_tool =
+        |part: &&UiPart| part.r#type == "dynamic-tool" || part.r#type.starts_with("tool-");
+    let tools = message.parts.iter().filter(is_tool);
+    let responded = tools.filter(|part| part.state.as_deref() == Some("approval-responded"));
+    let answered = responded.filter_map(|part| part.approval.as_ref()).filter_map(|approval| {
+        let decision = match approval.approved? {
+            true => Decided::Approve,
+            false => {
+                let reason = approval.reason.as_deref().filter(|reason| !reason.trim().is_empty());
+                Decided::Deny { reason: reason.unwrap_or(NO_REASON).to_owned() }
+            }
+        };
+        Some(Answered { question: approval.id.clone(), decision })
+    });
+    answered.collect()
+}
+
+fn parts(message: &UiMessage) -> Result<Vec<Part>, UnreadableRequest> {
+    let mut parts = Vec::new();
+    for (place, part) in message.parts.iter().enumerate() {
+        match part.r#type.as_str() {
+            "text" => match part.text.as_deref() {
+                None | Some("") => {}
+                Some(text) => parts.push(Part::from(text)),
+            },
+            "file" => parts.push(file(place + 1, part)?),
+            // Parts of the page, such as `data-…`.
+            _ => {}
+        }
+    }
+    match parts.is_empty() {
+        true => Err(UnreadableRequest::EmptyMessage),
+        false => Ok(parts),
+    }
+}
+
+fn file(place: usize, part: &UiPart) -> Result<Part, UnreadableRequest> {
+    let url = part.url.as_deref().unwrap_or_default();
+    let declared = part.media_type.as_deref().unwrap_or_default();
+    let (source, media_type) = if let Some(data) = url.strip_prefix("data:") {
+        let (of_url, data) = data.split_once(";base64,").ok_or(UnreadableRequest::Base64(place))?;
+        // The type may be only `image`, or `image/*`.
+        let is_whole = declared.contains('/') && !declared.ends_with('*');
+        let media_type = if is_whole { declared } else { of_url };
+        let media_type = media_type.split(';').next().unwrap_or_default().trim();
+        let source =
+            Source::from_base64(media_type, data).ok_or(UnreadableRequest::Base64(place))?;
+        (source, media_type)
+    } else if url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://")) {
+        (Source::Url(url.to_owned()), declared)
+    } else {
+        let start = url.chars().take(12).collect();
+        return Err(UnreadableRequest::Address { place, start });
+    };
+    let kind = media_type.split('/').next().unwrap_or_default().to_ascii_lowercase();
+    Ok(match kind.as_str() {
+        "image" => Image::from(source).into(),
+        "audio" => Audio::from(source).into(),
+        "application" | "text" => Document::from(source).into(),
+        _ => {
+            let media_type = media_type.to_owned();
+            return Err(UnreadableRequest::MediaType { place, media_type });
+        }
+    })
+}
