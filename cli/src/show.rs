@@ -90,7 +90,8 @@ impl Screen {
         self.rest();
         // Closed output is not a reason to end the run.
         let written = match &event.kind {
-            EventKind::TextDelta { text } => self.write(text),
+            // That of a summary is not the answer.
+            EventKind::TextDelta { text } if event.path.is_empty() => self.write(text),
             EventKind::ModelReplied { .. } if self.is_mid_line() => self.write("\n"),
             EventKind::ToolStarted { call } => {
                 self.running.fetch_add(1, Ordering::Relaxed);

@@ -23,6 +23,10 @@ use crate::model::Reply;
 pub struct Event {
     /// The calls around the event, outermost first. Empty for an agent that is not called as a
     /// tool.
+    ///
+    /// What an agent asks a model beside its task has an element of its own: `compact` for the summary
+    /// of a compaction, with the number of the request before which it is made, and `check` for the
+    /// check of a call, with the id of the call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<InCall>,
     /// The event itself.

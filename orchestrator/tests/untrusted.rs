@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::error::Stage;
-use toolwright_module::event::EventKind;
+use toolwright_module::event::{EventKind, InCall};
 use toolwright_module::message::{Opaque, ReplyPart, ToolResult};
 use toolwright_module::testing::Scripted;
 use toolwright_module::untrusted::{END, START, fence};
@@ -722,8 +722,18 @@ async fn the_tokens_of_a_check_count_in_the_run() {
     let log = Log::default();
     let guard = Scripted::replies([Reply::text(r#"{"reason": "It fits.", "decision": "allow"}"#)]);
     let agent = sender(&log).with_call_check(CallCheck::of_model("guard", guard).unwrap());
-    let finished = agent.run("Go.", &soon()).await.unwrap();
+    let paths = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&paths);
+    let cx = soon().with_events(move |event| {
+        if matches!(event.kind, EventKind::ModelReplied { .. }) {
+            heard.lock().unwrap().push(event.path.clone());
+        }
+    });
+    let finished = agent.run("Go.", &cx).await.unwrap();
     assert_eq!((log.entries().len(), finished.spent.model_calls), (1, 4));
+    // The reply of the check is not one of the run.
+    let check = InCall { tool: "check".to_owned(), id: "2".to_owned() };
+    assert_eq!(*paths.lock().unwrap(), [vec![], vec![], vec![check], vec![]]);
 }
 
 /// A round of a random conversation: the calls of the reply, each with whether it reads a mail, looks,

@@ -15,6 +15,9 @@ use crate::call_check::{CHECK, CallCheck, CallDecision, CallVerdict};
 use crate::perform::{self, Open, Outcome, OutcomeKind, Part, PartKind, Perform};
 use crate::run::Run;
 
+/// The name of a check in the path of its events.
+const IN_CHECK: &str = "check";
+
 impl Caller<'_> {
     /// Returns the decision of the check, or `None` if a person decides. An agent whose check was removed
     /// finds the verdicts that are recorded.
@@ -58,7 +61,9 @@ impl Caller<'_> {
     async fn verdict(&self, check: &CallCheck, run: &Run, call: &ToolCall) -> Result<CallVerdict> {
         // One model call is for the answer of the run.
         let _last = runner::keep_last_call(&self.ledger);
-        let asked = check.check(run.check_of(call), &self.cx);
+        // Its reply is not one of the run.
+        let cx = runner::in_call(&self.cx, &ToolCall::new(&call.id, IN_CHECK, ""));
+        let asked = check.check(run.check_of(call), &cx);
         let asked = pin!(self.cx.until_cancelled(kept(&self.cx, "the check of a call", asked)));
         match before_context_deadline(&self.cx, asked).await {
             Ok(verdict) => Ok(verdict),

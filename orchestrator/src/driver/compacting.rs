@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use toolwright_module::budget::Ledger;
 use toolwright_module::error::{ContextExceeded, Stage};
 use toolwright_module::event::EventKind;
-use toolwright_module::{Error, Message, Result, runner};
+use toolwright_module::{Error, Message, Result, ToolCall, runner};
 
 use super::Driver;
 use super::caller::{Caller, drop_payload};
@@ -23,6 +23,9 @@ use crate::error::RunError;
 use crate::limits::cut;
 use crate::perform::{self, Open, Outcome, OutcomeKind, Part, PartKind};
 use crate::run::Run;
+
+/// The name of a summary in the path of its events, as in the id of its part.
+const COMPACT: &str = "compact";
 
 /// Length of the prompt of [`Summarize`] without its input, in bytes.
 const SIGNATURE_BYTES: usize = 2000;
@@ -248,7 +251,7 @@ impl Caller<'_> {
                 }
                 summary.to_owned()
             }
-            false => self.summary_of(&to_summarize, view, room, deadline).await?,
+            false => self.summary_of(&to_summarize, view, room, made.request, deadline).await?,
         };
         let summary = cut(&summary, most).into_owned();
         let text = summary_text(&summary, view.kept.iter().chain(&made.kept), view.can_read);
@@ -258,12 +261,14 @@ impl Caller<'_> {
         Ok((messages, made))
     }
 
-    /// Returns a summary of messages, or without a model what was done, if the model cannot give one.
+    /// Returns a summary of messages before the request number `nth`, or without a model what was done,
+    /// if the model cannot give one.
     async fn summary_of(
         &self,
         messages: &[Arc<Message>],
         view: &View<'_>,
         room: Room,
+        nth: u64,
         deadline: Option<Instant>,
     ) -> Result<String> {
         let agent = self.agent;
@@ -277,13 +282,15 @@ impl Caller<'_> {
         let most = room.bytes(room.summary_request).saturating_sub(beside);
         let mut most = most.max(LEAST_PIECE);
         let room_for_summary = room.bytes(room.target / 4).max(SHORT_SUMMARY);
+        // Its replies are not those of the run.
+        let cx = runner::in_call(&self.cx, &ToolCall::new(nth.to_string(), COMPACT, ""));
         'again: loop {
             let mut earlier = view.summary.map(ToOwned::to_owned);
             for conversation in pieces(messages, most) {
                 let ask = Summarize { task: task.clone(), earlier: earlier.clone(), conversation };
                 // One model call is for the answer of the run.
                 let _last = runner::keep_last_call(&self.ledger);
-                let asked = AssertUnwindSafe(summarizer.summarize(ask, &self.cx)).catch_unwind();
+                let asked = AssertUnwindSafe(summarizer.summarize(ask, &cx)).catch_unwind();
                 let asked = async {
                     asked.await.unwrap_or_else(|panic| {
                         drop_payload(panic);

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use toolwright_module::error::{ContextExceeded, Stage};
+use toolwright_module::event::EventKind;
 use toolwright_module::message::{Opaque, ReplyPart};
 use toolwright_module::model::{Settings, Usage};
 use toolwright_module::testing::Scripted;
@@ -94,6 +95,32 @@ async fn only_a_refused_summary_is_replaced_by_a_list() {
             assert_eq!(error.to_string(), "the account has no credit left");
         }
     }
+}
+
+/// A user interface would otherwise show the text of a summary as that of the answer.
+#[tokio::test]
+async fn the_events_of_a_summary_have_a_path_of_their_own() {
+    let (server, heard) = (Server::new(4000, 30), Arc::new(Mutex::new(Vec::new())));
+    let events = Arc::clone(&heard);
+    let cx = soon().with_events(move |event| events.lock().unwrap().push(event.clone()));
+    let (run, _) = go(&agent(&server, summaries(None)), &cx).await;
+    let (mut own, mut below) = (0, Vec::new());
+    for event in heard.lock().unwrap().iter() {
+        let EventKind::ModelReplied { reply, .. } = &event.kind else { continue };
+        let is_summary = reply.to_text().contains("Rooms were looked at.");
+        match &event.path[..] {
+            [] => own += 1,
+            [call] => below.push((call.tool.clone(), call.id.clone())),
+            more => panic!("{more:?}"),
+        }
+        assert_eq!(is_summary, !event.path.is_empty());
+    }
+    // A long conversation is summarized in pieces.
+    below.dedup();
+    let expected = run.compactions().iter().filter(|made| made.summary.is_some());
+    let expected: Vec<_> =
+        expected.map(|made| ("compact".to_owned(), made.request.to_string())).collect();
+    assert_eq!((own, below), (31, expected));
 }
 
 #[tokio::test]
