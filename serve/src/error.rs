@@ -24,7 +24,7 @@ pub enum ServeError {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// There is no such run, or it is another user's.
-    #[error("there is no run `{id}`; `GET runs` lists the runs of the user")]
+    #[error("there is no run `{id}`; `GET conversations` lists what there is")]
     NoSuchRun {
         /// The id of the run.
         id: String,

@@ -224,6 +224,10 @@ impl State {
     pub(crate) fn hear(&mut self, event: &Event) -> bool {
         let generation = self.generation + 1;
         let reset = |live: &mut Live| *live = Live { generation, ..Live::default() };
+        if matches!(event.kind, EventKind::Started { .. }) && event.path.is_empty() {
+            // The start of the run is stored now, and what was decided before this drive.
+            self.want_look();
+        }
         match &event.kind {
             // What was written before was lost.
             EventKind::Started { .. }
@@ -365,7 +369,10 @@ impl Cursor {
             self.entry += 1;
             self.within = 0;
         }
-        self.live(state, &mut out);
+        // The start of a run comes before what its model writes.
+        if !state.entries.is_empty() {
+            self.live(state, &mut out);
+        }
         let mut rest = if out.room == 0 { Rest::Open } else { state.rest() };
         if let (Drive::Nobody { error: Some(error) }, Rest::Over | Rest::Waiting) =
             (&state.drive, rest)

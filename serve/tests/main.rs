@@ -1,1 +1,5 @@
-mod nothing {}
+//! A service over real connections.
+mod approvals;
+mod messages;
+mod readers;
+mod support;

@@ -1,0 +1,154 @@
+//! Messages, conversations and callers.
+
+use serde_json::json;
+use toolwright_module::model::Reply;
+use toolwright_module::{Context, Error};
+use toolwright_orchestrator::Agent;
+use toolwright_serve::{Home, Serve};
+
+use crate::support::{Server, Slow, asked, kinds, shown};
+
+fn echo() -> Slow {
+    Slow::fast(|request| Ok(Reply::text(format!("You said: {}", asked(request)))))
+}
+
+#[tokio::test]
+async fn a_message_is_answered_as_a_stream() {
+    let server = Server::start(Home::memory(), Agent::new(echo(), []).unwrap()).await;
+    let updates = server.say("kate", "c1", "Hello, you.").await.all().await;
+    assert_eq!(kinds(&updates), ["started", "text", "replied", "done"]);
+    assert_eq!(updates[0]["text"], "Hello, you.");
+    assert_eq!(shown(&updates), "You said: Hello, you.");
+    assert_eq!(updates.last().unwrap()["answer"], "You said: Hello, you.");
+}
+
+#[tokio::test]
+async fn a_conversation_goes_on_with_what_was_said() {
+    let model = echo();
+    let requests = model.requests.clone();
+    let server = Server::start(Home::memory(), Agent::new(model, []).unwrap()).await;
+    server.say("kate", "c1", "One.").await.all().await;
+    server.say("kate", "c1", "Two.").await.all().await;
+    // Another user's conversation of the same name is another one.
+    server.say("tom", "c1", "Three.").await.all().await;
+    let sizes: Vec<_> =
+        requests.lock().unwrap().iter().map(|request| request.messages.len()).collect();
+    assert_eq!(sizes, [1, 3, 1]);
+
+    let told = server.json("kate", "/conversations/c1").await;
+    assert_eq!(told["runs"].as_array().unwrap().len(), 2);
+    assert_eq!(told["runs"][1]["rest"], "over");
+    let listed = server.json("kate", "/conversations").await;
+    assert_eq!(listed["conversations"][0]["title"], "One.");
+    assert_eq!(listed["conversations"][0]["runs"], 2);
+    assert_eq!(server.json("eve", "/conversations").await, json!({"conversations": []}));
+}
+
+#[tokio::test]
+async fn the_same_message_twice_is_one_run() {
+    let model = echo();
+    let requests = model.requests.clone();
+    let server = Server::start(Home::memory(), Agent::new(model, []).unwrap()).await;
+    let body = json!({"conversation": "c1", "id": "m1", "text": "Pay."});
+    let (first, second) = tokio::join!(
+        server.post("kate", "/messages", &body).send(),
+        server.post("kate", "/messages", &body).send(),
+    );
+    let first = crate::support::Stream::of(first.unwrap()).all().await;
+    let second = crate::support::Stream::of(second.unwrap()).all().await;
+    assert_eq!(shown(&first), shown(&second));
+    assert_eq!(first[0]["run"], second[0]["run"]);
+    assert_eq!(requests.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_message_is_replaced_or_answered_again() {
+    let model = echo();
+    let requests = model.requests.clone();
+    let server = Server::start(Home::memory(), Agent::new(model, []).unwrap()).await;
+    let say = async |body| {
+        let response = server.post("kate", "/messages", &body).send().await.unwrap();
+        crate::support::Stream::of(response).all().await
+    };
+    say(json!({"conversation": "c1", "id": "a", "text": "One."})).await;
+    say(json!({"conversation": "c1", "id": "b", "text": "Two."})).await;
+    let again = say(json!({"conversation": "c1", "id": "b", "replaces": true})).await;
+    assert_eq!(shown(&again), "You said: Two.");
+    let other =
+        say(json!({"conversation": "c1", "id": "b", "text": "Three.", "replaces": true})).await;
+    assert_eq!(shown(&other), "You said: Three.");
+    let sizes: Vec<_> =
+        requests.lock().unwrap().iter().map(|request| request.messages.len()).collect();
+    assert_eq!(sizes, [1, 3, 3, 3]);
+    let told = server.json("kate", "/conversations/c1").await;
+    let texts: Vec<_> = told["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| run["updates"][0]["text"].as_str().unwrap())
+        .collect();
+    assert_eq!(texts, ["One.", "Three."]);
+    let body = json!({"conversation": "c1", "id": "x", "text": "Four.", "replaces": true});
+    let (status, error) = Server::error(server.post("kate", "/messages", &body)).await;
+    assert_eq!((status, &*error), (400, "the conversation has no message `x` of the user"));
+}
+
+#[tokio::test]
+async fn callers_are_refused_with_the_status_that_the_program_chose() {
+    let server = Server::start(Home::memory(), Agent::new(echo(), []).unwrap()).await;
+    let body = json!({"conversation": "c1", "text": "Hello."});
+    let request = server.client.post(format!("{}/messages", server.base)).json(&body);
+    assert_eq!(Server::error(request).await, (401, "sign in first".to_owned()));
+    let response = server.post("flood", "/messages", &body).send().await.unwrap();
+    assert_eq!(response.status(), 429);
+    assert_eq!(response.headers()["retry-after"], "2");
+}
+
+#[tokio::test]
+async fn wrong_requests_say_what_is_wrong() {
+    let server = Server::start(Home::memory(), Agent::new(echo(), []).unwrap()).await;
+    let mut errors = Vec::new();
+    for body in [
+        json!({"conversation": "", "text": "Hello."}),
+        json!({"conversation": "c".repeat(201), "text": "Hello."}),
+        json!({"conversation": "c1"}),
+        json!({"conversation": "c1", "text": "Hello.", "txt": "?"}),
+        json!({"conversation": "c1", "attachments": [{"url": "file:///etc/passwd"}]}),
+        json!({"conversation": "c1", "attachments": [{"url": "https://example.com/a"}]}),
+    ] {
+        errors.push(Server::error(server.post("kate", "/messages", &body)).await);
+    }
+    for path in ["/runs/kate:c1:1/updates", "/runs/tom:c1:1/updates", "/runs/%F0%9F%92%A5/updates"]
+    {
+        errors.push(Server::error(server.get("kate", path)).await);
+    }
+    insta::assert_debug_snapshot!(errors);
+}
+
+#[tokio::test]
+async fn errors_of_the_service_are_not_for_users() {
+    let model = Slow::fast(|_| Err(Error::stop("the key sk-123 was refused by 10.0.0.7")));
+    let server = Server::start(Home::memory(), Agent::new(model.clone(), []).unwrap()).await;
+    let updates = server.say("kate", "c1", "Hello.").await.all().await;
+    let last = updates.last().unwrap();
+    assert_eq!(last["update"], "stopped");
+    assert_eq!(last["reason"], "The run could not go on because of an error of the service.");
+
+    let serve = Serve::new(Home::memory(), Agent::new(model, []).unwrap()).with_shown_errors();
+    let server = Server::of(serve).await;
+    let updates = server.say("kate", "c1", "Hello.").await.all().await;
+    let reason = updates.last().unwrap()["reason"].as_str().unwrap();
+    assert!(reason.contains("10.0.0.7"), "{reason}");
+}
+
+#[tokio::test]
+async fn an_error_of_the_context_is_that_of_the_request() {
+    let serve = Serve::new(Home::memory(), Agent::new(echo(), []).unwrap())
+        .with_context(async |_| Err::<Context, _>(Error::stop("no database at 10.0.0.7")));
+    let server = Server::of(serve).await;
+    let body = json!({"conversation": "c1", "text": "Hello."});
+    let (status, error) = Server::error(server.post("kate", "/messages", &body)).await;
+    assert_eq!((status, &*error), (500, "the service cannot do this now; try again later"));
+    // Nothing was started.
+    assert_eq!(server.json("kate", "/conversations").await, json!({"conversations": []}));
+}
