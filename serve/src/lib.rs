@@ -9,7 +9,6 @@ mod protocol;
 mod recorded;
 mod routes;
 mod serve;
-#[cfg_attr(not(test), allow(dead_code, unused_imports, reason = "the routes are not mounted yet"))]
 mod ui_messages;
 mod update;
 mod watched;

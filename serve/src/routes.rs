@@ -24,6 +24,7 @@ use crate::core::{Core, causes};
 use crate::error::{Result, ServeError};
 use crate::protocol::{Answered, Incoming, Said};
 use crate::recorded::{CONVERSATION, word};
+use crate::ui_messages;
 use crate::update::{Cost, Decided, Question, Update};
 use crate::watched::{Placed, Position, Rest, Watched};
 
@@ -33,7 +34,7 @@ const MOST_BODY: usize = 16 * 1024 * 1024;
 /// How often a stream without updates says that it is alive, so that nothing between closes it.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-type Shared = Arc<Core>;
+pub(crate) type Shared = Arc<Core>;
 
 pub(crate) fn router(core: &Shared) -> Router {
     Router::new()
@@ -45,6 +46,7 @@ pub(crate) fn router(core: &Shared) -> Router {
         .route("/runs/{run}/go-on", post(go_on))
         .route("/runs/{run}/questions/{question}", post(decide))
         .route("/questions", get(questions))
+        .merge(ui_messages::routes())
         .layer(DefaultBodyLimit::max(MOST_BODY))
         .with_state(Arc::clone(core))
 }
@@ -168,6 +170,13 @@ pub(crate) fn response(events: impl Stream<Item = Result<Event>> + Send + 'stati
             std::future::ready(event.is_ok())
         })
         .filter_map(|event| std::future::ready(event.ok().map(Ok::<_, Infallible>)));
+    sent(events)
+}
+
+/// Returns a response that streams events. An error cuts its connection.
+pub(crate) fn sent<E: Into<axum::BoxError>>(
+    events: impl Stream<Item = Result<Event, E>> + Send + 'static,
+) -> Response {
     let alive = KeepAlive::new().interval(HEARTBEAT);
     let mut response = Sse::new(events).keep_alive(alive).into_response();
     let headers = response.headers_mut();

@@ -6,14 +6,10 @@
 mod chunk;
 mod conversation;
 mod request;
+mod routes;
 mod writer;
 
-pub(crate) use conversation::messages;
-pub(crate) use request::read;
-pub(crate) use writer::UiMessages;
-
-/// The header by which clients know the protocol, and its value.
-pub(crate) const HEADER: (&str, &str) = ("x-vercel-ai-ui-message-stream", "v1");
+pub(crate) use routes::routes;
 
 #[cfg(test)]
 mod tests;

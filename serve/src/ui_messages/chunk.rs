@@ -91,6 +91,9 @@ pub(crate) enum Chunk {
         #[serde(skip_serializing_if = "Option::is_none")]
         message_metadata: Option<Value>,
     },
+    Abort {
+        reason: String,
+    },
     Error {
         error_text: String,
     },

@@ -153,7 +153,7 @@ impl Folded {
             Chunk::Finish { message_metadata, .. } => {
                 message_metadata.iter().for_each(|metadata| self.add_metadata(metadata));
             }
-            Chunk::Error { .. } | Chunk::Data { transient: true, .. } => {}
+            Chunk::Abort { .. } | Chunk::Error { .. } | Chunk::Data { transient: true, .. } => {}
             Chunk::Data { name, id, data, .. } => {
                 let id = id.as_deref().unwrap_or_default();
                 match self.parts.iter_mut().find(|part| part.is(name, id)) {

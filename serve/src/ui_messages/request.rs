@@ -2,6 +2,7 @@ use serde::Deserialize;
 use thiserror::Error;
 use toolwright_module::message::{Audio, Document, Image, Part, Source};
 
+use crate::error::ServeError;
 use crate::protocol::{Answered, Incoming, Said};
 use crate::update::Decided;
 
@@ -108,7 +109,15 @@ pub(crate) enum UnreadableRequest {
     MediaType { place: usize, media_type: String },
 }
 
+impl From<UnreadableRequest> for ServeError {
+    fn from(error: UnreadableRequest) -> Self {
+        Self::request(error.to_string())
+    }
+}
+
 /// Reads the body of a request.
+///
+/// A message that is answered again is in `message` as well, for a service that has not received it.
 pub(crate) fn read(body: &[u8]) -> Result<Incoming, UnreadableRequest> {
     let mut body: Body = serde_json::from_slice(body)?;
     if body.messages.is_empty() {
@@ -135,27 +144,32 @@ pub(crate) fn read(body: &[u8]) -> Result<Incoming, UnreadableRequest> {
         if !last.is_user() {
             return Err(UnreadableRequest::NothingToRegenerate);
         }
+        let id = id_of(last)?;
         incoming.earlier = users - 1;
-        incoming.again = Some(id_of(last)?);
+        incoming.again = Some(id.clone());
+        // A page does not have the files of a message of before it was opened, but the service does.
+        let parts = parts(last).or_else(|error| match error {
+            UnreadableRequest::EmptyMessage => Ok(Vec::new()),
+            error => Err(error),
+        })?;
+        incoming.message = Some(Said { id: Some(id), parts, replaces: true });
         return Ok(incoming);
     }
 
     // The client may name an answer before the last one, when the user has answered its questions.
     let answer = named.filter(|message| message.is_assistant());
-    let has_message = answer.is_none() && last.is_user();
-    let answer = answer.or_else(|| body.messages.iter().rfind(|message| message.is_assistant()));
-    incoming.decisions = answer.map(decisions).unwrap_or_default();
-    if has_message {
+    if answer.is_none() && last.is_user() {
         incoming.earlier = users - 1;
         let (id, parts) = (Some(id_of(last)?), parts(last)?);
         incoming.message = Some(Said { id, parts, replaces: named.is_some() });
-    } else {
-        incoming.earlier = users;
-        if incoming.decisions.is_empty() {
-            return Err(UnreadableRequest::NothingNew);
-        }
+        return Ok(incoming);
     }
-    Ok(incoming)
+    incoming.earlier = users;
+    incoming.decisions = decisions(answer.unwrap_or(last));
+    match incoming.decisions.is_empty() {
+        true => Err(UnreadableRequest::NothingNew),
+        false => Ok(incoming),
+    }
 }
 
 fn id_of(message: &UiMessage) -> Result<String, UnreadableRequest> {

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::chunk::{Chunk, input, readable};
 use crate::protocol::Writer;
+use crate::recorded::STOPPED;
 use crate::update::{Cost, Decided, Question, Update, UpdateKind};
 
 /// The event after the last chunk.
@@ -140,10 +141,10 @@ impl UiMessages {
     /// Returns the chunks for the end of the updates so far, after which none follow until the run is
     /// driven again: it is over, has stopped, or waits for people.
     pub(crate) fn end(&mut self) -> Vec<Chunk> {
-        // The decision that the client has sent is an update that follows.
-        if self.is_over || self.answered.is_some() && self.stopped.is_none() {
+        if self.is_over {
             return Vec::new();
         }
+        self.answered = None;
         let mut out = Vec::new();
         self.end_reply(&mut out);
         self.is_over = true;
@@ -151,7 +152,10 @@ impl UiMessages {
             Some((reason, can_go_on)) => {
                 let stopped = json!({ "stopped": { "reason": reason, "canGoOn": can_go_on } });
                 out.push(Chunk::MessageMetadata { message_metadata: stopped });
-                out.push(Chunk::Error { error_text: reason });
+                out.push(match reason.as_str() {
+                    STOPPED => Chunk::Abort { reason },
+                    _ => Chunk::Error { error_text: reason },
+                });
             }
             None => {
                 self.finish_step(&mut out);
@@ -159,6 +163,11 @@ impl UiMessages {
             }
         }
         self.begun(out)
+    }
+
+    /// Returns whether the last update says that the run has stopped.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.stopped.is_some()
     }
 
     /// Returns whether the stream has its last event.

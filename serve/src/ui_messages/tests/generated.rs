@@ -12,7 +12,8 @@ use serde_json::json;
 
 use super::*;
 use crate::protocol::Writer;
-use crate::ui_messages::{UiMessages, messages};
+use crate::ui_messages::conversation::messages;
+use crate::ui_messages::writer::UiMessages;
 
 /// A run, and what a reader must have at its end.
 #[derive(Debug, Default)]
@@ -414,7 +415,7 @@ fn check_order(chunks: &[Chunk], is_seven: bool, has_message: bool) {
                 assert!(open.is_none() && !is_in_step);
                 is_over = true;
             }
-            Chunk::Error { .. } => {
+            Chunk::Abort { .. } | Chunk::Error { .. } => {
                 assert!(open.is_none());
                 is_over = true;
             }

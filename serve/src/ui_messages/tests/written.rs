@@ -5,7 +5,8 @@ use serde_json::json;
 
 use super::*;
 use crate::protocol::Writer;
-use crate::ui_messages::{UiMessages, messages};
+use crate::ui_messages::conversation::messages;
+use crate::ui_messages::writer::UiMessages;
 
 fn stream(mut writer: UiMessages, updates: &[Update]) -> String {
     let mut events: Vec<_> = updates.iter().flat_map(|update| writer.write(update)).collect();
