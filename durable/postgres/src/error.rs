@@ -9,7 +9,7 @@ use toolwright_module::error::Stage;
 /// The result of an operation on runs.
 pub(crate) type Result<T, E = RunsError> = std::result::Result<T, E>;
 
-/// An error of runs in a database. No model ever sees it.
+/// An error of runs or budgets in a database. No model ever sees it.
 ///
 /// A drive returns it as an [`Error`] of the stage [`Stage::Journal`]. Get it with
 /// [`Error::downcast_ref`]. Nothing of the run is lost: fix the cause, and drive the run again.
@@ -17,7 +17,7 @@ pub(crate) type Result<T, E = RunsError> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum RunsError {
     /// The database refused a statement, or the connection failed.
-    #[error("the database of the runs failed: {}", shown(source))]
+    #[error("the database failed: {}", shown(source))]
     Database {
         /// The cause.
         #[from]
@@ -25,7 +25,7 @@ pub enum RunsError {
     },
 
     /// No connection to the database was free in time, or none could be made.
-    #[error("no connection to the database of the runs: {}", shown_cause(&**source))]
+    #[error("no connection to the database: {}", shown_cause(&**source))]
     Connection {
         /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -76,9 +76,18 @@ pub enum RunsError {
         reason: String,
     },
 
+    /// A budget cannot be used.
+    #[error("the budget of `{owner}` {reason}")]
+    Budget {
+        /// The user or tenant.
+        owner: String,
+        /// Why not, and what to do instead.
+        reason: String,
+    },
+
     /// The tables are those of another version of this crate.
     #[error(
-        "the tables of the runs have the version {found}, and this program knows {known}; use the program of that version"
+        "the tables in the database have the version {found}, and this program knows {known}; use the program of that version"
     )]
     Version {
         /// The version of the tables.
@@ -113,6 +122,11 @@ impl RunsError {
             _ => Stage::Journal,
         };
         Error::stop(self).at(stage)
+    }
+
+    /// Returns whether the server refused a statement with this code.
+    pub(crate) fn has_code(&self, code: &SqlState) -> bool {
+        matches!(self, Self::Database { source } if source.code() == Some(code))
     }
 
     /// Returns whether the same statement may succeed later: the server restarts, or is full.

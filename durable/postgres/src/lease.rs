@@ -21,8 +21,8 @@ use crate::tables;
 const MOST_AT_ONCE: usize = 64;
 
 /// The first pause before a statement is tried again, which doubles.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(50);
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// A run that was taken.
 pub(crate) struct Taken {

@@ -51,9 +51,11 @@
 //! | `lease.rs` | the lease of a run: appending records under it, renewing it, ending it |
 //! | `many.rs` | the list of runs, decisions, deletion |
 //! | `reading.rs` | what is new in runs, for programs that show them while other workers drive them |
-//! | `tables.rs` | the tables and their statements |
+//! | `budgets.rs` | [`Budgets`]: what users and tenants may spend in a day or a month |
+//! | `tables.rs` | the tables of runs and their statements |
 //! | `error.rs` | [`RunsError`] |
 
+mod budgets;
 mod error;
 mod lease;
 mod many;
@@ -63,6 +65,7 @@ mod tables;
 mod url;
 mod work;
 
+pub use budgets::{Budgets, PeriodBudget};
 pub use error::RunsError;
 pub use reading::{News, Seen};
 pub use runs::Runs;

@@ -42,7 +42,7 @@ impl Runs {
     pub async fn agents(url: &str) -> Result<Vec<String>> {
         let mut connection = pool(url)?.get().await?;
         let look = connection.transaction().await?;
-        if !tables::are_there(&look).await? {
+        if !tables::are_there(&look, tables::RUNS.version_table).await? {
             return Ok(Vec::new());
         }
         let sql = "SELECT DISTINCT agent FROM toolwright_runs ORDER BY agent";

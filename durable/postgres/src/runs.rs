@@ -24,13 +24,13 @@ use crate::tables;
 use crate::url;
 
 /// The length of a lease by default.
-const LEASE: Duration = Duration::from_secs(30);
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
 /// The shortest lease. A shorter one would end between two renewals on a busy machine.
-const SHORTEST_LEASE: Duration = Duration::from_millis(300);
+pub(crate) const SHORTEST_LEASE: Duration = Duration::from_millis(300);
 
 /// Maximum length of an id and of the name of an agent, in bytes. PostgreSQL's index has a limit.
-const LONGEST_ID: usize = 1_000;
+pub(crate) const LONGEST_ID: usize = 1_000;
 
 const HAS_NUL: &str = "has a NUL character, which PostgreSQL cannot store";
 
@@ -40,7 +40,7 @@ const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Timeout of connecting, and of a server that does not answer.
-const NETWORK_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const NETWORK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The runs of one agent in a PostgreSQL database. Each part of a run is committed before the run
 /// goes on.
@@ -119,7 +119,7 @@ impl Runs {
     /// The server cannot be reached, or the tables are of another version.
     pub async fn with_pool(pool: Pool, agent: &str) -> Result<Self> {
         check_text("agent", agent)?;
-        tables::create(&pool).await?;
+        tables::create(&pool, &tables::RUNS).await?;
         Ok(Self {
             pool,
             agent: agent.into(),

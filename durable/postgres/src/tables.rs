@@ -147,33 +147,45 @@ RETURNING number";
 pub(crate) const IS_CANCELLED: &str = "
 SELECT FROM toolwright_runs WHERE number = $1 AND status = 'failed' AND worker IS NULL";
 
+/// Tables, and the table with their version. A database without it has none of them.
+pub(crate) struct Tables<'a> {
+    pub(crate) sql: &'a str,
+    pub(crate) version_table: &'a str,
+    pub(crate) version: i32,
+}
+
+/// The tables of runs.
+pub(crate) const RUNS: Tables<'static> =
+    Tables { sql: TABLES, version_table: "toolwright_runs_version", version: VERSION };
+
 /// Creates the tables if they are not there, and checks their version.
-pub(crate) async fn create(pool: &Pool) -> Result<()> {
+pub(crate) async fn create(pool: &Pool, tables: &Tables<'_>) -> Result<()> {
+    let Tables { sql, version_table, version } = *tables;
     let mut connection = pool.get().await?;
     let setup = connection.transaction().await?;
     // A user who may not create tables can use those that are there.
-    if !are_there(&setup).await? {
+    if !are_there(&setup, version_table).await? {
         setup.batch_execute(LOCK).await?;
         // Another process may have created them while this one waited for the lock. Its workers may
         // write already, and `CREATE INDEX IF NOT EXISTS` locks a table also if the index is there.
-        if !are_there(&setup).await? {
-            setup.batch_execute(TABLES).await?;
-            let insert = "INSERT INTO toolwright_runs_version VALUES ($1)";
-            setup.execute(insert, &[&VERSION]).await?;
+        if !are_there(&setup, version_table).await? {
+            setup.batch_execute(sql).await?;
+            let insert = format!("INSERT INTO {version_table} VALUES ($1)");
+            setup.execute(&insert, &[&version]).await?;
         }
     }
-    let version = "SELECT version FROM toolwright_runs_version";
-    let found: i32 = setup.query_one(version, &[]).await?.try_get(0)?;
-    if found != VERSION {
-        return Err(RunsError::Version { found, known: VERSION });
+    let select = format!("SELECT version FROM {version_table}");
+    let found: i32 = setup.query_one(&select, &[]).await?.try_get(0)?;
+    if found != version {
+        return Err(RunsError::Version { found, known: version });
     }
     Ok(setup.commit().await?)
 }
 
 /// Looks whether the tables are there.
-pub(crate) async fn are_there(setup: &Transaction<'_>) -> Result<bool> {
+pub(crate) async fn are_there(setup: &Transaction<'_>, version_table: &str) -> Result<bool> {
     // Not `to_regclass`: it remembers in a transaction that a table is not there.
     let there = "SELECT EXISTS (SELECT FROM pg_class
-        WHERE relname = 'toolwright_runs_version' AND pg_table_is_visible(oid))";
-    Ok(setup.query_one(there, &[]).await?.try_get(0)?)
+        WHERE relname = $1 AND pg_table_is_visible(oid))";
+    Ok(setup.query_one(there, &[&version_table]).await?.try_get(0)?)
 }

@@ -7,6 +7,7 @@
 mod support;
 
 // Tests by subject.
+mod budgets;
 mod crash;
 mod driving;
 mod endless;
