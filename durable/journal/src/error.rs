@@ -279,6 +279,15 @@ pub enum JournalError {
         id: String,
     },
 
+    /// A budget cannot be used.
+    #[error("the budget of `{owner}` {reason}")]
+    Budget {
+        /// The user or tenant.
+        owner: String,
+        /// Why not, and what to do instead.
+        reason: String,
+    },
+
     /// The runtime ended before the record was on disk.
     #[error(
         "the runtime shut down while a record of the run `{id}` was being written; drive the run again"

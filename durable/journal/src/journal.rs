@@ -25,8 +25,9 @@ use crate::writer::{Writer, run_blocking};
 /// The file whose lock keeps a file from being opened while it is deleted.
 const LOCK: &str = "lock";
 
-/// Maximum time to wait for the lock of the folder. It is held while one file is opened or deleted.
-const FOLDER_LOCK_TIME: Duration = Duration::from_secs(10);
+/// Maximum time to wait for the lock of a folder or a budget. It is held while one file is opened,
+/// deleted or replaced.
+const LOCK_TIME: Duration = Duration::from_secs(10);
 
 /// The extension of the files with the tools of runs.
 const TOOLS: &str = "tools";
@@ -75,20 +76,7 @@ impl Journal {
     ///
     /// The folder cannot be created or read.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
-        let folder = folder.as_ref();
-        let failed = |error| JournalError::io(folder, error);
-        // The error of the system would only say that something is there.
-        __files::check_folder(folder).map_err(failed)?;
-        if !folder.is_dir() {
-            let mut builder = DirBuilder::new();
-            #[cfg(unix)]
-            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-            builder.recursive(true).create(folder).map_err(failed)?;
-            if let Some(above) = folder.parent().filter(|above| !above.as_os_str().is_empty()) {
-                file::sync_folder(above).map_err(failed)?;
-            }
-        }
-        let folder = folder.canonicalize().map_err(failed)?;
+        let folder = open_folder(folder.as_ref())?;
         let journal = Self { folder: folder.into(), options: Options::default() };
         journal.folder_lock()?;
         Ok(journal)
@@ -213,22 +201,7 @@ impl Journal {
     }
 
     fn locked(&self, lock: fn(&File) -> Result<(), TryLockError>) -> Result<File> {
-        let path = self.folder.join(LOCK);
-        let failed = |error| JournalError::io(&path, error);
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false);
-        let file = __files::open(&mut options, &path, Link::Refuse);
-        // The runs of a folder that must not be written can still be listed.
-        let read_only = || __files::open(OpenOptions::new().read(true), &path, Link::Refuse);
-        let file = file.or_else(|error| read_only().map_err(|_| failed(error)))?;
-        match lock_within(FOLDER_LOCK_TIME, &file, lock) {
-            Ok(()) => Ok(file),
-            Err(TryLockError::Error(error)) => Err(failed(error)),
-            Err(TryLockError::WouldBlock) => {
-                let text = "another process has locked it for ten seconds; end that process";
-                Err(failed(io::Error::new(io::ErrorKind::TimedOut, text)))
-            }
-        }
+        lock_file(&self.folder.join(LOCK), lock)
     }
 
     /// Keeps the tools of a run, once for all runs that have them. The caller has the lock of the
@@ -277,6 +250,42 @@ impl Journal {
 impl fmt::Debug for Journal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Journal").field(&self.folder).finish()
+    }
+}
+
+/// Creates a folder for this user only, if it does not exist. Returns its whole path.
+pub(crate) fn open_folder(folder: &Path) -> Result<PathBuf> {
+    let failed = |error| JournalError::io(folder, error);
+    // The error of the system would only say that something is there.
+    __files::check_folder(folder).map_err(failed)?;
+    if !folder.is_dir() {
+        let mut builder = DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.recursive(true).create(folder).map_err(failed)?;
+        if let Some(above) = folder.parent().filter(|above| !above.as_os_str().is_empty()) {
+            file::sync_folder(above).map_err(failed)?;
+        }
+    }
+    folder.canonicalize().map_err(failed)
+}
+
+/// Locks a file that is there for its lock only. The lock ends with the returned file.
+pub(crate) fn lock_file(path: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> Result<File> {
+    let failed = |error| JournalError::io(path, error);
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    let file = __files::open(&mut options, path, Link::Refuse);
+    // The runs of a folder that must not be written can still be listed.
+    let read_only = || __files::open(OpenOptions::new().read(true), path, Link::Refuse);
+    let file = file.or_else(|error| read_only().map_err(|_| failed(error)))?;
+    match lock_within(LOCK_TIME, &file, lock) {
+        Ok(()) => Ok(file),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+        Err(TryLockError::WouldBlock) => {
+            let text = "another process has locked it for ten seconds; end that process";
+            Err(failed(io::Error::new(io::ErrorKind::TimedOut, text)))
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod support;
 
 // Tests by subject.
 mod approvals;
+mod budgets;
 mod crashes;
 mod damage;
 mod deploys;
