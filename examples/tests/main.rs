@@ -49,6 +49,8 @@ mod publishing;
 mod reading;
 mod real_server;
 mod replay;
+#[cfg(unix)]
+mod shared_budget;
 mod sources;
 #[cfg(unix)]
 mod stored_run;
