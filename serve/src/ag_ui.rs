@@ -7,14 +7,14 @@ mod agent;
 mod event;
 mod input;
 mod messages;
+mod routes;
 mod stream;
 mod writer;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use input::{Input, read};
-pub(crate) use writer::AgUi;
+pub(crate) use routes::routes;
 
 /// The key of our own data in the metadata of AG-UI's events, and the first part of the names of our
 /// own events.

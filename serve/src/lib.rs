@@ -1,5 +1,4 @@
 //! A service around an agent: streams that readers may leave and come back to, and stored approvals.
-#[allow(dead_code, unused_imports, reason = "the routes are not mounted yet")]
 mod ag_ui;
 mod caller;
 mod core;

@@ -152,7 +152,8 @@ impl Reader {
             }
             Record::Stopped { error, is_open, .. } => {
                 let (reason, can_go_on) = (self.shown(error.clone()), *is_open);
-                vec![Update::new(UpdateKind::Stopped { reason, can_go_on })]
+                let by_person = is_cancellation(error);
+                vec![Update::new(UpdateKind::Stopped { reason, can_go_on, by_person })]
             }
             // `Begun`, `Failed`, and records of later versions.
             _ => Vec::new(),
@@ -162,10 +163,10 @@ impl Reader {
 
     /// Returns what readers read of an error.
     pub(crate) fn shown(&self, error: String) -> String {
-        match home::cancelled() {
+        match is_cancellation(&error) {
             _ if self.shows_errors => error,
-            Record::Stopped { error: cancelled, .. } if cancelled == error => STOPPED.to_owned(),
-            _ => CANNOT_GO_ON.to_owned(),
+            true => STOPPED.to_owned(),
+            false => CANNOT_GO_ON.to_owned(),
         }
     }
 
@@ -218,6 +219,11 @@ impl Reader {
         after.push(at(path, UpdateKind::Replied { model, cost: cost(spent) }));
         Replied { path: path.clone(), pieces, continues: 0, after }
     }
+}
+
+/// Returns whether the error of a record says that a person stopped the run.
+fn is_cancellation(text: &str) -> bool {
+    matches!(home::cancelled(), Record::Stopped { error, .. } if error == text)
 }
 
 /// Reads what a program of another version may have written.

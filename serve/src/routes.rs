@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use toolwright_module::message::{Audio, Document, Image, Part};
 
+use crate::ag_ui;
 use crate::caller::Caller;
 use crate::core::{Core, causes};
 use crate::error::{Result, ServeError};
@@ -26,7 +27,7 @@ use crate::protocol::{Answered, Incoming, Said};
 use crate::recorded::{CONVERSATION, word};
 use crate::ui_messages;
 use crate::update::{Cost, Decided, Question, Update};
-use crate::watched::{Placed, Position, Rest, Watched};
+use crate::watched::{Placed, Position, Watched};
 
 /// The largest body of a request, in bytes. Images and documents are in it.
 const MOST_BODY: usize = 16 * 1024 * 1024;
@@ -46,6 +47,7 @@ pub(crate) fn router(core: &Shared) -> Router {
         .route("/runs/{run}/go-on", post(go_on))
         .route("/runs/{run}/questions/{question}", post(decide))
         .route("/questions", get(questions))
+        .merge(ag_ui::routes())
         .merge(ui_messages::routes())
         .layer(DefaultBodyLimit::max(MOST_BODY))
         .with_state(Arc::clone(core))
@@ -300,13 +302,8 @@ async fn conversation(
     let told = runs.into_iter().map(|run| {
         let (placed, rest) = run.so_far();
         let position = placed.last().map(|(_, position)| *position).unwrap_or_default();
-        let rest = match rest {
-            Rest::Open => "open",
-            Rest::Waiting => "waiting",
-            Rest::Over => "over",
-        };
         let updates = placed.into_iter().map(|(update, _): Placed| update).collect();
-        Told { run: run.id.clone(), position: position.to_string(), rest, updates }
+        Told { run: run.id.clone(), position: position.to_string(), rest: rest.word(), updates }
     });
     Ok(Json(Conversation { runs: told.collect() }))
 }

@@ -173,6 +173,9 @@ pub enum UpdateKind {
         reason: String,
         /// Whether the run can go on from where it is.
         can_go_on: bool,
+        /// Whether a person stopped it. Otherwise it was an error.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        by_person: bool,
     },
 }
 

@@ -77,6 +77,17 @@ pub(crate) enum Rest {
     Over,
 }
 
+impl Rest {
+    /// Returns the word for clients.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Waiting => "waiting",
+            Self::Over => "over",
+        }
+    }
+}
+
 impl Watched {
     pub(crate) fn new(id: &str, shows_errors: bool) -> Self {
         let (changed, mut state) = (watch::Sender::new(0), State::default());
@@ -380,8 +391,9 @@ impl Cursor {
             let is_known = matches!(state.last(), Some(UpdateKind::Stopped { .. }));
             if !is_known && !self.knows_end {
                 self.knows_end = true;
-                let (reason, can_go_on) = (error.clone(), true);
-                let update = Update::new(UpdateKind::Stopped { reason, can_go_on });
+                let reason = error.clone();
+                let kind = UpdateKind::Stopped { reason, can_go_on: true, by_person: false };
+                let update = Update::new(kind);
                 out.placed.push((update, self.position()));
                 rest = Rest::Over;
             }

@@ -131,6 +131,7 @@ pub(super) struct ByAgent<'a> {
 pub(super) enum Outcome<'a> {
     Success,
     Interrupt { interrupts: &'a [Interrupt] },
+    Cancelled,
 }
 
 /// How the work of an agent below ended.

@@ -8,8 +8,11 @@ use toolwright_signature::readable_json;
 use crate::protocol::{Answered, Incoming, Said};
 use crate::update::Decided;
 
+/// The beginning of the id that we give to a message of the user that was sent without one.
+pub(super) const OURS: &str = "toolwright-message-of-";
+
 /// A request of a client (`RunAgentInput`), as far as the server needs it.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Default)]
 pub(crate) struct Input {
     pub(crate) incoming: Incoming,
     /// The id that the client gave to this exchange. The events of the answer carry it.
@@ -18,6 +21,8 @@ pub(crate) struct Input {
     pub(crate) before: Vec<Value>,
     /// The ids of the reasoning that the client has after them.
     pub(crate) reasoning: Vec<String>,
+    /// Whether the client may have a part of the answer. Otherwise it gets all of it.
+    pub(crate) has_answer: bool,
 }
 
 #[derive(Deserialize)]
@@ -128,6 +133,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Input, String> {
     let mut before = input.messages;
     let last = before.iter().rposition(is_of_user);
     let after = before.split_off(last.map_or(0, |last| last + 1));
+    let has_answer = !decisions.is_empty() || !after.is_empty();
     let answers_only = !decisions.is_empty() && after.iter().any(|message| !is_reasoning(message));
     let said = match (last, before.last()) {
         (Some(at), Some(message)) if !answers_only => Some((at, message)),
@@ -144,9 +150,10 @@ pub(crate) fn read(body: &[u8]) -> Result<Input, String> {
         if (own.again || own.replaces) && id.is_none() {
             return Err(format!("messages[{at}] has no `id`, so it cannot be found again"));
         }
+        let is_ours = id.as_ref().is_some_and(|id| id.starts_with(OURS));
         if own.again {
             again = id;
-        } else {
+        } else if !is_ours {
             let mut parts = Vec::from_iter(context(input.context.unwrap_or_default()));
             parts.extend(content(said).map_err(|error| format!("messages[{at}].content{error}"))?);
             message = Some(Said { id, parts, replaces: own.replaces });
@@ -162,6 +169,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Input, String> {
         },
         run_id: input.run_id,
         before,
+        has_answer,
         reasoning: after.iter().filter(|message| is_reasoning(message)).filter_map(id).collect(),
     })
 }

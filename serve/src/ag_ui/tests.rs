@@ -6,9 +6,10 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use toolwright_module::message::{Document, Image, Part};
 
-use super::{AgUi, Input, read};
+use super::input::{Input, read};
+use super::writer::{AgUi, messages};
 use crate::protocol::Writer;
-use crate::update::{Around, Cost, Decided, Question, Update, UpdateKind};
+use crate::update::{Around, Attachment, Cost, Decided, Question, Update, UpdateKind};
 
 /// Returns what `read` makes of a request with these messages.
 fn asked(messages: &Value) -> Result<Input, String> {
@@ -25,7 +26,7 @@ fn input() -> Input {
 
 /// Returns the events of the updates, one a line.
 fn events(updates: &[Update]) -> String {
-    let mut writer = AgUi::new(input());
+    let mut writer = AgUi::new("t", input());
     lines(updates.iter().flat_map(|update| writer.write(update)))
 }
 
@@ -104,7 +105,11 @@ fn done(answer: &str) -> UpdateKind {
 }
 
 fn stopped() -> UpdateKind {
-    UpdateKind::Stopped { reason: "The model cannot be reached.".to_owned(), can_go_on: true }
+    UpdateKind::Stopped {
+        reason: "The model cannot be reached.".to_owned(),
+        can_go_on: true,
+        by_person: false,
+    }
 }
 
 #[test]
@@ -200,13 +205,13 @@ fn waiting() -> Vec<Update> {
 
 #[test]
 fn a_question_and_its_answer() {
-    let mut writer = AgUi::new(input());
+    let mut writer = AgUi::new("t", input());
     let mut events: Vec<_> = waiting().iter().flat_map(|update| writer.write(update)).collect();
-    events.extend(writer.wait());
+    events.extend(writer.rest());
     assert!(writer.is_over());
     assert_eq!(writer.write(&below("c1", decided("c9"))), [""; 0]);
 
-    let mut writer = AgUi::new(input());
+    let mut writer = AgUi::new("t", input());
     waiting().iter().for_each(|update| writer.absorb(update));
     writer.absorb(&Update::new(stopped()));
     writer.absorb(&below("c1", decided("c9")));
@@ -226,7 +231,7 @@ fn a_client_that_comes_back() {
         { "id": "run-1-1", "role": "assistant", "content": "Void" },
     ]);
     let back = |updates: &[Update], rests| {
-        let mut writer = AgUi::new(asked(&base).unwrap());
+        let mut writer = AgUi::new("t", asked(&base).unwrap());
         updates.iter().for_each(|update| writer.absorb(update));
         lines(writer.begin(rests))
     };
@@ -442,4 +447,30 @@ fn wrong_requests() {
         image(json!({ "type": "data", "value": "AQID" })),
         image(json!({ "type": "url", "value": "data:image/png;base64,*" })),
     ]));
+}
+
+#[test]
+fn a_run_that_a_person_stopped() {
+    let stopped = UpdateKind::Stopped {
+        reason: "The run was stopped.".to_owned(),
+        can_go_on: false,
+        by_person: true,
+    };
+    let mut all = waiting();
+    all.push(below("c1", text("And")));
+    all.push(Update::new(stopped));
+    insta::assert_snapshot!(events(&all).lines().rev().take(4).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn the_messages_of_a_conversation() {
+    let attachment = Attachment { kind: "image".to_owned(), media_type: None };
+    let mut first = updates([started(), reasoning("Hm."), text("Paid."), replied(), done("Paid.")]);
+    let UpdateKind::Started { message, attachments, .. } = &mut first[0].kind else { panic!() };
+    (*message, *attachments) = (None, vec![attachment]);
+    let all = messages([&*first, &waiting()]);
+    insta::assert_snapshot!(lines(all.iter().map(ToString::to_string)));
+    // A client that sends them again says nothing new.
+    let again = asked(&json!(all[..3])).unwrap();
+    assert_eq!((again.incoming.message, again.has_answer), (None, true));
 }

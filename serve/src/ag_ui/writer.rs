@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::OWN;
 use super::agent::{Agent, Below, State};
 use super::event::{Event, Interrupt, Outcome, SubagentOutcome, TokenUsage};
-use super::input::Input;
+use super::input::{Input, OURS};
 use super::stream::Stream;
 use crate::protocol::Writer;
 use crate::update::{Around, Cost, Question, Update, UpdateKind};
@@ -42,14 +42,15 @@ struct Asked {
 enum End {
     Done { answer: Value, metadata: Value },
     Waits(Vec<Interrupt>),
+    Cancelled,
     Failed { message: String, code: &'static str },
 }
 
 impl AgUi {
-    /// Returns a writer for the client that sent a request.
-    pub(crate) fn new(input: Input) -> Self {
+    /// Returns a writer for the client that sent a request in this conversation.
+    pub(crate) fn new(conversation: &str, input: Input) -> Self {
         Self {
-            thread: input.incoming.conversation,
+            thread: conversation.to_owned(),
             run_id: input.run_id,
             run: String::new(),
             stream: Stream::new(input.before, input.reasoning),
@@ -68,24 +69,37 @@ impl AgUi {
         self.apply(update);
     }
 
-    /// Begins the answer. `rests` says that the run is at its end, or waits for a person.
+    /// Begins the answer of a run of which updates were absorbed. `rests` says that none follow: the run
+    /// has ended, or it waits for a person.
     pub(crate) fn begin(&mut self, rests: bool) -> Vec<String> {
-        if !self.stream.has_begun() {
-            if !rests {
-                self.go_on();
-            } else if self.end.is_none() {
-                self.stopped("The run does not go on by itself.", true);
+        if !rests {
+            self.go_on();
+        }
+        self.open();
+        match self.end {
+            None if rests => self.rest(),
+            _ => {
+                self.send_end();
+                self.stream.take()
             }
-            self.open();
-            self.send_end();
+        }
+    }
+
+    /// Ends the answer, because no updates follow.
+    pub(crate) fn rest(&mut self) -> Vec<String> {
+        if !self.is_over() {
+            self.stopped("The run does not go on by itself.");
         }
         self.stream.take()
     }
 
-    /// Ends the answer, because the run waits for a person.
-    pub(crate) fn wait(&mut self) -> Vec<String> {
+    /// Ends the answer, because it cannot be read on.
+    pub(crate) fn fail(&mut self, message: &str, code: &'static str) -> Vec<String> {
         if !self.is_over() {
-            self.stopped("The run does not go on by itself.", true);
+            if !self.stream.has_begun() {
+                self.open();
+            }
+            self.end_with(End::Failed { message: message.to_owned(), code });
         }
         self.stream.take()
     }
@@ -134,8 +148,11 @@ impl AgUi {
             UpdateKind::Done { answer, ending, cost } if update.path.is_empty() => {
                 self.done(answer, ending, cost);
             }
-            UpdateKind::Stopped { reason, can_go_on } if update.path.is_empty() => {
-                self.stopped(reason, *can_go_on);
+            UpdateKind::Stopped { by_person: true, .. } if update.path.is_empty() => {
+                self.end_with(End::Cancelled);
+            }
+            UpdateKind::Stopped { reason, .. } if update.path.is_empty() => {
+                self.stopped(reason);
             }
             _ => {}
         }
@@ -281,16 +298,13 @@ impl AgUi {
         self.end_with(End::Done { answer: answer.clone(), metadata });
     }
 
-    fn stopped(&mut self, reason: &str, can_go_on: bool) {
-        self.end_with(match self.questions.is_empty() {
-            true => {
-                let code = if can_go_on { "stopped" } else { "failed" };
-                End::Failed { message: reason.to_owned(), code }
-            }
-            false => {
-                let interrupts = self.questions.iter().map(|asked| asked.interrupt.clone());
-                End::Waits(interrupts.collect())
-            }
+    /// The run has stopped, or waits for a person.
+    fn stopped(&mut self, reason: &str) {
+        let interrupts: Vec<_> =
+            self.questions.iter().map(|asked| asked.interrupt.clone()).collect();
+        self.end_with(match interrupts.is_empty() {
+            true => End::Failed { message: reason.to_owned(), code: "stopped" },
+            false => End::Waits(interrupts),
         });
     }
 
@@ -303,16 +317,21 @@ impl AgUi {
                 continue;
             }
             below.state = State::Unknown;
-            let outcome = match &end {
-                End::Done { .. } => SubagentOutcome::Success,
+            let subagent_run_id = &*below.id;
+            let finished = |outcome| Event::SubagentFinished { subagent_run_id, outcome };
+            self.stream.push(&match &end {
+                End::Done { .. } => finished(SubagentOutcome::Success),
                 End::Waits(_) => {
                     let own = self.questions.iter().filter(|asked| asked.path == *path);
                     let interrupt_ids = own.map(|asked| asked.interrupt.id.clone()).collect();
-                    SubagentOutcome::Suspended { interrupt_ids }
+                    finished(SubagentOutcome::Suspended { interrupt_ids })
+                }
+                End::Cancelled => {
+                    let (message, code) = ("The run was stopped.", "cancelled");
+                    Event::SubagentError { subagent_run_id, message, code }
                 }
                 End::Failed { .. } => continue,
-            };
-            self.stream.push(&Event::SubagentFinished { subagent_run_id: &below.id, outcome });
+            });
         }
         self.end = Some(end);
         if self.stream.has_begun() {
@@ -327,6 +346,7 @@ impl AgUi {
         let (outcome, result, metadata) = match end {
             End::Done { answer, metadata } => (Outcome::Success, Some(answer), Some(metadata)),
             End::Waits(interrupts) => (Outcome::Interrupt { interrupts }, None, None),
+            End::Cancelled => (Outcome::Cancelled, None, None),
             End::Failed { message, code } => {
                 return self.stream.push(&Event::RunError { message, code, usage });
             }
@@ -335,6 +355,29 @@ impl AgUi {
         let finished = Event::RunFinished { thread_id, run_id, result, outcome, usage, metadata };
         self.stream.push(&finished);
     }
+}
+
+/// Returns the messages of the runs of a conversation, each with its updates so far, as a client has them.
+pub(crate) fn messages<'a>(runs: impl IntoIterator<Item = &'a [Update]>) -> Vec<Value> {
+    let mut messages = Vec::new();
+    for updates in runs {
+        for update in updates {
+            if let UpdateKind::Started { run, message, text, attachments } = &update.kind
+                && update.path.is_empty()
+            {
+                let id = message.clone().unwrap_or_else(|| format!("{OURS}{run}"));
+                let mut said = json!({ "id": id, "role": "user", "content": text });
+                if !attachments.is_empty() {
+                    said["metadata"] = json!({ OWN: { "attachments": attachments } });
+                }
+                messages.push(said);
+            }
+        }
+        let mut run = AgUi::new("", Input::default());
+        updates.iter().for_each(|update| run.absorb(update));
+        messages.extend(run.stream.messages());
+    }
+    messages
 }
 
 impl Writer for AgUi {

@@ -236,7 +236,7 @@ impl UiMessages {
                 out.push(Chunk::data("data-compacted", id, data));
             }
             UpdateKind::Done { answer, ending, cost } => self.done(answer, ending, cost, out),
-            UpdateKind::Stopped { reason, can_go_on } => {
+            UpdateKind::Stopped { reason, can_go_on, .. } => {
                 self.stopped = Some((reason.clone(), *can_go_on));
             }
             UpdateKind::ApprovalAsked(_)

@@ -332,12 +332,12 @@ fn base() -> Vec<Value> {
 /// A client at an update whose connection is lost there, and that comes back at a later one.
 fn come_back(run: &Generated, lost: usize, back: usize) -> Client {
     let mut client = Client { messages: base(), ..Client::default() };
-    let mut writer = AgUi::new(asked(&json!(base())).unwrap());
+    let mut writer = AgUi::new("t", asked(&json!(base())).unwrap());
     for update in &run.updates[..lost] {
         writer.write(update).iter().for_each(|event| client.apply(event));
     }
     client.next_answer();
-    let mut writer = AgUi::new(asked(&json!(client.messages)).unwrap());
+    let mut writer = AgUi::new("t", asked(&json!(client.messages)).unwrap());
     run.updates[..back].iter().for_each(|update| writer.absorb(update));
     let rest = &run.updates[back..];
     writer.begin(rest.is_empty()).iter().for_each(|event| client.apply(event));

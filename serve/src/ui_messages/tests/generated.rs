@@ -325,7 +325,14 @@ impl Run {
                 self.push(&[], done(answer));
             }
             Ending::Stopped => {
-                self.push(&[], UpdateKind::Stopped { reason: "Bye.".to_owned(), can_go_on: true });
+                self.push(
+                    &[],
+                    UpdateKind::Stopped {
+                        reason: "Bye.".to_owned(),
+                        can_go_on: true,
+                        by_person: false,
+                    },
+                );
                 self.is_stopped = true;
             }
             Ending::Open => {}

@@ -399,7 +399,11 @@ fn a_long_typed_answer_is_not_sent_for_each_piece() {
 
 #[test]
 fn a_stopped_run_is_an_error_unless_it_goes_on() {
-    let stop = || UpdateKind::Stopped { reason: "The model is busy.".to_owned(), can_go_on: true };
+    let stop = || UpdateKind::Stopped {
+        reason: "The model is busy.".to_owned(),
+        can_go_on: true,
+        by_person: false,
+    };
     assert_snapshot!(seven(vec![started(), text("So"), stop()]), @r#"
     {"type":"start","messageId":"run-1"}
     {"type":"start-step"}
@@ -523,7 +527,11 @@ fn a_page_that_is_opened_again_gets_whole_messages() {
     ]
     "#);
     updates.push(update(decided("a", deny("Not today."))));
-    updates.push(update(UpdateKind::Stopped { reason: "Bye.".to_owned(), can_go_on: false }));
+    updates.push(update(UpdateKind::Stopped {
+        reason: "Bye.".to_owned(),
+        can_go_on: false,
+        by_person: false,
+    }));
     let messages = messages(&updates);
     assert_snapshot!(messages[1]["parts"][2], @r#"{"toolName":"pay","state":"output-denied","input":{"to":"Bob"},"type":"dynamic-tool","toolCallId":"run-1-0-0","approval":{"id":"q1","descriptor":{"run":"run-1","effect":"write","unknown":false,"schema":{"type":"object"}},"requestReason":"its argument `to` is quoted","approved":false,"reason":"Not today."}}"#);
     assert_snapshot!(messages[1]["metadata"], @r#"{"usage":{"inputTokens":10,"cachedInputTokens":0,"outputTokens":2},"model":"small","stopped":{"reason":"Bye.","canGoOn":false}}"#);

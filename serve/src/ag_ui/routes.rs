@@ -1,0 +1,138 @@
+//! The routes of AG-UI.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use axum::response::sse::Event;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use futures_util::{FutureExt, StreamExt, stream};
+use serde_json::{Value, json};
+
+use super::input::read;
+use super::writer::{AgUi, messages};
+use crate::caller::Caller;
+use crate::core::causes;
+use crate::error::{Result, ServeError};
+use crate::protocol::{Answered, Incoming, Writer};
+use crate::routes::{Called, Shared, response};
+use crate::update::{Decided, Update, UpdateKind};
+use crate::watched::{Position, Rest, Watched};
+
+pub(crate) fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/ag-ui", post(run))
+        .route("/ag-ui/{conversation}/messages", get(conversation))
+}
+
+/// Answers a request of a client: a message of the user, answers to questions, or the last request
+/// again.
+async fn run(
+    State(core): State<Shared>,
+    Called(caller): Called,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response> {
+    let body = body.map_err(|rejection| ServeError::request(rejection.body_text()))?;
+    let mut input = read(&body).map_err(ServeError::request)?;
+    let incoming = std::mem::take(&mut input.incoming);
+    let has_answer = input.has_answer;
+    let mut writer = AgUi::new(&incoming.conversation, input);
+    let watched = receive(&core, &caller, incoming).await?;
+    let mut updates = Box::pin(core.updates(watched, Position::default(), true));
+
+    let mut first = Vec::new();
+    if has_answer {
+        let mut batch = updates.next().await;
+        // The client gets all that is there as messages.
+        let rests = loop {
+            match batch {
+                Some(Ok(placed)) => placed.iter().for_each(|(update, _)| writer.absorb(update)),
+                Some(Err(error)) => return Err(error),
+                None => break true,
+            }
+            match updates.next().now_or_never() {
+                Some(next) => batch = next,
+                None => break false,
+            }
+        };
+        first = writer.begin(rests);
+    }
+    let events = stream::unfold((writer, updates), move |(mut writer, mut updates)| {
+        let core = core.clone();
+        async move {
+            if writer.is_over() {
+                return None;
+            }
+            let events = match updates.next().await {
+                Some(Ok(placed)) => {
+                    placed.iter().flat_map(|(update, _)| writer.write(update)).collect()
+                }
+                Some(Err(error)) => {
+                    tracing::warn!(error = %causes(&error), "a stream has ended early");
+                    writer.fail(&error.to_string(), "unavailable")
+                }
+                None if core.is_closing() => {
+                    writer.fail(&ServeError::Closing.to_string(), "restarting")
+                }
+                None => writer.rest(),
+            };
+            Some((events, (writer, updates)))
+        }
+    });
+    let events = stream::once(std::future::ready(first)).chain(events).flat_map(stream::iter);
+    Ok(response(events.map(|event| Ok(Event::default().data(event)))))
+}
+
+/// Gives a request to the core. A decision that was made before is not made again, so that a client may
+/// repeat a request whose answer it has lost.
+async fn receive(core: &Shared, caller: &Caller, mut incoming: Incoming) -> Result<Arc<Watched>> {
+    loop {
+        let question = match core.receive(caller, incoming.clone()).await {
+            Err(ServeError::NotOpen { question }) => question,
+            result => return result,
+        };
+        let is_it = |answered: &&Answered| answered.question == question;
+        let answered = incoming.decisions.iter().find(is_it).map(|answered| &answered.decision);
+        let run = core.last(caller, &incoming.conversation).await?;
+        let decided = run.and_then(|run| decision_on(&updates(&run), &question));
+        if decided.is_none() || decided.as_ref() != answered {
+            return Err(ServeError::NotOpen { question });
+        }
+        incoming.decisions.retain(|answered| answered.question != question);
+    }
+}
+
+/// Returns the messages of a conversation, for a page that is opened again.
+async fn conversation(
+    State(core): State<Shared>,
+    Called(caller): Called,
+    Path(conversation): Path<String>,
+) -> Result<Json<Value>> {
+    let runs = core.conversation(&caller, &conversation).await?;
+    let rest = runs.last().map_or(Rest::Over, |run| core.rest(run)).word();
+    let updates: Vec<_> = runs.iter().map(|run| updates(run)).collect();
+    Ok(Json(json!({ "messages": messages(updates.iter().map(Vec::as_slice)), "rest": rest })))
+}
+
+/// Returns the updates of a run so far.
+fn updates(run: &Watched) -> Vec<Update> {
+    run.so_far().0.into_iter().map(|(update, _)| update).collect()
+}
+
+/// Returns the decision on a question.
+fn decision_on(updates: &[Update], question: &str) -> Option<Decided> {
+    let mut asked = None;
+    updates.iter().find_map(|update| match (&update.kind, &asked) {
+        (UpdateKind::ApprovalAsked(of), _) if of.question == question => {
+            asked = Some((&update.path, &of.id));
+            None
+        }
+        (UpdateKind::Decided { id, decision, .. }, Some(asked)) if *asked == (&update.path, id) => {
+            Some(decision.clone())
+        }
+        _ => None,
+    })
+}
