@@ -92,12 +92,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (lease, owner) = (Duration::from_millis(args.lease), args.owner.clone());
     let ledger = match (&args.folder, &args.postgres) {
         (Some(folder), _) => {
-            let budgets = toolwright_journal::Budgets::open(folder)?.with_lease(lease);
+            let budgets = toolwright_journal::BudgetFolder::open(folder)?.with_lease(lease);
             ledger.with_shared_budget(budgets.budget(owner, Period::Month, limits)?)
         }
         (None, url) => {
             let url = url.as_deref().unwrap_or_default();
-            let budgets = toolwright_postgres::Budgets::connect(url).await?.with_lease(lease);
+            let budgets =
+                toolwright_postgres::BudgetDatabase::connect(url).await?.with_lease(lease);
             ledger.with_shared_budget(budgets.budget(owner, Period::Month, limits)?)
         }
     };

@@ -110,12 +110,12 @@ impl Home {
     async fn state(&self, owner: &str) -> BudgetState {
         match self {
             Self::Folder(folder) => {
-                let budgets = toolwright_journal::Budgets::open(folder).unwrap();
+                let budgets = toolwright_journal::BudgetFolder::open(folder).unwrap();
                 let budget = budgets.budget(owner, Period::Month, limits()).unwrap();
                 budget.state().await.unwrap()
             }
             Self::Database(url) => {
-                let budgets = toolwright_postgres::Budgets::connect(url).await.unwrap();
+                let budgets = toolwright_postgres::BudgetDatabase::connect(url).await.unwrap();
                 let budget = budgets.budget(owner, Period::Month, limits()).unwrap();
                 budget.state().await.unwrap()
             }
@@ -255,7 +255,7 @@ async fn heavy_budgets_in_a_database_hold_when_workers_are_killed() {
     tokio::spawn(connection);
     client.batch_execute(&format!("CREATE SCHEMA {schema}")).await.unwrap();
     // No version of any row is above the limit or below zero, whether or not somebody looks at it.
-    toolwright_postgres::Budgets::connect(&url).await.unwrap();
+    toolwright_postgres::BudgetDatabase::connect(&url).await.unwrap();
     let ceiling = format!(
         "ALTER TABLE toolwright_budgets ADD CHECK (spent_money + held_money <= {}
             AND spent_money >= 0 AND held_money >= 0)",

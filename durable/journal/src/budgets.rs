@@ -39,7 +39,7 @@ const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// period only. The folder may be that of a [`Journal`](crate::Journal); it must be on a local disk.
 ///
 /// ```
-/// use toolwright_journal::Budgets;
+/// use toolwright_journal::BudgetFolder;
 /// use toolwright_module::budget::{Budget, Ledger, Period};
 /// use toolwright_module::model::Usage;
 /// use toolwright_module::testing::Scripted;
@@ -47,7 +47,7 @@ const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-/// let budgets = Budgets::open(folder.path())?;
+/// let budgets = BudgetFolder::open(folder.path())?;
 /// let limits = Budget { output_tokens: Some(1_000_000), ..Budget::default() };
 /// let ada = budgets.budget("user=ada", Period::Day, limits)?;
 /// let cx = Context::default().with_ledger(Ledger::default().with_shared_budget(ada.clone()));
@@ -59,12 +59,12 @@ const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Budgets {
+pub struct BudgetFolder {
     folder: Arc<Path>,
     lease: Duration,
 }
 
-impl Budgets {
+impl BudgetFolder {
     /// Opens the budgets in a folder. A folder that does not exist is created for this user only.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl Budgets {
         owner: impl Into<String>,
         period: Period,
         limits: Budget,
-    ) -> Result<PeriodBudget> {
+    ) -> Result<FolderBudget> {
         let owner = owner.into();
         let reason = if owner.is_empty() {
             "has no owner; name a user or a tenant".to_owned()
@@ -112,16 +112,16 @@ impl Budgets {
             let name = self.folder.join(name::of_run(&owner));
             let path = name.with_extension(format!("{period}.budget"));
             let (owner, lease) = (owner.into(), self.lease);
-            return Ok(PeriodBudget { path: path.into(), lease, owner, period, limits });
+            return Ok(FolderBudget { path: path.into(), lease, owner, period, limits });
         };
         Err(JournalError::Budget { owner, reason })
     }
 }
 
-/// The budget of a user or a tenant for each day or month, in a file. [`Budgets::budget`] makes one.
+/// The budget of a user or a tenant for each day or month, in a file. [`BudgetFolder::budget`] makes one.
 /// Clones are the same budget.
 #[derive(Clone)]
-pub struct PeriodBudget {
+pub struct FolderBudget {
     path: Arc<Path>,
     lease: Duration,
     owner: Arc<str>,
@@ -211,7 +211,7 @@ impl Stored {
     }
 }
 
-impl PeriodBudget {
+impl FolderBudget {
     /// Returns what is spent and reserved in the current period. Reservations whose lease has ended are
     /// counted as spent before.
     ///
@@ -290,7 +290,7 @@ impl PeriodBudget {
     }
 }
 
-impl SharedBudget for PeriodBudget {
+impl SharedBudget for FolderBudget {
     fn owner(&self) -> &str {
         &self.owner
     }
@@ -341,9 +341,9 @@ impl SharedBudget for PeriodBudget {
     }
 }
 
-impl fmt::Debug for PeriodBudget {
+impl fmt::Debug for FolderBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PeriodBudget")
+        f.debug_struct("FolderBudget")
             .field("owner", &self.owner)
             .field("period", &self.period)
             .field("limits", &self.limits)

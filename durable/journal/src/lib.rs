@@ -54,7 +54,7 @@
 //! | `writer.rs` | appending from async code; records that arrive at the same time share a write |
 //! | `file.rs`, `name.rs` | the format of a file, its name |
 //! | `parts.rs` | the images, documents and sounds beside the records |
-//! | `budgets.rs` | [`Budgets`]: what users and tenants may spend in a day or a month |
+//! | `budgets.rs` | [`BudgetFolder`]: what users and tenants may spend in a day or a month |
 //! | `error.rs` | [`JournalError`] |
 
 mod budgets;
@@ -70,7 +70,7 @@ mod parts;
 mod summary;
 mod writer;
 
-pub use budgets::{Budgets, PeriodBudget};
+pub use budgets::{BudgetFolder, FolderBudget};
 pub use error::JournalError;
 pub use journal::Journal;
 pub use options::Options;

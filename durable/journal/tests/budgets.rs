@@ -1,9 +1,9 @@
-//! Budgets in a folder.
+//! BudgetFolder in a folder.
 
 use std::fs;
 use std::path::Path;
 
-use toolwright_journal::{Budgets, Journal, JournalError, PeriodBudget};
+use toolwright_journal::{BudgetFolder, FolderBudget, Journal, JournalError};
 use toolwright_module::budget::{
     Budget, Exhausted, Ledger, Money, Period, Price, Reserving, SharedBudget, Spent,
 };
@@ -16,8 +16,8 @@ fn money(most: f64) -> Budget {
     Budget { money: Some(Money::new(most)), ..Budget::default() }
 }
 
-fn open(folder: &Path) -> PeriodBudget {
-    let budgets = Budgets::open(folder).unwrap();
+fn open(folder: &Path) -> FolderBudget {
+    let budgets = BudgetFolder::open(folder).unwrap();
     budgets.budget("tenant=acme", Period::Month, money(1.0)).unwrap()
 }
 
@@ -93,7 +93,7 @@ async fn a_file_that_is_not_the_budget_is_an_error_and_no_call_is_made() {
     }
     // The file of another owner.
     fs::write(&path, &good).unwrap();
-    let other = Budgets::open(folder.path()).unwrap();
+    let other = BudgetFolder::open(folder.path()).unwrap();
     let other = other.budget("tenant=other", Period::Month, money(1.0)).unwrap();
     fs::copy(&path, folder.path().join("tenant%3dother.month.budget")).unwrap();
     let error = other.state().await.unwrap_err();
@@ -112,7 +112,7 @@ async fn a_file_that_is_not_the_budget_is_an_error_and_no_call_is_made() {
 #[test]
 fn odd_owners_and_limits_are_errors_that_name_the_fix() {
     let folder = tempfile::tempdir().unwrap();
-    let budgets = Budgets::open(folder.path()).unwrap();
+    let budgets = BudgetFolder::open(folder.path()).unwrap();
     let error =
         |owner: &str, limits| budgets.budget(owner, Period::Day, limits).unwrap_err().to_string();
     assert_eq!(error("", money(1.0)), "the budget of `` has no owner; name a user or a tenant");

@@ -181,11 +181,11 @@ fn each_from(first: usize, text: &str, between: &str) -> String {
 /// ```no_run
 /// use toolwright_module::Context;
 /// use toolwright_module::budget::{Budget, Ledger, Money, Period, Price};
-/// use toolwright_postgres::Budgets;
+/// use toolwright_postgres::BudgetDatabase;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// // Once, when the program starts.
-/// let budgets = Budgets::connect("postgres://user:password@127.0.0.1/letters").await?;
+/// let budgets = BudgetDatabase::connect("postgres://user:password@127.0.0.1/letters").await?;
 ///
 /// // For each request.
 /// let limits = Budget { money: Some(Money::new(5.0)), ..Budget::default() };
@@ -201,12 +201,12 @@ fn each_from(first: usize, text: &str, between: &str) -> String {
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Budgets {
+pub struct BudgetDatabase {
     pool: Pool,
     lease: Duration,
 }
 
-impl Budgets {
+impl BudgetDatabase {
     /// Connects to a database without TLS, and creates the tables if they are not there. The URL is
     /// that of [`Runs::connect`](crate::Runs::connect).
     ///
@@ -256,7 +256,7 @@ impl Budgets {
         owner: impl Into<String>,
         period: Period,
         limits: Budget,
-    ) -> Result<PeriodBudget> {
+    ) -> Result<DatabaseBudget> {
         let owner = owner.into();
         let reason = if owner.is_empty() {
             "has no owner; name a user or a tenant".to_owned()
@@ -268,22 +268,22 @@ impl Budgets {
             "limits tool calls, which it does not count; limit them in the `Ledger`".to_owned()
         } else {
             let (pool, lease) = (self.pool.clone(), self.lease);
-            return Ok(PeriodBudget { pool, lease, owner: owner.into(), period, limits });
+            return Ok(DatabaseBudget { pool, lease, owner: owner.into(), period, limits });
         };
         Err(RunsError::Budget { owner, reason })
     }
 }
 
-impl fmt::Debug for Budgets {
+impl fmt::Debug for BudgetDatabase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Budgets").field("lease", &self.lease).finish_non_exhaustive()
+        f.debug_struct("BudgetDatabase").field("lease", &self.lease).finish_non_exhaustive()
     }
 }
 
 /// The budget of a user or a tenant for each day or month, in a PostgreSQL database.
-/// [`Budgets::budget`] makes one. Clones are the same budget.
+/// [`BudgetDatabase::budget`] makes one. Clones are the same budget.
 #[derive(Clone)]
-pub struct PeriodBudget {
+pub struct DatabaseBudget {
     pool: Pool,
     lease: Duration,
     owner: Arc<str>,
@@ -291,7 +291,7 @@ pub struct PeriodBudget {
     limits: Budget,
 }
 
-impl PeriodBudget {
+impl DatabaseBudget {
     /// Returns what is spent and reserved in the current period. Reservations whose lease has ended are
     /// counted as spent before, in earlier periods too.
     ///
@@ -367,7 +367,7 @@ impl PeriodBudget {
     }
 }
 
-impl SharedBudget for PeriodBudget {
+impl SharedBudget for DatabaseBudget {
     fn owner(&self) -> &str {
         &self.owner
     }
@@ -404,9 +404,9 @@ impl SharedBudget for PeriodBudget {
     }
 }
 
-impl fmt::Debug for PeriodBudget {
+impl fmt::Debug for DatabaseBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PeriodBudget")
+        f.debug_struct("DatabaseBudget")
             .field("owner", &self.owner)
             .field("period", &self.period)
             .field("limits", &self.limits)

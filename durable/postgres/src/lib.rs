@@ -51,7 +51,7 @@
 //! | `lease.rs` | the lease of a run: appending records under it, renewing it, ending it |
 //! | `many.rs` | the list of runs, decisions, deletion |
 //! | `reading.rs` | what is new in runs, for programs that show them while other workers drive them |
-//! | `budgets.rs` | [`Budgets`]: what users and tenants may spend in a day or a month |
+//! | `budgets.rs` | [`BudgetDatabase`]: what users and tenants may spend in a day or a month |
 //! | `tables.rs` | the tables of runs and their statements |
 //! | `error.rs` | [`RunsError`] |
 
@@ -65,7 +65,7 @@ mod tables;
 mod url;
 mod work;
 
-pub use budgets::{Budgets, PeriodBudget};
+pub use budgets::{BudgetDatabase, DatabaseBudget};
 pub use error::RunsError;
 pub use reading::{News, Seen};
 pub use runs::Runs;

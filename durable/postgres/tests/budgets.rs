@@ -1,4 +1,4 @@
-//! Budgets that several workers share.
+//! BudgetDatabase that several workers share.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,7 +10,7 @@ use toolwright_module::budget::{
 use toolwright_module::model::{Settings, Usage};
 use toolwright_module::testing::Scripted;
 use toolwright_module::{Context, Message, Reply, Request};
-use toolwright_postgres::{Budgets, PeriodBudget, RunsError};
+use toolwright_postgres::{BudgetDatabase, DatabaseBudget, RunsError};
 
 use crate::support::{Database, database};
 
@@ -26,8 +26,8 @@ fn cents(cents: u64) -> Spent {
 }
 
 impl Database {
-    async fn budgets(&self) -> Budgets {
-        Budgets::connect(&self.url).await.unwrap()
+    async fn budgets(&self) -> BudgetDatabase {
+        BudgetDatabase::connect(&self.url).await.unwrap()
     }
 
     /// Ends the leases of all reservations, as if their workers were dead.
@@ -38,14 +38,14 @@ impl Database {
     }
 }
 
-async fn reserve(budget: &PeriodBudget, key: &str, most: Spent) -> Option<BudgetState> {
+async fn reserve(budget: &DatabaseBudget, key: &str, most: Spent) -> Option<BudgetState> {
     match budget.reserve(key, most).await.unwrap() {
         Reserving::Reserved => None,
         Reserving::Full(state) => Some(state),
     }
 }
 
-async fn amounts(budget: &PeriodBudget) -> (u64, u64) {
+async fn amounts(budget: &DatabaseBudget) -> (u64, u64) {
     let state = budget.state().await.unwrap();
     (state.spent.usage.output_tokens, state.held.usage.output_tokens)
 }
@@ -163,7 +163,7 @@ async fn each_period_of_the_servers_calendar_has_its_own_amount() {
     }
     // Also in a session with another time zone.
     let url = format!("{}%20-ctimezone%3DPacific/Kiritimati", database.url);
-    let budgets = Budgets::connect(&url).await.unwrap();
+    let budgets = BudgetDatabase::connect(&url).await.unwrap();
     for period in [Period::Day, Period::Month] {
         let budget = budgets.budget("user=ada", period, money(1.0)).unwrap();
         assert_eq!(reserve(&budget, &period.to_string(), cents(1)).await, None);
@@ -235,7 +235,7 @@ async fn odd_owners_and_limits_are_errors_that_name_the_fix() {
     assert_eq!(reserve(&budget, "a", most).await, None);
     budget.settle("a", most).await.unwrap();
     assert!(budget.state().await.unwrap().spent.money.micros > 1 << 49);
-    // Budgets without a limit count only.
+    // BudgetDatabase without a limit count only.
     let budget = budgets.budget("free", Period::Day, Budget::default()).unwrap();
     assert_eq!(reserve(&budget, "b", cents(5)).await, None);
 }
@@ -245,7 +245,7 @@ async fn without_the_tables_and_with_those_of_another_version_the_error_says_so(
     let Some(database) = database().await else { return };
     let budget = database.budgets().await.budget("a", Period::Day, money(1.0)).unwrap();
     database.execute("UPDATE toolwright_budgets_version SET version = 9").await;
-    let error = Budgets::connect(&database.url).await.unwrap_err();
+    let error = BudgetDatabase::connect(&database.url).await.unwrap_err();
     assert!(matches!(error, RunsError::Version { found: 9, known: 1 }), "{error}");
     database.execute("DROP TABLE toolwright_reservations").await;
     let error = budget.reserve("a", cents(1)).await.unwrap_err();
