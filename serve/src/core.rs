@@ -682,10 +682,14 @@ impl Core {
         if !is_here {
             self.refresh(&[Arc::clone(&watched)]).await?;
         }
-        if watched.state().records() == 0 && watched.state().drive != Drive::Here {
-            return Err(ServeError::NoSuchRun { id: id.to_owned() });
+        let is_there = {
+            let state = watched.state();
+            state.records() > 0 || state.drive == Drive::Here
+        };
+        match is_there {
+            true => Ok(watched),
+            false => Err(ServeError::NoSuchRun { id: id.to_owned() }),
         }
-        Ok(watched)
     }
 
     /// Reads what is new in runs from the home.

@@ -31,7 +31,9 @@ struct Waits {
 impl LiveTexts {
     pub(crate) fn new(id: &str, home: &Home) -> Self {
         let home = home.is_shared().then(|| home.clone());
-        Self { id: id.to_owned(), home, waits: Mutex::default() }
+        // A drive before this one may have stored some, whose worker was killed.
+        let waits = Mutex::new(Waits { has_stored: true, ..Waits::default() });
+        Self { id: id.to_owned(), home, waits }
     }
 
     pub(crate) fn add(&self, event: &Event) {

@@ -1,6 +1,6 @@
 //! A run that readers watch: its records, the replies that are being written, and where each reader is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -216,7 +216,14 @@ impl State {
 
     /// Adds the next record.
     pub(crate) fn push(&mut self, record: &Record) {
-        let mut entry = self.reader.read(record);
+        let entry = self.reader.read(record);
+        self.push_entry(entry);
+        if matches!(record, Record::Finished { .. } | Record::Stopped { .. }) {
+            self.live.clear();
+        }
+    }
+
+    fn push_entry(&mut self, mut entry: Entry) {
         if let Entry::Reply(reply) = &mut entry
             && let Some(live) = self.live.remove(&reply.path)
         {
@@ -224,9 +231,6 @@ impl State {
             if begins_with(&reply.pieces, &live.pieces) {
                 reply.continues = live.generation;
             }
-        }
-        if matches!(record, Record::Finished { .. } | Record::Stopped { .. }) {
-            self.live.clear();
         }
         self.entries.push(entry);
     }
@@ -320,6 +324,9 @@ pub(crate) struct Cursor {
     open: BTreeMap<Path, Has>,
     /// Whether the reader knows how a drive ended that left no record of it.
     knows_end: bool,
+    /// The paths of which it is known what a reader has that came back, beside the agent that the user
+    /// talks to. `None` for a reader that has everything from here.
+    sure: Option<BTreeSet<Path>>,
 }
 
 /// What a reader has of a reply.
@@ -352,7 +359,10 @@ pub(crate) type Placed = (Update, Position);
 impl Cursor {
     /// Returns the cursor of a reader who comes back.
     pub(crate) fn at(position: Position) -> Self {
-        let mut cursor = Self { entry: position.entry, within: position.within, ..Self::default() };
+        let Position { entry, within, .. } = position;
+        let is_first = (entry, within) == (0, 0);
+        let sure = (!is_first).then(|| BTreeSet::from([Path::new()]));
+        let mut cursor = Self { entry, within, sure, ..Self::default() };
         if position.pieces.bytes > 0 {
             let has = Has { pieces: position.pieces, ..Has::default() };
             cursor.open.insert(Path::new(), has);
@@ -401,6 +411,18 @@ impl Cursor {
         (out.placed, rest)
     }
 
+    /// Takes back what a reader that came back may have of a reply of this path. A position says it of
+    /// one path only.
+    fn make_sure(&mut self, path: &Path, out: &mut Out) {
+        let is_sure = |sure: &BTreeSet<Path>| sure.contains(path);
+        if !self.sure.as_ref().is_none_or(is_sure) {
+            if let Some(sure) = &mut self.sure {
+                sure.insert(path.clone());
+            }
+            out.push(at(path, UpdateKind::Discarded), self.position());
+        }
+    }
+
     fn updates(&mut self, updates: &[Update], out: &mut Out) {
         for update in updates.get(self.within..).unwrap_or_default() {
             if out.room == 0 {
@@ -414,6 +436,7 @@ impl Cursor {
     fn reply(&mut self, reply: &Replied, out: &mut Out) {
         // The pieces are done if the reader has an update after them.
         if self.within == 0 {
+            self.make_sure(&reply.path, out);
             let has = self.open.entry(reply.path.clone()).or_default();
             if has.generation != reply.continues || has.generation == 0 {
                 let differs = hash(&reply.pieces, has.pieces.bytes) != Some(has.pieces.hash);
@@ -430,6 +453,8 @@ impl Cursor {
                 return;
             }
             self.open.remove(&reply.path);
+        } else if let Some(sure) = &mut self.sure {
+            sure.insert(reply.path.clone());
         }
         self.updates(&reply.after, out);
     }
@@ -471,6 +496,7 @@ impl Cursor {
             if out.room == 0 {
                 return;
             }
+            self.make_sure(path, out);
             let has = self.open.entry(path.clone()).or_default();
             if has.generation != live.generation {
                 let is_same = has.generation == 0
@@ -601,5 +627,167 @@ impl FromStr for Position {
             None => Ok(Self { entry, within, pieces }),
             Some(_) => Err(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use toolwright_module::event::InCall;
+
+    use super::*;
+
+    /// What happens to a run.
+    #[derive(Debug, Clone)]
+    enum Step {
+        /// A model writes, in the run itself or below.
+        Write { below: bool, is_reasoning: bool, text: String },
+        /// What is being written is lost.
+        Lose { below: bool },
+        /// All that is being written is lost, as after a crash.
+        Crash,
+        /// The reply is stored: as it was written and on, or another one.
+        Reply { below: bool, goes_on: bool, text: String },
+        /// Something else is stored.
+        Store,
+        /// A reader gets what is new, with this much room.
+        Read { reader: usize, room: usize },
+        /// A reader comes back.
+        Return { reader: usize },
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let text = "[a-cé]{1,6}";
+        let step = prop_oneof![
+            6 => (any::<bool>(), any::<bool>(), text).prop_map(|(below, is_reasoning, text)| {
+                Step::Write { below, is_reasoning, text }
+            }),
+            1 => any::<bool>().prop_map(|below| Step::Lose { below }),
+            1 => Just(Step::Crash),
+            3 => (any::<bool>(), any::<bool>(), text).prop_map(|(below, goes_on, text)| {
+                Step::Reply { below, goes_on, text }
+            }),
+            1 => Just(Step::Store),
+            8 => (0..3_usize, 1..200_usize).prop_map(|(reader, room)| Step::Read { reader, room }),
+            3 => (0..3_usize).prop_map(|reader| Step::Return { reader }),
+        ];
+        prop::collection::vec(step, 0..80)
+    }
+
+    fn path(below: bool) -> Path {
+        let call = InCall { tool: "helper".to_owned(), id: "1".to_owned() };
+        if below { vec![call] } else { Path::new() }
+    }
+
+    /// What a reader sees: whole replies with their paths, and numbers of other updates.
+    #[derive(Debug, Clone, PartialEq)]
+    enum Seen {
+        Reply(bool, Vec<Piece>),
+        Other(u64),
+    }
+
+    #[derive(Default)]
+    struct Page {
+        cursor: Cursor,
+        position: Position,
+        writing: BTreeMap<bool, Vec<Piece>>,
+        seen: Vec<Seen>,
+    }
+
+    impl Page {
+        fn read(&mut self, state: &State, room: usize) -> bool {
+            let (placed, _) = self.cursor.next(state, room);
+            let is_new = !placed.is_empty();
+            for (update, position) in placed {
+                self.position = position;
+                let below = !update.path.is_empty();
+                let writing = self.writing.entry(below).or_default();
+                match update.kind {
+                    UpdateKind::Text { text } => recorded::push(writing, false, &text),
+                    UpdateKind::Reasoning { text } => recorded::push(writing, true, &text),
+                    UpdateKind::Discarded => writing.clear(),
+                    UpdateKind::Replied { .. } => {
+                        self.seen.push(Seen::Reply(below, std::mem::take(writing)));
+                    }
+                    UpdateKind::Compacted { tokens_before, .. } => {
+                        self.seen.push(Seen::Other(tokens_before));
+                    }
+                    kind => panic!("{kind:?}"),
+                }
+            }
+            is_new
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn readers_who_come_and_go_see_what_is_stored_once(steps in steps()) {
+            let (mut state, mut pages) = (State::default(), <[Page; 3]>::default());
+            let (mut stored, mut count) = (Vec::new(), 0);
+            let mut store = |state: &mut State, stored: &mut Vec<Seen>| {
+                count += 1;
+                let kind = UpdateKind::Compacted { tokens_before: count, tokens_after: 0 };
+                state.push_entry(Entry::Updates(vec![Update::new(kind)]));
+                stored.push(Seen::Other(count));
+            };
+            store(&mut state, &mut stored);
+            for step in steps {
+                match step {
+                    Step::Write { below, is_reasoning, text } => {
+                        let kind = match is_reasoning {
+                            true => EventKind::ReasoningDelta { text },
+                            false => EventKind::TextDelta { text },
+                        };
+                        state.hear(&serde_json::from_value(event(below, &kind)).unwrap());
+                    }
+                    Step::Lose { below } => {
+                        let kind = EventKind::HookActed {
+                            hook: "retry".to_owned(),
+                            tool: None,
+                            did: HookAct::Retried,
+                        };
+                        state.hear(&serde_json::from_value(event(below, &kind)).unwrap());
+                    }
+                    Step::Crash => state.end_live(),
+                    Step::Reply { below, goes_on, text } => {
+                        let path = path(below);
+                        let mut pieces = match state.live.get(&path) {
+                            Some(live) if goes_on => live.pieces.clone(),
+                            _ => Vec::new(),
+                        };
+                        recorded::push(&mut pieces, false, &text);
+                        let cost = crate::update::Cost::default();
+                        let after = vec![at(&path, UpdateKind::Replied { model: None, cost })];
+                        let reply = Replied { path, pieces: pieces.clone(), continues: 0, after };
+                        state.push_entry(Entry::Reply(reply));
+                        stored.push(Seen::Reply(below, pieces));
+                    }
+                    Step::Store => store(&mut state, &mut stored),
+                    Step::Read { reader, room } => {
+                        pages[reader].read(&state, room);
+                    }
+                    Step::Return { reader } => {
+                        let page = &mut pages[reader];
+                        let position: Position = page.position.to_string().parse().unwrap();
+                        prop_assert_eq!(position, page.position);
+                        page.cursor = Cursor::at(position);
+                    }
+                }
+            }
+            state.end_live();
+            for page in &mut pages {
+                while page.read(&state, 100) {}
+                prop_assert_eq!(&page.seen, &stored);
+                // A reader that came back may keep the beginning of a reply below that was lost and is
+                // never asked for again: its position does not say that it has it.
+                prop_assert!(page.writing.get(&false).is_none_or(Vec::is_empty));
+            }
+        }
+    }
+
+    fn event(below: bool, kind: &EventKind) -> serde_json::Value {
+        let mut event = serde_json::to_value(kind).unwrap();
+        event["path"] = serde_json::to_value(path(below)).unwrap();
+        event
     }
 }
