@@ -1,4 +1,5 @@
 //! A service over real connections.
+mod ag_ui;
 mod approvals;
 mod messages;
 mod readers;

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Value, json};
+
+use super::OWN;
 use super::event::{ByAgent, Event};
 use super::stream::Stream;
 
@@ -112,6 +115,7 @@ impl Agent {
         }
         let is_of = |reply: &Reply| reply.calls.get(&place).is_none_or(|call| !call.is_whole);
         if !self.reply.as_ref().is_some_and(is_of) {
+            self.end_calls(stream);
             self.begin_reply(stream);
         }
         let Self { below, reply, calls, .. } = self;
@@ -130,13 +134,7 @@ impl Agent {
     }
 
     /// Sends the result of a call, unless it has one already.
-    pub(super) fn result(
-        &mut self,
-        stream: &mut Stream,
-        id: &str,
-        text: &str,
-        metadata: serde_json::Value,
-    ) {
+    pub(super) fn result(&mut self, stream: &mut Stream, id: &str, text: &str, metadata: Value) {
         let by = by(self.below.as_ref());
         let Some(made) = self.calls.get_mut(id).filter(|made| !made.has_result) else { return };
         made.has_result = true;
@@ -148,6 +146,17 @@ impl Agent {
             metadata,
             agent: by,
         });
+    }
+
+    /// Gives a result to the calls that have none. Those that no tool was asked for get no update: the tool
+    /// does not exist, the arguments do not fit, or a limit was reached. Without a result, a client would
+    /// take them for calls of its own tools.
+    pub(super) fn end_calls(&mut self, stream: &mut Stream) {
+        let open = self.calls.iter().filter(|(_, made)| !made.has_result);
+        for id in open.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+            let metadata = json!({ OWN: { "failed": true } });
+            self.result(stream, &id, "The call was not made.", metadata);
+        }
     }
 
     /// Ends the parts of the reply that is whole now.
@@ -185,6 +194,7 @@ impl Agent {
     /// Returns the reply that is being written.
     fn write(&mut self, stream: &mut Stream) -> (&mut Reply, ByAgent<'_>) {
         if self.reply.as_ref().is_none_or(|reply| reply.is_whole) {
+            self.end_calls(stream);
             self.begin_reply(stream);
         }
         (self.reply.get_or_insert_default(), by(self.below.as_ref()))

@@ -10,6 +10,7 @@ use axum::response::sse::Event;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use futures_util::{FutureExt, StreamExt, stream};
+use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::input::read;
@@ -26,6 +27,7 @@ pub(crate) fn routes() -> Router<Shared> {
     Router::new()
         .route("/ag-ui", post(run))
         .route("/ag-ui/{conversation}/messages", get(conversation))
+        .route("/ag-ui/{conversation}/stop", post(stop))
 }
 
 /// Answers a request of a client: a message of the user, answers to questions, or the last request
@@ -115,6 +117,18 @@ async fn conversation(
     let rest = runs.last().map_or(Rest::Over, |run| core.rest(run)).word();
     let updates: Vec<_> = runs.iter().map(|run| updates(run)).collect();
     Ok(Json(json!({ "messages": messages(updates.iter().map(Vec::as_slice)), "rest": rest })))
+}
+
+/// Ends the run of a conversation. A client that only closes its connection leaves it alone.
+async fn stop(
+    State(core): State<Shared>,
+    Called(caller): Called,
+    Path(conversation): Path<String>,
+) -> Result<StatusCode> {
+    if let Some(run) = core.last(&caller, &conversation).await? {
+        core.stop(&caller, &run.id).await?;
+    }
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Returns the updates of a run so far.

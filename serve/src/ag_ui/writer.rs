@@ -10,7 +10,7 @@ use super::event::{Event, Interrupt, Outcome, SubagentOutcome, TokenUsage};
 use super::input::{Input, OURS};
 use super::stream::Stream;
 use crate::protocol::Writer;
-use crate::update::{Around, Cost, Question, Update, UpdateKind};
+use crate::update::{Around, Cost, Decided, Question, Update, UpdateKind};
 
 /// Writes the updates of a run for one client.
 ///
@@ -197,9 +197,24 @@ impl AgUi {
                 let (path, call) = (path.to_vec(), question.id.clone());
                 self.questions.push(Asked { path, call, interrupt });
             }
-            UpdateKind::Decided { id, .. } => {
+            UpdateKind::Decided { id, decision, .. } => {
                 custom(stream, agent, update);
+                // No tool is asked, so no result follows.
+                match decision {
+                    Decided::Deny { reason } => {
+                        agent.result(stream, id, reason, json!({ OWN: { "denied": true } }));
+                    }
+                    Decided::Happened { result } => {
+                        agent.result(stream, id, result, json!({ OWN: { "happened": true } }));
+                    }
+                    _ => {}
+                }
+                let open = self.questions.len();
                 self.forget_question(path, id);
+                // An answer ended with the question. What came before was counted there.
+                if self.questions.len() < open {
+                    self.usage.clear();
+                }
             }
             UpdateKind::Result { id, name, text, whole_bytes, failed, milliseconds } => {
                 self.end_below(path, id, *failed);
@@ -247,6 +262,7 @@ impl AgUi {
         let below = self.agents.iter_mut().rev().filter(|(at, _)| within(at));
         for (_, agent) in below {
             agent.end(&mut self.stream);
+            agent.end_calls(&mut self.stream);
             if let Some(below) = &mut agent.below
                 && std::mem::replace(&mut below.state, State::Ended) == State::Works
             {
@@ -280,6 +296,9 @@ impl AgUi {
     }
 
     fn done(&mut self, answer: &Value, ending: &str, cost: &Cost) {
+        for agent in self.agents.values_mut() {
+            agent.end_calls(&mut self.stream);
+        }
         // The answer may be another text than that of the last reply, for example at a limit.
         if let Value::String(answer) = answer
             && let Some(agent) = self.agents.get_mut(&[][..])

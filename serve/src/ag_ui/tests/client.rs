@@ -96,9 +96,12 @@ impl Client {
                     at += 1;
                 }
                 let (message, content) = (field("messageId"), field("content"));
-                let message = json!(
+                let mut message = json!(
                     { "id": message, "role": "tool", "toolCallId": id, "content": content }
                 );
+                if let Some(owner) = owner {
+                    message["subagentRunId"] = json!(owner);
+                }
                 self.messages.insert(at, message);
             }
             "MESSAGES_SNAPSHOT" => self.replace(event["messages"].as_array().unwrap()),

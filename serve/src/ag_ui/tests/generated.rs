@@ -1,6 +1,8 @@
 //! Runs at random: their events obey the protocol, and their messages have the texts of the run.
 
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 use super::client::Client;
@@ -224,7 +226,15 @@ impl Generated {
                 let call = &mut self.agents[at].replies[reply].calls[place];
                 call.is_asked = false;
                 let id = format!("id-{}", call.tool);
-                self.emit(at, decided(&id));
+                let kind = match who % 2 {
+                    0 => decided(&id),
+                    _ => {
+                        call.result = Some("No.".to_owned());
+                        let decision = Decided::Deny { reason: "No.".to_owned() };
+                        UpdateKind::Decided { id, decision, by: None }
+                    }
+                };
+                self.emit(at, kind);
             }
             Step::Compact(who) => {
                 let at = self.writer(*who)?;
@@ -329,22 +339,50 @@ fn base() -> Vec<Value> {
     ]
 }
 
-/// A client at an update whose connection is lost there, and that comes back at a later one.
-fn come_back(run: &Generated, lost: usize, back: usize) -> Client {
+/// A client that loses its connection at an update, and comes back at a later one. Also returns the
+/// events of its two answers.
+fn come_back(run: &Generated, lost: usize, back: usize) -> (Client, [Vec<String>; 2]) {
     let mut client = Client { messages: base(), ..Client::default() };
     let mut writer = AgUi::new("t", asked(&json!(base())).unwrap());
-    for update in &run.updates[..lost] {
-        writer.write(update).iter().for_each(|event| client.apply(event));
-    }
+    let first: Vec<_> =
+        run.updates[..lost].iter().flat_map(|update| writer.write(update)).collect();
+    first.iter().for_each(|event| client.apply(event));
     client.next_answer();
     let mut writer = AgUi::new("t", asked(&json!(client.messages)).unwrap());
     run.updates[..back].iter().for_each(|update| writer.absorb(update));
     let rest = &run.updates[back..];
-    writer.begin(rest.is_empty()).iter().for_each(|event| client.apply(event));
-    for update in rest {
-        writer.write(update).iter().for_each(|event| client.apply(event));
+    let mut second = writer.begin(rest.is_empty());
+    second.extend(rest.iter().flat_map(|update| writer.write(update)));
+    second.iter().for_each(|event| client.apply(event));
+    (client, [first, second])
+}
+
+/// Writes generated runs for `tests/ag_ui.sh`, which gives them to the real clients.
+#[test]
+#[ignore = "run by tests/ag_ui.sh"]
+fn heavy_runs_for_the_real_clients() {
+    let folder = std::path::PathBuf::from(std::env::var_os("AG_UI_FOLDER").unwrap());
+    let count = std::env::var("AG_UI_CASES").map_or(300, |count| count.parse().unwrap());
+    let mut runner = TestRunner::deterministic();
+    let mut lines = String::new();
+    for _ in 0..count {
+        let (steps, calls_last) = (steps(), any::<bool>()).new_tree(&mut runner).unwrap().current();
+        let run = Generated::new(&steps, calls_last);
+        let mut next = |limit: usize| (0..limit).new_tree(&mut runner).unwrap().current();
+        let all = run.updates.len();
+        let back = next(all + 1);
+        for (lost, back) in [(all, all), (next(back + 1), back)] {
+            let (client, answers) = come_back(&run, lost, back);
+            let case = json!({
+                "base": base(),
+                "answers": answers,
+                "messages": client.messages,
+                "end": client.end,
+            });
+            writeln!(lines, "{case}").unwrap();
+        }
     }
-    client
+    std::fs::write(folder.join("cases.jsonl"), lines).unwrap();
 }
 
 proptest! {
@@ -357,10 +395,10 @@ proptest! {
         let back = back.index(all + 1);
         let lost = lost.index(back + 1);
         for (lost, back) in [(0, 0), (all, all), (lost, back)] {
-            let client = come_back(&run, lost, back);
+            let (client, _) = come_back(&run, lost, back);
             let mut expected = run.messages();
             expected.push(json!([null, "assistant", "", []]));
-            prop_assert_eq!(of_client(&client), sorted(expected), "{} {} {}", lost, back, json!(client.messages));
+            prop_assert_eq!(of_client(&client), sorted(expected));
             let end = client.end.unwrap();
             let interrupts = end["outcome"]["interrupts"].as_array().into_iter().flatten();
             let ids = interrupts.map(|interrupt| interrupt["id"].clone()).collect();
