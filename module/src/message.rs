@@ -15,6 +15,7 @@ pub use crate::call_ids::CallIds;
 pub use crate::file_name::file_name;
 pub use crate::media::{Audio, Document, Image, Source};
 use crate::repaired::Repaired;
+use crate::runner::shown;
 use crate::untrusted::fence;
 
 /// One entry of a conversation.
@@ -454,7 +455,9 @@ impl ToolCall {
 }
 
 /// The result of one tool call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+///
+/// `{:?}` shows the first 1,000 bytes of a text.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ToolResult {
     /// The id of the call.
@@ -495,6 +498,30 @@ pub struct ToolResult {
     /// [`fence`]. See [`Tool::untrusted`](crate::Tool::untrusted).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untrusted: bool,
+}
+
+/// Maximum length of a text that `{:?}` of a result shows, in bytes.
+const SHOWN_BYTES: usize = 1000;
+
+impl fmt::Debug for ToolResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, name, text, parts, value, failed, .. } = self;
+        let Self { repaired, found, whole, lost_bytes, untrusted, .. } = self;
+        let json = value.as_ref().map(Value::to_string);
+        f.debug_struct("ToolResult")
+            .field("id", id)
+            .field("name", name)
+            .field("text", &shown(text, SHOWN_BYTES))
+            .field("parts", parts)
+            .field("value", &json.as_deref().map(|json| shown(json, SHOWN_BYTES)))
+            .field("failed", failed)
+            .field("repaired", repaired)
+            .field("found", found)
+            .field("whole", &whole.as_deref().map(|whole| shown(whole, SHOWN_BYTES)))
+            .field("lost_bytes", lost_bytes)
+            .field("untrusted", untrusted)
+            .finish()
+    }
 }
 
 impl ToolResult {

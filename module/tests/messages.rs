@@ -348,3 +348,17 @@ fn arguments_that_a_server_cannot_parse_are_sent_as_a_text() {
         assert!(serde_json::from_str::<Value>(&body).is_ok(), "{body}");
     }
 }
+
+/// A stored run has megabytes of texts, and a failed test or a log shows them.
+#[test]
+fn a_result_is_shown_without_its_long_texts() {
+    let call = ToolCall::new("1", "look", "{}");
+    let mut result = ToolResult::new(&call, "word ".repeat(100_000));
+    result.whole = Some("word ".repeat(1_000_000).into());
+    result.value = Some(serde_json::json!({"words": "word ".repeat(100_000)}));
+    let shown = format!("{result:?}");
+    assert!(shown.len() < 4_000, "{} bytes", shown.len());
+    assert!(shown.contains("word word …"), "{shown}");
+    let short = ToolResult::new(&call, "The hall is empty.");
+    assert!(format!("{short:?}").contains("\"The hall is empty.\""));
+}

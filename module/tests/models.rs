@@ -68,6 +68,37 @@ async fn the_next_model_is_asked_after_an_error_that_another_model_may_not_have(
     assert_eq!(both.generate(&hi()).await.unwrap_err().to_string(), "two");
 }
 
+/// An agent can then shorten the conversation for the first model.
+#[tokio::test]
+async fn a_conversation_that_was_too_long_for_one_model_is_so_after_the_failure_of_another() {
+    let too_long = || {
+        let exceeded = ContextExceeded::new(Some(9000), Some(8192));
+        Error::other("too long").at(Stage::Provider).with_context_exceeded(exceeded)
+    };
+    let down = || Error::other("down").at(Stage::Transport).retryable(true);
+    let larger = || {
+        let exceeded = ContextExceeded::new(Some(9000), Some(8500));
+        Error::other("too long").at(Stage::Provider).with_context_exceeded(exceeded)
+    };
+    for (errors, window) in [
+        ([too_long as fn() -> Error, down, down], 8192),
+        ([down, too_long, down], 8192),
+        ([down, down, too_long], 8192),
+        // The model with the largest context needs the least shortening.
+        ([too_long, larger, down], 8500),
+        ([larger, down, too_long], 8500),
+    ] {
+        let [first, second, third] = errors.map(fails);
+        let model = Fallback::new(first).or(second).or(third);
+        for stream in [false, true] {
+            let cx = Context::default().with_events(|_| ());
+            let error = cx.ask(&model, hi(), stream).await.unwrap_err();
+            assert_eq!(error.to_string(), errors[2]().to_string());
+            assert_eq!(error.context_exceeded().and_then(|it| it.window), Some(window));
+        }
+    }
+}
+
 /// Streams one piece and then fails.
 struct BreaksOff;
 

@@ -6,7 +6,7 @@ use futures_core::stream::BoxStream;
 use futures_util::stream::{self, StreamExt};
 
 use super::{Capabilities, Delta, LanguageModel, Reply, Request, SettingSet, Settings};
-use crate::error::{Audience, Error, Result, Stage};
+use crate::error::{Audience, ContextExceeded, Error, Result, Stage};
 use crate::usage::Usage;
 
 /// A language model that asks other models in order until one of them replies.
@@ -16,7 +16,8 @@ use crate::usage::Usage;
 /// This includes a conversation that is [longer than the model's
 /// context](Error::context_exceeded), because the next model may have a larger one. A stream falls back
 /// only before its first piece. Each failure is logged; the error is that of the
-/// last model.
+/// last model. If the conversation was too long for one of the models, the error says so, so that an agent
+/// can shorten it.
 ///
 /// The models may be of different providers. Agents and predictors check their schemas for each,
 /// and a provider leaves out what only another one understands, such as signed reasoning. Media by
@@ -124,41 +125,41 @@ impl LanguageModel for Fallback {
 
     fn generate<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Reply>> {
         Box::pin(async move {
-            let mut failed = Usage::default();
+            let mut failed = Failed::default();
             let mut ended = self.first.generate(request).await;
             for model in &self.others {
                 match ended {
                     Err(error) if falls_back(&error) => {
                         note(&error, &**model);
-                        failed += usage_of(&error);
+                        failed.add(&error);
                     }
-                    ended => return with_failed(ended, failed),
+                    ended => return failed.added_to(ended),
                 }
                 ended = model.generate(request).await;
             }
-            with_failed(ended, failed)
+            failed.added_to(ended)
         })
     }
 
     fn stream<'a>(&'a self, request: Request) -> BoxStream<'a, Result<Delta>> {
         let began = async move {
-            let (mut failed, mut model) = (Usage::default(), &self.first);
+            let (mut failed, mut model) = (Failed::default(), &self.first);
             let mut others = self.others.iter();
             loop {
                 let mut deltas = model.stream(request.clone());
                 match (deltas.next().await, others.next()) {
                     (Some(Err(error)), Some(other)) if falls_back(&error) => {
                         note(&error, &**other);
-                        failed += usage_of(&error);
+                        failed.add(&error);
                         model = other;
                     }
                     (first, _) => {
                         let deltas = stream::iter(first).chain(deltas);
                         return deltas.map(move |delta| match delta {
                             Ok(Delta::Done(reply)) => {
-                                Ok(Delta::Done(Box::new(replied(*reply, failed))))
+                                Ok(Delta::Done(Box::new(failed.added_to_reply(*reply))))
                             }
-                            Err(error) => Err(failed_again(error, failed)),
+                            Err(error) => Err(failed.added_to_error(error)),
                             delta => delta,
                         });
                     }
@@ -177,23 +178,45 @@ fn usage_of(error: &Error) -> Usage {
     })
 }
 
-/// Adds the usage of failed calls to the result of the last one.
-fn with_failed(ended: Result<Reply>, failed: Usage) -> Result<Reply> {
-    let ended = ended.map(|reply| replied(reply, failed));
-    ended.map_err(|error| failed_again(error, failed))
+/// What is known of the calls that failed before the last one.
+#[derive(Clone, Copy, Default)]
+struct Failed {
+    usage: Usage,
+    /// The largest context for which the conversation was too long: it needs the least shortening.
+    exceeded: Option<ContextExceeded>,
 }
 
-fn replied(mut reply: Reply, failed: Usage) -> Reply {
-    reply.usage += failed;
-    reply
-}
-
-fn failed_again(error: Error, failed: Usage) -> Error {
-    if failed == Usage::default() {
-        return error;
+impl Failed {
+    fn add(&mut self, error: &Error) {
+        self.usage += usage_of(error);
+        self.exceeded = self.with_larger(error);
     }
-    let usage = usage_of(&error) + failed;
-    error.with_usage(usage)
+
+    fn with_larger(&self, error: &Error) -> Option<ContextExceeded> {
+        let both = self.exceeded.into_iter().chain(error.context_exceeded());
+        both.max_by_key(|exceeded| exceeded.window)
+    }
+
+    fn added_to(self, ended: Result<Reply>) -> Result<Reply> {
+        ended.map(|reply| self.added_to_reply(reply)).map_err(|error| self.added_to_error(error))
+    }
+
+    fn added_to_reply(self, mut reply: Reply) -> Reply {
+        reply.usage += self.usage;
+        reply
+    }
+
+    fn added_to_error(self, error: Error) -> Error {
+        let error = match self.with_larger(&error) {
+            Some(exceeded) => error.with_context_exceeded(exceeded),
+            None => error,
+        };
+        if self.usage == Usage::default() {
+            return error;
+        }
+        let usage = usage_of(&error) + self.usage;
+        error.with_usage(usage)
+    }
 }
 
 impl fmt::Debug for Fallback {
