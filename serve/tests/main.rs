@@ -1,4 +1,6 @@
 //! A service over real connections.
+#![cfg(test)]
+
 mod ag_ui;
 mod approvals;
 mod messages;
