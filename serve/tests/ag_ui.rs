@@ -1,7 +1,7 @@
 //! AG-UI over real connections. `tests/ag_ui.sh` shows the same service to the real client.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -23,10 +23,15 @@ use crate::support::{Server, Stream, asked};
 /// A model that does what the user asks for, in pieces.
 #[derive(Clone, Default)]
 struct Model {
-    has_failed: Arc<AtomicBool>,
+    /// The tasks that failed once.
+    failed: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Model {
+    fn is_first(&self, task: &str) -> bool {
+        self.failed.lock().unwrap().insert(task.to_owned())
+    }
+
     /// The pieces of the next reply, and the pause before each.
     fn reply(&self, request: &Request) -> (Vec<Result<Delta>>, Duration) {
         let fast = Duration::ZERO;
@@ -58,11 +63,17 @@ impl Model {
                 let numbers: Vec<_> = (0..60).map(|number| number.to_string()).collect();
                 (text(&numbers.join(" ")), Duration::from_millis(20))
             }
-            "lose" if !self.has_failed.swap(true, Ordering::Relaxed) => {
+            "lose" if self.is_first("lose") => {
                 let mut pieces = text("This is");
                 pieces.pop();
                 pieces.push(Err(Error::other("the connection was cut").retryable(true)));
                 (pieces, Duration::from_millis(50))
+            }
+            "fail once" if self.is_first("fail once") => {
+                let mut pieces = text("I will");
+                pieces.pop();
+                pieces.push(Err(Error::other("key sk-secret at db.internal")));
+                (pieces, fast)
             }
             "fail" => (vec![Err(Error::other("key sk-secret at db.internal"))], fast),
             "look at this" => {
@@ -230,6 +241,15 @@ async fn a_stopped_run_and_a_failed_one() {
     let events = send(&server, "kate", "fail", Value::Null).await;
     assert_eq!(end(&events)["type"], "RUN_ERROR");
     assert!(!json!(events).to_string().contains("secret"), "{events:#?}");
+}
+
+#[tokio::test]
+async fn a_failed_run_goes_on_if_its_message_is_sent_again() {
+    let server = server().await;
+    let events = send(&server, "kate", "fail once", Value::Null).await;
+    assert_eq!(end(&events)["type"], "RUN_ERROR");
+    let events = send(&server, "kate", "fail once", Value::Null).await;
+    assert_eq!(end(&events)["result"], "You said: fail once", "{events:#?}");
 }
 
 #[tokio::test]

@@ -43,27 +43,33 @@ async fn run(
     let has_answer = input.has_answer;
     let mut writer = AgUi::new(&incoming.conversation, input);
     let watched = receive(&core, &caller, incoming).await?;
-    let mut updates = Box::pin(core.updates(watched, Position::default(), true));
+    let last = updates(&watched).pop().map(|last| last.kind);
+    if let Some(UpdateKind::Stopped { can_go_on: true, .. }) = last {
+        core.go_on(&watched.id).await?;
+    }
 
+    let is_stop = |update: &Update| matches!(update.kind, UpdateKind::Stopped { .. });
+    // The run went on after these.
+    let mut stops = updates(&watched).iter().filter(|update| is_stop(update)).count();
+    let mut updates = core.updates(Arc::clone(&watched), Position::default(), true).boxed().fuse();
     let mut first = Vec::new();
-    if has_answer {
-        let mut batch = updates.next().await;
+    if has_answer || stops > 0 {
         // The client gets all that is there as messages.
-        let rests = loop {
-            match batch {
-                Some(Ok(placed)) => placed.iter().for_each(|(update, _)| writer.absorb(update)),
-                Some(Err(error)) => return Err(error),
-                None => break true,
+        let mut next = Some(updates.next().await);
+        while let Some(Some(placed)) = next {
+            for (update, _) in placed? {
+                writer.absorb(&update);
+                stops = stops.saturating_sub(usize::from(is_stop(&update)));
             }
-            match updates.next().now_or_never() {
-                Some(next) => batch = next,
-                None => break false,
-            }
-        };
-        first = writer.begin(rests);
+            next = match stops {
+                0 => updates.next().now_or_never(),
+                _ => Some(updates.next().await),
+            };
+        }
+        first = writer.begin(next.is_some() && core.rest(&watched) != Rest::Open);
     }
     let events = stream::unfold((writer, updates), move |(mut writer, mut updates)| {
-        let core = core.clone();
+        let (core, watched) = (Arc::clone(&core), Arc::clone(&watched));
         async move {
             if writer.is_over() {
                 return None;
@@ -76,7 +82,7 @@ async fn run(
                     tracing::warn!(error = %causes(&error), "a stream has ended early");
                     writer.fail(&error.to_string(), "unavailable")
                 }
-                None if core.is_closing() => {
+                None if core.rest(&watched) == Rest::Open => {
                     writer.fail(&ServeError::Closing.to_string(), "restarting")
                 }
                 None => writer.rest(),

@@ -230,6 +230,14 @@ await shows("an error of the model", async () => {
   assert.ok(error.message && !error.message.includes("secret"), error.message);
 });
 
+await shows("a failed run that goes on", async () => {
+  const kate = agent("fail once");
+  say(kate, "fail once");
+  assert.ok((await run(kate)).error);
+  assert.equal((await run(kate)).result, "You said: fail once");
+  assert.deepEqual([text(kate), roles(kate)], ["You said: fail once", "user assistant"]);
+});
+
 await shows("a page that is opened again, while a call waits", async () => {
   const kate = agent("again");
   say(kate, "pay");
