@@ -17,6 +17,10 @@ use crate::update::{Update, UpdateKind};
 /// The longest text of one update, in bytes.
 const LONGEST_TEXT: usize = 32 * 1024;
 
+/// The names in a path for what an agent asks a model beside its task: the summary of a compaction, and
+/// the check of a call. Readers do not get these texts.
+const BESIDE: [&str; 2] = ["compact", "check"];
+
 /// A run that readers watch. They share one copy of its updates, and each has a [`Cursor`].
 #[derive(Debug)]
 pub(crate) struct Watched {
@@ -237,6 +241,10 @@ impl State {
 
     /// Adds an event of a drive. Returns whether readers see it.
     pub(crate) fn hear(&mut self, event: &Event) -> bool {
+        // A tool may have such a name too. Readers get its replies when they are whole.
+        if event.path.iter().any(|call| BESIDE.contains(&&*call.tool)) {
+            return false;
+        }
         let generation = self.generation + 1;
         let reset = |live: &mut Live| *live = Live { generation, ..Live::default() };
         if matches!(event.kind, EventKind::Started { .. }) && event.path.is_empty() {
@@ -672,6 +680,20 @@ mod tests {
             3 => (0..3_usize).prop_map(|reader| Step::Return { reader }),
         ];
         prop::collection::vec(step, 0..80)
+    }
+
+    #[test]
+    fn a_summary_and_the_check_of_a_call_are_not_shown() {
+        for tool in ["compact", "check"] {
+            let mut state = State::default();
+            let event = serde_json::json!({
+                "path": [{"tool": tool, "id": "1"}],
+                "event": "text_delta",
+                "text": "The user wants",
+            });
+            assert!(!state.hear(&serde_json::from_value(event).unwrap()));
+            assert!(!state.is_live());
+        }
     }
 
     fn path(below: bool) -> Path {
