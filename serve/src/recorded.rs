@@ -209,8 +209,8 @@ impl Reader {
                     let is_answer = path.is_empty() && self.has_output && name == Contract::FINISH;
                     if !is_answer {
                         after.push(at(path, UpdateKind::Called { place, id, name, arguments }));
+                        place += 1;
                     }
-                    place += 1;
                 }
                 _ => {}
             }

@@ -526,12 +526,13 @@ impl Cursor {
                 kinds.push(UpdateKind::Answer { at: has.answer, text: text.to_owned() });
                 has.answer = live.answer.len();
             }
-            for (place, (name, arguments)) in &live.calls {
-                let is_new = !has.calls.contains_key(place);
-                let at = has.calls.entry(*place).or_default();
+            // The events have the places of the calls among all parts of the reply.
+            for (place, (index, (name, arguments))) in live.calls.iter().enumerate() {
+                let is_new = !has.calls.contains_key(index);
+                let at = has.calls.entry(*index).or_default();
                 let Some(rest) = arguments.get(*at..) else { continue };
                 if is_new || !rest.is_empty() {
-                    let (place, name, arguments) = (*place, name.clone(), rest.to_owned());
+                    let (name, arguments) = (name.clone(), rest.to_owned());
                     kinds.push(UpdateKind::CallText { place, name, at: *at, arguments });
                     *at += rest.len();
                 }

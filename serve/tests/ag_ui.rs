@@ -38,7 +38,7 @@ impl Model {
         if let Some(Message::Tool(result)) = request.messages.last().map(|message| &**message) {
             return (text(&format!("Result: {}", result.text)), fast);
         }
-        let call = |name: &str, arguments: Value| (calls(&[(name, arguments)]), fast);
+        let call = |name: &str, arguments: Value| (calls("", &[(name, arguments)]), fast);
         match &*asked(request) {
             "think" => {
                 let mut pieces = vec![Ok(Delta::Reasoning("Let me ".to_owned()))];
@@ -52,11 +52,11 @@ impl Model {
             }
             "unknown" => call("nope", json!({"name": "Ann"})),
             "misfit" => call("look_up", json!({"name": 7})),
-            "look" => call("look_up", json!({"name": "Ann"})),
+            "look" => (calls("I look.", &[("look_up", json!({"name": "Ann"}))]), fast),
             "pay" => call("send_money", json!({"to": "Ann", "amount": 5})),
             "pay twice" => {
                 let pay = |to: &str| ("send_money", json!({"to": to, "amount": 5}));
-                (calls(&[pay("Ann"), pay("Bob")]), fast)
+                (calls("", &[pay("Ann"), pay("Bob")]), fast)
             }
             "delegate" => call("helper", json!({"task": "pay"})),
             "count" => {
@@ -96,18 +96,26 @@ fn text(text: &str) -> Vec<Result<Delta>> {
     words.chain([Ok(done)]).collect()
 }
 
-fn calls(calls: &[(&str, Value)]) -> Vec<Result<Delta>> {
+/// The pieces of a reply with a text, if it is not empty, and calls. Like those of providers, a piece of a
+/// call has its place among all parts of the reply.
+fn calls(text: &str, calls: &[(&str, Value)]) -> Vec<Result<Delta>> {
     let mut pieces = Vec::new();
-    let mut whole = Vec::new();
-    for (index, (name, arguments)) in calls.iter().enumerate() {
-        let arguments = arguments.to_string();
+    let mut parts = Vec::new();
+    if !text.is_empty() {
+        pieces.push(Ok(Delta::Text(text.to_owned())));
+        parts.push(ReplyPart::text(text));
+    }
+    for (name, arguments) in calls {
+        let (index, arguments) = (parts.len(), arguments.to_string());
         for piece in [&arguments[..4], &arguments[4..]] {
             let (name, arguments) = ((*name).to_owned(), piece.to_owned());
             pieces.push(Ok(Delta::Call { index, name, arguments }));
         }
-        whole.push(ToolCall::new("", *name, arguments));
+        parts.push(ReplyPart::Call(ToolCall::new("", *name, arguments)));
     }
-    pieces.push(Ok(Delta::Done(Box::new(with_usage(Reply::calls(whole))))));
+    let mut reply = with_usage(Reply::text(""));
+    reply.parts = parts;
+    pieces.push(Ok(Delta::Done(Box::new(reply))));
     pieces
 }
 
@@ -269,12 +277,14 @@ async fn a_conversation_is_opened_again() {
 }
 
 #[tokio::test]
-async fn every_call_has_a_result() {
+async fn every_call_is_there_once_and_has_a_result() {
     let server = server().await;
     for text in ["look", "unknown", "misfit"] {
         let events = send(&server, "kate", text, Value::Null).await;
-        let results = events.iter().filter(|event| event["type"] == "TOOL_CALL_RESULT");
-        assert_eq!(results.count(), 1, "{text}: {events:#?}");
+        for kind in ["TOOL_CALL_START", "TOOL_CALL_RESULT"] {
+            let found = events.iter().filter(|event| event["type"] == kind);
+            assert_eq!(found.count(), 1, "{text}: {events:#?}");
+        }
     }
 }
 

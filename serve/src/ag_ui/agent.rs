@@ -159,10 +159,15 @@ impl Agent {
         }
     }
 
-    /// Ends the parts of the reply that is whole now.
+    /// Ends the parts of the reply that is whole now. Its calls came before.
     pub(super) fn replied(&mut self, stream: &mut Stream) {
         if let Some(reply) = &mut self.reply {
             reply.end_texts(stream);
+            // A call that was cut off is in no whole reply.
+            for call in reply.calls.values_mut().filter(|call| !call.is_whole) {
+                call.take_back(stream);
+                call.is_whole = true;
+            }
             reply.is_whole = true;
         }
     }

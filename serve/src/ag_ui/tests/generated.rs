@@ -52,8 +52,6 @@ pub(super) struct Generated {
     pub(super) updates: Vec<Update>,
     agents: Vec<Agent>,
     calls: usize,
-    /// Whether the calls of a reply come after its end.
-    calls_last: bool,
     is_done: bool,
 }
 
@@ -83,9 +81,9 @@ struct Call {
 }
 
 impl Generated {
-    fn new(steps: &[Step], calls_last: bool) -> Self {
+    fn new(steps: &[Step]) -> Self {
         let agents = vec![Agent::default()];
-        let mut run = Self { agents, calls_last, ..Self::default() };
+        let mut run = Self { agents, ..Self::default() };
         run.updates.push(Update::new(started()));
         for step in steps {
             if !run.is_done {
@@ -245,9 +243,12 @@ impl Generated {
     }
 
     fn finish_reply(&mut self, who: usize, other: bool) -> Option<()> {
-        let calls_last = self.calls_last;
         let (at, reply) = self.reply(who)?;
         reply.is_whole = true;
+        if other {
+            // It was cut off.
+            reply.calls.pop();
+        }
         let mut kinds = Vec::new();
         for (place, call) in reply.calls.iter_mut().enumerate() {
             if other {
@@ -259,7 +260,7 @@ impl Generated {
         }
         let is_answer = reply.calls.is_empty();
         let answer = reply.text.clone();
-        kinds.insert(if calls_last { 0 } else { kinds.len() }, replied());
+        kinds.push(replied());
         self.agents[at].is_done = is_answer;
         for kind in kinds {
             self.emit(at, kind);
@@ -366,8 +367,8 @@ fn heavy_runs_for_the_real_clients() {
     let mut runner = TestRunner::deterministic();
     let mut lines = String::new();
     for _ in 0..count {
-        let (steps, calls_last) = (steps(), any::<bool>()).new_tree(&mut runner).unwrap().current();
-        let run = Generated::new(&steps, calls_last);
+        let steps = steps().new_tree(&mut runner).unwrap().current();
+        let run = Generated::new(&steps);
         let mut next = |limit: usize| (0..limit).new_tree(&mut runner).unwrap().current();
         let all = run.updates.len();
         let back = next(all + 1);
@@ -388,9 +389,9 @@ fn heavy_runs_for_the_real_clients() {
 proptest! {
     #[test]
     fn runs_at_random(
-        steps in steps(), calls_last: bool, lost: prop::sample::Index, back: prop::sample::Index,
+        steps in steps(), lost: prop::sample::Index, back: prop::sample::Index,
     ) {
-        let run = Generated::new(&steps, calls_last);
+        let run = Generated::new(&steps);
         let all = run.updates.len();
         let back = back.index(all + 1);
         let lost = lost.index(back + 1);
