@@ -15,13 +15,14 @@ pub(crate) fn text(path: &str) -> String {
 }
 
 /// The folders with Rust sources.
-pub(crate) const FOLDERS: [&str; 12] = [
+pub(crate) const FOLDERS: [&str; 13] = [
     "http",
     "macros",
     "signature",
     "module",
     "group",
     "orchestrator",
+    "serve",
     "durable",
     "providers",
     "toolsets",

@@ -30,6 +30,17 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["toolwright-journal", "toolwright-module", "toolwright-orchestrator"],
     ),
     ("toolwright-restate", &["toolwright-module", "toolwright-orchestrator"]),
+    (
+        "toolwright-serve",
+        &[
+            "toolwright-journal",
+            "toolwright-module",
+            "toolwright-orchestrator",
+            // The feature `postgres`.
+            "toolwright-postgres",
+            "toolwright-signature",
+        ],
+    ),
     ("toolwright-anthropic", PROVIDER),
     ("toolwright-genai", PROVIDER),
     ("toolwright-gemini", PROVIDER),
@@ -72,6 +83,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "toolwright-postgres",
             "toolwright-provider",
             "toolwright-restate",
+            "toolwright-serve",
             "toolwright-signature",
             "toolwright-text",
         ],
@@ -91,6 +103,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             // The feature `postgres`.
             "toolwright-postgres",
             "toolwright-provider",
+            "toolwright-serve",
             "toolwright-signature",
             "toolwright-text",
         ],
@@ -112,6 +125,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "toolwright-orchestrator",
             "toolwright-postgres",
             "toolwright-provider",
+            "toolwright-serve",
             "toolwright-signature",
             "toolwright-text",
         ],

@@ -38,6 +38,7 @@
 //! | `mcp` | tools from other programs, and tools for other programs | `mcp` |
 //! | `group` | typed tool calls for a loop of your own | `group`; `group-async-openai`, `group-blocking` |
 //! | `journal`, `postgres`, `restate` | runs that survive a crash | of the same name |
+//! | `serve` | a service around an agent | `serve`; `serve-postgres` |
 //! | `testing` | models for tests | `testing` |
 //!
 //! The features `bytes`, `chrono`, `decimal`, `indexmap`, `jiff`, `semver`, `url` and `uuid` allow types
@@ -91,6 +92,8 @@ pub use toolwright_provider as provider;
 #[cfg(feature = "restate")]
 pub use toolwright_restate as restate;
 pub use toolwright_signature as signature;
+#[cfg(feature = "serve")]
+pub use toolwright_serve as serve;
 #[cfg(feature = "text")]
 pub use toolwright_text as text;
 
