@@ -50,6 +50,7 @@ mod reading;
 mod real_server;
 mod replay;
 #[cfg(unix)]
+mod service;
 mod shared_budget;
 mod sources;
 #[cfg(unix)]

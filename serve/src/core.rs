@@ -32,6 +32,9 @@ use crate::watched::{Cursor, Drive, Placed, Position, Rest, Watched};
 /// How often runs are looked at that are driven elsewhere.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// Every how many looks runs are looked at that wait for a person.
+const LOOKS_AT_WAITING: u64 = 3;
+
 /// How long a decision waits for the end of a drive.
 const MOST_WAIT: Duration = Duration::from_secs(5);
 
@@ -765,6 +768,7 @@ impl Drop for Driving {
 
 /// Looks for runs to take over, and at runs that are driven elsewhere, until the service is gone.
 async fn look_after(core: Weak<Core>) {
+    let mut count: u64 = 0;
     loop {
         {
             let Some(core) = core.upgrade() else { return };
@@ -773,12 +777,18 @@ async fn look_after(core: Weak<Core>) {
             }
             core.agent.take_free(&core).await;
             let all: Vec<_> = locked(&core.watched).values().filter_map(Weak::upgrade).collect();
+            count += 1;
             let elsewhere = |watched: &Arc<Watched>| {
-                let is_elsewhere = {
+                let is_due = {
                     let state = watched.state();
-                    matches!(state.drive, Drive::Elsewhere | Drive::Unknown) || state.has_gap()
+                    match state.drive {
+                        Drive::Elsewhere | Drive::Unknown => true,
+                        Drive::Here => state.has_gap(),
+                        // A person may decide at another worker.
+                        Drive::Nobody { .. } => state.has_gap() || count % LOOKS_AT_WAITING == 0,
+                    }
                 };
-                is_elsewhere && watched.has_readers()
+                is_due && watched.has_readers()
             };
             let all: Vec<_> = all.into_iter().filter(elsewhere).collect();
             if !all.is_empty()

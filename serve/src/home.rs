@@ -51,6 +51,7 @@ pub(crate) struct Known {
     /// Number of records.
     pub(crate) records: usize,
     /// Which drive the live texts are of, and the number of the last one.
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only there are live texts"))]
     pub(crate) live: (i64, i64),
     /// How often the run had to be looked at.
     pub(crate) looks: u64,

@@ -91,9 +91,9 @@ pub use toolwright_postgres as postgres;
 pub use toolwright_provider as provider;
 #[cfg(feature = "restate")]
 pub use toolwright_restate as restate;
-pub use toolwright_signature as signature;
 #[cfg(feature = "serve")]
 pub use toolwright_serve as serve;
+pub use toolwright_signature as signature;
 #[cfg(feature = "text")]
 pub use toolwright_text as text;
 
