@@ -10,7 +10,7 @@ use toolwright::agent::ApprovalPolicy;
 use toolwright::journal::Journal;
 use toolwright::openai::OpenAi;
 use toolwright::prelude::*;
-use toolwright::serve::{Caller, Refusal, Serve};
+use toolwright::serve::{Caller, Rejection, Serve};
 
 /// The user whose orders a tool may see.
 struct User(String);
@@ -71,11 +71,11 @@ impl Orders {
 }
 
 /// Who a request comes from. A program of your own looks into its sessions.
-async fn caller(request: Arc<http::request::Parts>) -> Result<Caller, Refusal> {
+async fn caller(request: Arc<http::request::Parts>) -> Result<Caller, Rejection> {
     match request.headers.get("authorization").map(|key| key.as_bytes()) {
         Some(b"Bearer kate-key") => Ok(Caller::new("kate")),
         Some(b"Bearer tom-key") => Ok(Caller::new("tom")),
-        _ => Err(Refusal::unauthorized("send `authorization: Bearer kate-key`")),
+        _ => Err(Rejection::unauthorized("send `authorization: Bearer kate-key`")),
     }
 }
 

@@ -80,7 +80,8 @@ fn nothing_but_the_signature_crate_makes_schemas() {
         }
     }
     made.dedup();
-    assert_eq!(made, ["signature/src/schema.rs"]);
+    // The schema of what readers get is no contract: it describes the program's own JSON to people.
+    assert_eq!(made, ["serve/src/update.rs", "signature/src/schema.rs"]);
     assert!(implemented.is_empty(), "{implemented:#?}");
     let known: BTreeSet<String> = WRITTEN_SCHEMAS.iter().map(|(path, _)| (*path).into()).collect();
     assert_eq!(written, known, "a schema without a type needs a reason in `WRITTEN_SCHEMAS`");

@@ -25,7 +25,7 @@ use toolwright_module::{
 };
 use toolwright_orchestrator::{Agent, ApprovalPolicy};
 use toolwright_postgres::Runs;
-use toolwright_serve::{Caller, Refusal, Serve};
+use toolwright_serve::{Caller, Rejection, Serve};
 
 /// Write a row.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -113,7 +113,7 @@ async fn main() -> std::result::Result<(), Box<dyn Error>> {
     let service = Serve::new(runs, agent)
         .with_callers(async |parts| match parts.headers.get("x-user") {
             Some(user) => Ok(Caller::new(String::from_utf8_lossy(user.as_bytes()))),
-            None => Err(Refusal::unauthorized("say who you are in `x-user`")),
+            None => Err(Rejection::unauthorized("say who you are in `x-user`")),
         })
         .start();
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;

@@ -8,7 +8,7 @@ use http::request::Parts;
 use toolwright_module::Context;
 use toolwright_module::model::BoxFuture;
 
-use crate::error::Refusal;
+use crate::error::Rejection;
 
 /// Who a request comes from. Runs, conversations and questions belong to a user: nobody sees or decides
 /// those of another one.
@@ -57,7 +57,7 @@ impl Caller {
 
 /// Tells who a request comes from.
 pub(crate) type Identify =
-    Arc<dyn Fn(Arc<Parts>) -> BoxFuture<'static, Result<Caller, Refusal>> + Send + Sync>;
+    Arc<dyn Fn(Arc<Parts>) -> BoxFuture<'static, Result<Caller, Rejection>> + Send + Sync>;
 
 /// Makes the context of a drive.
 pub(crate) type MakeContext =

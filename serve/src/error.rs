@@ -22,7 +22,7 @@ pub enum ServeError {
     },
     /// The caller is not allowed to do this.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Rejected(#[from] Rejection),
     /// There is no such run, or it is another user's.
     #[error("there is no run `{id}`; `GET conversations` lists what there is")]
     NoSuchRun {
@@ -83,7 +83,7 @@ impl ServeError {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Request { .. } => StatusCode::BAD_REQUEST,
-            Self::Refused(refusal) => refusal.status,
+            Self::Rejected(rejection) => rejection.status,
             Self::NoSuchRun { .. } => StatusCode::NOT_FOUND,
             Self::NotOpen { .. } | Self::Busy { .. } => StatusCode::CONFLICT,
             Self::Decision { .. } => StatusCode::UNPROCESSABLE_ENTITY,
@@ -97,7 +97,7 @@ impl ServeError {
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Refused(refusal) => refusal.retry_after,
+            Self::Rejected(rejection) => rejection.retry_after,
             Self::Closing => Some(Duration::from_secs(3)),
             _ => None,
         }
@@ -127,43 +127,43 @@ impl From<RunsError> for ServeError {
     }
 }
 
-/// The refusal of a caller: an HTTP status and a text for the client.
+/// The rejection of a caller: an HTTP status and a text for the client.
 ///
 /// ```
 /// use std::time::Duration;
-/// use toolwright_serve::Refusal;
+/// use toolwright_serve::Rejection;
 ///
-/// let refusal = Refusal::too_many_requests(Duration::from_secs(30));
-/// assert_eq!(refusal.to_string(), "too many requests; try again in 30 s");
-/// assert_eq!(Refusal::unauthorized("sign in first").status(), 401);
+/// let rejection = Rejection::too_many_requests(Duration::from_secs(30));
+/// assert_eq!(rejection.to_string(), "too many requests; try again in 30 s");
+/// assert_eq!(Rejection::unauthorized("sign in first").status(), 401);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
-pub struct Refusal {
+pub struct Rejection {
     status: StatusCode,
     text: String,
     retry_after: Option<Duration>,
 }
 
-impl Refusal {
-    /// Returns a refusal with this status and text. A status that is no error becomes 500.
+impl Rejection {
+    /// Returns a rejection with this status and text. A status that is no error becomes 500.
     pub fn new(status: StatusCode, text: impl Into<String>) -> Self {
         let is_error = status.is_client_error() || status.is_server_error();
         let status = if is_error { status } else { StatusCode::INTERNAL_SERVER_ERROR };
         Self { status, text: text.into(), retry_after: None }
     }
 
-    /// Returns the refusal of a caller who is not known: 401.
+    /// Returns the rejection of a caller who is not known: 401.
     pub fn unauthorized(text: impl Into<String>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, text)
     }
 
-    /// Returns the refusal of a caller who may not do this: 403.
+    /// Returns the rejection of a caller who may not do this: 403.
     pub fn forbidden(text: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, text)
     }
 
-    /// Returns the refusal of a caller who comes too often: 429 with `retry-after`.
+    /// Returns the rejection of a caller who comes too often: 429 with `retry-after`.
     #[must_use]
     pub fn too_many_requests(wait: Duration) -> Self {
         // A client that comes back in the same second would be refused again.

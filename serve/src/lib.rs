@@ -15,7 +15,7 @@ mod update;
 mod watched;
 
 pub use caller::Caller;
-pub use error::{Refusal, ServeError};
+pub use error::{Rejection, ServeError};
 pub use home::Home;
 pub use serve::{Serve, Service, router};
 pub use update::{Around, Attachment, Cost, Decided, Question, Update, UpdateKind, update_schema};

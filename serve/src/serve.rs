@@ -13,7 +13,7 @@ use toolwright_orchestrator::Agent;
 
 use crate::caller::{Caller, Callers};
 use crate::core::{Core, Drives, Options};
-use crate::error::Refusal;
+use crate::error::Rejection;
 use crate::home::Home;
 use crate::routes;
 
@@ -54,7 +54,7 @@ where
 /// use toolwright_journal::Journal;
 /// use toolwright_module::{Context, LanguageModel};
 /// use toolwright_orchestrator::Agent;
-/// use toolwright_serve::{Caller, Refusal, Serve};
+/// use toolwright_serve::{Caller, Rejection, Serve};
 ///
 /// /// The user of a run, for its tools.
 /// struct User(String);
@@ -64,7 +64,7 @@ where
 /// let service = Serve::new(Journal::open("runs")?, agent)
 ///     .with_callers(async |request| match request.headers.get("x-user") {
 ///         Some(user) => Ok(Caller::new(String::from_utf8_lossy(user.as_bytes()))),
-///         None => Err(Refusal::unauthorized("sign in first")),
+///         None => Err(Rejection::unauthorized("sign in first")),
 ///     })
 ///     .with_context(async |caller| Ok(Context::default().with(User(caller.user().to_owned()))))
 ///     .start();
@@ -104,7 +104,7 @@ impl Serve {
     pub fn with_callers<F, Fut>(mut self, identify: F) -> Self
     where
         F: Fn(Arc<Parts>) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Caller, Refusal>> + Send + 'static,
+        Fut: Future<Output = Result<Caller, Rejection>> + Send + 'static,
     {
         self.callers.identify = Arc::new(move |parts| Box::pin(identify(parts)));
         self

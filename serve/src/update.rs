@@ -282,3 +282,19 @@ pub enum Decided {
 pub fn update_schema() -> Value {
     schemars::schema_for!(Update).to_value()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    #[test]
+    fn the_schema_in_the_repository_is_that_of_the_type() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/updates.schema.json");
+        let schema = serde_json::to_string_pretty(&super::update_schema()).unwrap() + "\n";
+        if std::env::var_os("UPDATE_SCHEMA").is_some() {
+            fs::write(path, &schema).unwrap();
+        }
+        let stored = fs::read_to_string(path).unwrap_or_default();
+        assert!(stored == schema, "the schema has changed; run this test with UPDATE_SCHEMA=1");
+    }
+}

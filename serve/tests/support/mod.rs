@@ -14,7 +14,7 @@ use toolwright_module::message::Part;
 use toolwright_module::model::{Capabilities, Delta, LanguageModel, Reply, Request};
 use toolwright_module::{Dialect, Message, Result};
 use toolwright_orchestrator::Agent;
-use toolwright_serve::{Caller, Home, Refusal, Serve, Service};
+use toolwright_serve::{Caller, Home, Rejection, Serve, Service};
 
 type Script = dyn Fn(&Request) -> Result<Reply> + Send + Sync;
 
@@ -109,10 +109,10 @@ impl Server {
         let service = serve
             .with_callers(async |parts| match parts.headers.get("x-user") {
                 Some(user) if user == "flood" => {
-                    Err(Refusal::too_many_requests(Duration::from_millis(1_500)))
+                    Err(Rejection::too_many_requests(Duration::from_millis(1_500)))
                 }
                 Some(user) => Ok(Caller::new(user.to_str().unwrap()).with("tenant", "acme")),
-                None => Err(Refusal::unauthorized("sign in first")),
+                None => Err(Rejection::unauthorized("sign in first")),
             })
             .start();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
