@@ -7,6 +7,7 @@ use clap::Args;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 use toolwright_mcp::{McpClient, McpClientBuilder, McpError};
+use toolwright_module::untrusted::fence;
 use toolwright_module::{Error, Result, Tool};
 
 use crate::config::Config;
@@ -208,22 +209,18 @@ impl McpArgs {
             let Some(theirs) = remote.instructions().filter(|_| self.instructions) else {
                 continue;
             };
-            let (own, shown) = (remote.name(), shown_server(split_name(server).1));
-            let name = split_name(server).0.unwrap_or_else(|| own_name(&own, &shown));
-            let mut quoted = String::new();
+            let (own, address) = (remote.name(), shown_server(split_name(server).1));
+            let name = split_name(server).0.unwrap_or_else(|| own_name(&own, &address));
             let mut theirs = theirs.trim().chars();
-            theirs.by_ref().take(LONGEST_INSTRUCTIONS).for_each(|c| {
-                quoted.push(c);
-                if c == '\n' {
-                    quoted.push_str("> ");
-                }
-            });
+            let mut shown: String = theirs.by_ref().take(LONGEST_INSTRUCTIONS).collect();
             if theirs.next().is_some() {
-                quoted.push('…');
+                shown.push('…');
             }
+            // Later calls can wait because of it, as after a result.
             all.push(format!(
                 "The MCP server `{name}` describes the use of its tools in its own words, which \
-                 are not the user's:\n> {quoted}"
+                 are not the user's:\n{}",
+                fence(&shown)
             ));
         }
         (!all.is_empty()).then(|| all.join("\n\n"))

@@ -437,7 +437,7 @@ fn a_run_names_its_servers_and_has_their_options() {
     assert!(!names.contains(&"production_memory_clear"), "{names:?}");
     let system = asked[0]["messages"][0]["content"].as_str().unwrap();
     let theirs = "The MCP server `staging` describes the use of its tools in its own words, which \
-                  are not the user's:\n> A memory for one session.";
+                  are not the user's:\n<untrusted_data>\nA memory for one session.";
     assert!(system.contains(theirs), "{system}");
 
     let (ran, asked) = ran_with(&["--mcp", &server, "--mcp-deferred"]);

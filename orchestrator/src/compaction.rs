@@ -14,7 +14,7 @@ use toolwright_module::{
     Context, Dialect, LanguageModel, Message, Module, Predict, Result, Signature,
 };
 
-pub(crate) use self::plan::{Room, Tail, View, estimated, summary_text};
+pub(crate) use self::plan::{Room, SHORTENED, Tail, View, estimated, summary_text};
 pub(crate) use self::transcript::{pieces, without_model};
 
 /// Rules by which an agent shortens its conversation; set them with

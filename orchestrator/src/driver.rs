@@ -184,7 +184,7 @@ impl<'a> Driver<'a> {
                     self.call_due(deadline).await
                 }
                 // Boxed, because it is large and most runs need no approval.
-                Due::Approval(calls) => Box::pin(self.decide(calls)).await,
+                Due::Approval(calls) => Box::pin(self.decide(calls, deadline)).await,
                 Due::Done(result) if result.ending == Ending::Answered => {
                     let Some(judge) = &mut judge else {
                         match self.go_on_after(&result)? {

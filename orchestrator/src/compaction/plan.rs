@@ -19,7 +19,8 @@ const SHORT_RESULT: usize = 400;
 const LEAST_RESULT: usize = 200;
 
 /// The start of the text that stands for messages that are not sent any more.
-const SHORTENED: &str = "[The conversation until here was shortened. What happened so far:]";
+pub(crate) const SHORTENED: &str =
+    "[The conversation until here was shortened. What happened so far:]";
 
 /// The conversation as it is sent, and what of it has a meaning for a compaction.
 pub(crate) struct View<'a> {

@@ -199,8 +199,13 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Gets the decisions on calls, one after another, because the same person decides on all.
-    pub(super) async fn decide(&mut self, calls: Vec<ToolCall>) -> Result<()> {
+    /// Gets the decisions on calls, one after another, because the same person decides on all. The time of
+    /// a person does not count, and that of checks does.
+    pub(super) async fn decide(
+        &mut self,
+        calls: Vec<ToolCall>,
+        deadline: Option<Instant>,
+    ) -> Result<()> {
         let Self { caller, track, decided_now, .. } = self;
         let performer = perform::performer(&caller.cx).cloned();
         let reason =
@@ -211,6 +216,8 @@ impl Driver<'_> {
             .emit(|| EventKind::ApprovalAwaited { calls: calls.clone(), reasons: reasons.clone() });
         let unknown = track.run.unknown_outcome().map(ToOwned::to_owned);
         let (mut decisions, mut waits) = (Vec::with_capacity(calls.len()), None);
+        let time = deadline.map(|deadline| deadline.duration_since(Instant::now()));
+        let mut elapsed = Duration::ZERO;
         for call in &calls {
             let is_unknown = unknown.as_deref() == Some(&*call.id);
             let run = &*track.run;
@@ -218,7 +225,12 @@ impl Driver<'_> {
             let reason = run.reason(&call.id);
             let checked = match run.was_checked(&call.id) || caller.agent.check.is_some() {
                 true if !is_unknown && run.may_check(&call.id) => {
-                    caller.check(run, call, performer.as_deref()).await?
+                    let left = time.map(|time| time.saturating_sub(elapsed));
+                    let deadline = left.and_then(|left| Instant::now().checked_add(left));
+                    let (checked, took) =
+                        caller.check(run, call, performer.as_deref(), deadline).await?;
+                    elapsed = elapsed.saturating_add(took);
+                    checked
                 }
                 _ => None,
             };
@@ -280,7 +292,7 @@ impl Driver<'_> {
         if let Some(error) = waits {
             return Err(error);
         }
-        track.apply_recorded(caller, StepResultKind::Decisions(decisions), Duration::ZERO)
+        track.apply_recorded(caller, StepResultKind::Decisions(decisions), elapsed)
     }
 }
 

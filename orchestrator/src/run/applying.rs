@@ -14,6 +14,7 @@ use toolwright_module::runner::{is_same_json, meant_tool, name_repair};
 use toolwright_module::{Message, Repaired, Reply, ToolCall};
 use toolwright_signature::{Contract, Policy, Repair};
 
+use crate::compaction::SHORTENED;
 use crate::limits::cut;
 use crate::repaired_call::RepairedCall;
 use crate::repeated_mistakes::Mistake;
@@ -28,6 +29,30 @@ type Written = Option<(String, Vec<Repair>)>;
 
 /// The model's provider could not read a call, so there is none in the reply.
 const MALFORMED_CALL: &str = "Your tool call could not be read, so it was not made. Call again, with arguments that are one JSON object.";
+
+/// The end of what the run says of a reply that is not a selection.
+const SELECT_AGAIN: &str = " Answer with one JSON object as described above, and nothing else.";
+
+/// The beginning of what the run says of an answer that a validator rejected.
+const REJECTED: &str = "That answer cannot be used: ";
+
+const TELL_THE_USER: &str =
+    "Now tell the user in one sentence or more what was done, and what the answer is.";
+const CALL_FINISH: &str =
+    "Call the tool `finish` with the answer, or another tool if you still need one.";
+const EMPTY_ANSWER: &str = "Your answer was empty. Answer the task.";
+const NO_CALLS_LEFT: &str =
+    "You have used up your tool calls. Answer the task now from what you know, without tools.";
+
+/// Returns whether a text of a message of the user is one of the run. Such a text may quote the model,
+/// which may quote a stranger.
+pub(super) fn is_of_the_run(text: &str) -> bool {
+    let whole = [MALFORMED_CALL, TELL_THE_USER, CALL_FINISH, EMPTY_ANSWER, NO_CALLS_LEFT];
+    whole.contains(&text)
+        || text.starts_with(REJECTED)
+        || text.ends_with(SELECT_AGAIN)
+        || text.starts_with(SHORTENED)
+}
 
 impl Run {
     pub(super) fn take_reply(&mut self, mut reply: Reply) {
@@ -191,7 +216,7 @@ impl Run {
             Ok(Selection { selects: Selects::Finish, .. }) => {
                 parts.push(ReplyPart::text(text));
                 self.say_parts(parts);
-                self.say_user("Now tell the user in one sentence or more what was done, and what the answer is.");
+                self.say_user(TELL_THE_USER);
                 self.state.phase = Phase::LastWord { limit: None };
                 return None;
             }
@@ -200,9 +225,7 @@ impl Run {
         };
         parts.push(ReplyPart::text(text));
         self.say_parts(parts);
-        self.nudge(&format!(
-            "{mistake} Answer with one JSON object as described above, and nothing else."
-        ));
+        self.nudge(&format!("{mistake}{SELECT_AGAIN}"));
         None
     }
 
@@ -284,9 +307,9 @@ impl Run {
             if is_output {
                 return self.end(text, Ending::Answered);
             }
-            "Call the tool `finish` with the answer, or another tool if you still need one."
+            CALL_FINISH
         } else if text.trim().is_empty() {
-            "Your answer was empty. Answer the task."
+            EMPTY_ANSWER
         } else {
             return self.end(text, Ending::Answered);
         };
@@ -616,9 +639,7 @@ impl Run {
             // A typed run cannot use an answer in prose.
             Some(limit) if typed => self.state.phase = Phase::Done(self.at_limit(limit)),
             Some(limit) => {
-                self.say_user(
-                    "You have used up your tool calls. Answer the task now from what you know, without tools.",
-                );
+                self.say_user(NO_CALLS_LEFT);
                 self.state.phase = Phase::LastWord { limit: Some(limit) };
             }
         }
@@ -658,7 +679,7 @@ impl Run {
             (_, None) if text.trim().is_empty() => {
                 // The model had announced that it knows the answer.
                 self.state.phase = Phase::Model;
-                return self.nudge("Your answer was empty. Answer the task.");
+                return self.nudge(EMPTY_ANSWER);
             }
             (_, None) => Ending::Answered,
         };
@@ -667,7 +688,7 @@ impl Run {
 
     pub(super) fn take_rejection(&mut self, why: &str) {
         if self.state.output.is_none() {
-            return self.nudge(&format!("That answer cannot be used: {why}"));
+            return self.nudge(&format!("{REJECTED}{why}"));
         }
         let rejected: Vec<ToolCall> = self.calls().cloned().collect();
         let mistakes: Vec<Mistake> = rejected.iter().map(|call| mistake(call, why)).collect();

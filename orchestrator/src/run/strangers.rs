@@ -16,6 +16,7 @@ use crate::limits::cut;
 use crate::quotes::Quotes;
 use crate::read_result::READ_RESULT;
 use crate::run::Run;
+use crate::run::applying::is_of_the_run;
 
 /// Number of names in a reason.
 const MOST_NAMES: usize = 3;
@@ -26,6 +27,9 @@ const MOST_OF_TEXT: usize = 8_000;
 
 /// The name of a message of the user with a text between marks, as a source.
 const MESSAGE: &str = "a message";
+
+/// The name of instructions with a text between marks, as a source.
+const INSTRUCTIONS: &str = "the instructions";
 
 /// The name of what a provider found itself, as a source.
 const SEARCH: &str = "a search of the provider";
@@ -66,7 +70,7 @@ impl Strangers {
     /// Returns the reason of a call that was written after untrusted results.
     fn after(&self) -> String {
         let named = |tool: &String| match tool.as_str() {
-            MESSAGE | SEARCH => tool.clone(),
+            MESSAGE | INSTRUCTIONS | SEARCH => tool.clone(),
             tool => format!("`{tool}`"),
         };
         let mut names: Vec<String> = self.tools.iter().take(MOST_NAMES).map(named).collect();
@@ -107,6 +111,7 @@ impl Run {
         let read = std::mem::replace(&mut self.strangers.read, self.state.messages.len());
         for message in self.state.messages.get(read..).unwrap_or_default() {
             let source = match &**message {
+                Message::System { text } => text.contains(START).then_some(INSTRUCTIONS),
                 Message::User { parts } => {
                     let mut texts = parts.iter().filter_map(text_of);
                     texts.any(|text| text.contains(START)).then_some(MESSAGE)
@@ -137,18 +142,14 @@ impl Run {
         let read = std::mem::replace(&mut self.strangers.indexed, self.state.messages.len());
         for (at, message) in self.state.messages.iter().enumerate().skip(read) {
             match &**message {
-                Message::System { text } => quotes.add_own(text),
+                Message::System { text } => add_split(&mut quotes, INSTRUCTIONS, text),
                 Message::User { parts } => {
                     for text in parts.iter().filter_map(text_of) {
-                        if self.strangers.wrote_task {
-                            quotes.add(TASK, text);
-                            continue;
+                        match self.strangers.wrote_task {
+                            true => quotes.add(TASK, text),
+                            false if is_of_the_run(text) => {}
+                            false => add_split(&mut quotes, MESSAGE, text),
                         }
-                        let (before, strangers, after) = split(text);
-                        if !strangers.is_empty() {
-                            quotes.add(MESSAGE, strangers);
-                        }
-                        [before, after].into_iter().for_each(|own| quotes.add_own(own));
                     }
                 }
                 Message::Assistant { parts } => {
@@ -265,6 +266,9 @@ impl Run {
                     add(&mut untrusted, text);
                     continue;
                 }
+                if is_of_the_run(text) {
+                    continue;
+                }
                 let (before, strangers, after) = split(text);
                 [after, before].into_iter().for_each(|own| add(&mut task, own.trim()));
                 marked.push(strangers);
@@ -282,6 +286,7 @@ impl Run {
                         .flatten()
                         .for_each(|text| add(&mut untrusted, text));
                 }
+                Message::System { text } => marked.push(split(text).1),
                 _ => {}
             }
         }
@@ -298,6 +303,15 @@ impl Run {
             untrusted,
         }
     }
+}
+
+/// Adds a text of the user or of the program, in which a text of strangers may stand between marks.
+fn add_split(quotes: &mut Quotes, source: &str, text: &str) {
+    let (before, strangers, after) = split(text);
+    if !strangers.is_empty() {
+        quotes.add(source, strangers);
+    }
+    [before, after].into_iter().for_each(|own| quotes.add_own(own));
 }
 
 /// Splits a message of the user into the text before the marks, that from the first mark to the last
@@ -319,6 +333,9 @@ fn quoted_from(path: &str, source: &str) -> String {
     match source {
         TASK => format!("{argument} is quoted from {TASK}, which strangers may have written"),
         SEARCH => format!("{argument} is quoted from {SEARCH}"),
+        INSTRUCTIONS => {
+            format!("{argument} is quoted from {INSTRUCTIONS}, which have text of strangers")
+        }
         MESSAGE => format!("{argument} is quoted from {MESSAGE} with text of strangers"),
         tool => format!("{argument} is quoted from the result of `{tool}`"),
     }
