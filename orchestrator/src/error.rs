@@ -40,6 +40,13 @@ pub enum RunError {
     )]
     ReservedForReading,
 
+    /// A tool has the name `find_tools`, which an agent with [deferred](toolwright_module::Tool::deferred)
+    /// tools reserves.
+    #[error(
+        "an agent with deferred tools reserves the tool name `find_tools`; rename the tool with `Tool::named`"
+    )]
+    ReservedForFinding,
+
     /// A tool or the output has no valid contract.
     #[error(transparent)]
     Contract(#[from] toolwright_signature::ContractError),

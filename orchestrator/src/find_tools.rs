@@ -91,6 +91,12 @@ pub fn find_tools<'a>(tools: impl IntoIterator<Item = &'a Tool>) -> Result<Tool,
     }))
 }
 
+/// Returns whether a tool is [`find_tools`] or a search of the program. A tool of a server with this name
+/// finds none of the agent's tools.
+pub(crate) fn is_search(tool: &Tool) -> bool {
+    tool.name() == FIND_TOOLS && !tool.is_deferred() && !tool.is_untrusted()
+}
+
 fn find(
     contracts: &[Arc<Contract>],
     index: &OnceLock<ToolIndex>,

@@ -6,7 +6,7 @@ use toolwright_module::{
     Context, Dialect, Effect, LanguageModel, Message, Reply, Request, Tool, ToolCall,
 };
 use toolwright_orchestrator::perform::{Replay, with_performer};
-use toolwright_orchestrator::{Agent, Change, Compaction, Limits, Run};
+use toolwright_orchestrator::{Agent, Change, Compaction, Limits, Run, RunError};
 
 use crate::support::{agent, calls, look, show, soon, tidy, tool};
 
@@ -264,6 +264,19 @@ async fn a_search_of_ones_own_takes_the_place_of_ours() {
     // Without a search nobody could find them.
     let run = Run::new("Go.", &tools(), Limits::default()).unwrap();
     assert_eq!(run.offered().count(), 3);
+}
+
+#[test]
+fn a_tool_of_a_server_is_not_the_search_of_the_agent() {
+    let theirs = || tool("find_tools", Effect::Read, async |_| Ok("A museum.".to_owned()));
+    for theirs in [theirs().untrusted(), theirs().untrusted().deferred(), theirs().deferred()] {
+        let model = Scripted::replies([]);
+        let error = Agent::new(model, tools().into_iter().chain([theirs])).unwrap_err();
+        assert!(matches!(error, RunError::ReservedForFinding), "{error}");
+    }
+    // No other tool is deferred.
+    let (agent, _) = agent([look(), theirs().untrusted()], []);
+    assert_eq!(agent.start("Go.").unwrap().offered().collect::<Vec<_>>(), ["look", "find_tools"]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::approval_policy::ApprovalPolicy;
 use crate::call_check::CallCheck;
 use crate::compaction::Compaction;
 use crate::error;
-use crate::find_tools::{FIND_TOOLS, find_tools};
+use crate::find_tools::{FIND_TOOLS, find_tools, is_search};
 use crate::limits::Limits;
 use crate::read_result::{READ_RESULT, read_result};
 use crate::run::{Edited, MOST_FOUND, Run};
@@ -104,7 +104,7 @@ impl Core {
         let reads = self.read_results && !self.tools.is_empty();
         let added = usize::from(self.output.is_some()) + usize::from(reads);
         let shown = self.tools.iter().filter(|tool| !tool.is_deferred()).count();
-        let has_search = self.tools.iter().any(|tool| tool.name() == FIND_TOOLS);
+        let has_search = self.tools.iter().any(is_search);
         let is_deferred = shown < self.tools.len();
         let search = usize::from(is_deferred && !has_search);
         let found = if is_deferred { MOST_FOUND } else { 0 };
@@ -114,7 +114,7 @@ impl Core {
                 || self.fills_window());
         let mut first = if is_too_many { FIRST_SHOWN } else { usize::MAX };
         let tools = self.tools.iter().map(|tool| {
-            if tool.is_deferred() || tool.name() == FIND_TOOLS {
+            if tool.is_deferred() || is_search(tool) {
                 return tool.clone();
             }
             match first.checked_sub(1) {
@@ -136,6 +136,9 @@ impl Core {
         let mut known = Tools::of(&*self.with_search).map_err(|error| match error {
             error::RunError::DuplicateTool { name } if reads && name == READ_RESULT => {
                 error::RunError::ReservedForReading
+            }
+            error::RunError::DuplicateTool { name } if !has_search && name == FIND_TOOLS => {
+                error::RunError::ReservedForFinding
             }
             error => error,
         })?;

@@ -68,6 +68,9 @@ pub struct McpClient {
     seen: watch::Receiver<Arc<Listing>>,
 }
 
+/// The tools that an agent may have itself. A tool of a server would take their place.
+const OF_AGENTS: [&str; 3] = [Contract::FINISH, "find_tools", "read_result"];
+
 impl McpClient {
     /// Returns the builder for a server that runs as a child process, over its standard input and
     /// output.
@@ -128,7 +131,8 @@ impl McpClient {
     /// Returns the server's tools with names that differ from those of `others`.
     ///
     /// If a name is taken, the server's name is put before it; if that is taken too, a number is
-    /// put between the two. A name that becomes too long is cut, and ends with a hash.
+    /// put between the two. A name that becomes too long is cut, and ends with a hash. The names of the
+    /// tools that an agent may have itself are taken: `finish`, `find_tools` and `read_result`.
     ///
     /// ```no_run
     /// # async fn both(a: toolwright_mcp::McpClient, b: toolwright_mcp::McpClient) -> Result<(), Box<dyn std::error::Error>> {
@@ -141,7 +145,8 @@ impl McpClient {
     ///
     /// [`McpError::Contract`] if a name is not valid.
     pub fn tools_beside(&self, others: &[Tool]) -> Result<Vec<Tool>> {
-        let mut taken: HashSet<String> = others.iter().map(|tool| tool.name().to_owned()).collect();
+        let others = others.iter().map(Tool::name);
+        let mut taken: HashSet<String> = others.chain(OF_AGENTS).map(str::to_owned).collect();
         let server = valid_name(&self.name());
         let server = if server.is_empty() { "mcp" } else { &server };
         let mut tools = Vec::new();
