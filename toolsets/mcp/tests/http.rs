@@ -262,6 +262,16 @@ async fn every_http_request_with_an_id_gets_a_response() {
         let text = answer.text().await.unwrap();
         assert!(text.contains(r#""id":101"#), "{params}: {text}");
     }
+    // Without an id, the error has none either.
+    for body in ["", "oops", "{", &*deep] {
+        let request = http.client.post(&http.url).header("accept", ACCEPT);
+        let request = request.header("content-type", "application/json");
+        let request = request.header("mcp-session-id", &session).body(body.to_owned());
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.status(), 400, "{body}");
+        let error: Value = answer.json().await.unwrap();
+        assert_eq!((&error["id"], &error["error"]["code"]), (&Value::Null, &json!(-32700)), "{body}");
+    }
 }
 
 #[tokio::test]

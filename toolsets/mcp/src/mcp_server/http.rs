@@ -29,7 +29,7 @@ use crate::error::Result;
 use crate::lines::{MessageScanner, trimmed};
 use crate::mcp_server::connections::{ConnectionPermit, Connections};
 use crate::mcp_server::handler::Handler;
-use crate::mcp_server::request::{Request as Message, unreadable};
+use crate::mcp_server::request::{Request as Message, not_json, unreadable};
 use crate::mcp_server::sessions::{IdInUse, Sessions};
 use crate::mcp_server::{GRACE, HttpAccess, McpServer};
 
@@ -311,13 +311,10 @@ impl HttpService {
             // The session is already closed, and clients expect 204.
             *response.status_mut() = StatusCode::NO_CONTENT;
         }
-        // rmcp's response to a message that it cannot read has no id.
-        if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE
-            && is_json
-            && let Some(message) =
-                message.as_deref().and_then(|message| str::from_utf8(message).ok())
-            && let Some((error, id)) = unreadable(message)
-        {
+        // rmcp's response to a message that it cannot read has no id, and is not JSON.
+        if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json {
+            let message = message.as_deref().and_then(|message| str::from_utf8(message).ok());
+            let (error, id) = message.and_then(unreadable).unwrap_or_else(|| (not_json(), None));
             return invalid_message(&error, id);
         }
         // The guards are dropped with the body, when the response has been sent.

@@ -189,6 +189,12 @@ fn with_mark(bytes: &[u8], mark: char) -> String {
     text
 }
 
+/// Returns the error for a message that is not JSON.
+pub(crate) fn not_json() -> ErrorData {
+    let text = "the request is not valid JSON, or has more than 127 levels";
+    ErrorData::new(ErrorCode::PARSE_ERROR, text, None)
+}
+
 /// Returns the error for a message that cannot be read, and its id, unless it gets no response.
 pub(crate) fn unreadable(message: &str) -> Option<Rejected> {
     let invalid = |text: &'static str| ErrorData::invalid_request(text, None);
@@ -199,8 +205,7 @@ pub(crate) fn unreadable(message: &str) -> Option<Rejected> {
             // Text that is not JSON may be anything. A response to it may cause the next such text.
             let scan = MessageScanner::of(message.as_bytes());
             let id = scan.id().filter(|_| scan.has_method())?;
-            let text = "the request is not valid JSON, or has more than 127 levels";
-            return Some((ErrorData::new(ErrorCode::PARSE_ERROR, text, None), Some(id)));
+            return Some((not_json(), Some(id)));
         }
     };
     let id = fields.get("id").filter(|id| id.is_string() || id.is_i64()).cloned();
