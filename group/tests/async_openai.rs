@@ -781,3 +781,35 @@ fn a_call_with_its_result_in_the_reply_is_not_a_call() {
         assert_eq!(reply.calls().len(), count);
     }
 }
+
+/// Some servers repeat a call at the end of a reply.
+#[test]
+fn a_call_that_stands_twice_is_one_call() {
+    let call = |id: &str, name: &str, arguments: &str| {
+        let function = json!({"name": name, "arguments": arguments});
+        json!({"id": id, "type": "function", "function": function})
+    };
+    let calls = [
+        call("1", "save", r#"{"a": 1}"#),
+        call("2", "save", r#"{"a": 1}"#),
+        call("1", "save", r#"{"a":1}"#),
+        call("1", "save", r#"{"a": 2}"#),
+    ];
+    let message = json!({"role": "assistant", "tool_calls": calls});
+    let reply = chat_reply(&[message]);
+    let found = reply.calls();
+    let kept: Vec<_> =
+        found.iter().map(|call| (call.id.as_str(), call.arguments.as_str())).collect();
+    assert_eq!(kept, [("1", r#"{"a": 1}"#), ("2", r#"{"a": 1}"#), ("1", r#"{"a": 2}"#)]);
+    let sent = serde_json::to_value(reply.to_input()).unwrap();
+    assert_eq!(sent[0]["tool_calls"].as_array().unwrap().len(), 3);
+
+    let item = |arguments: &str| json!({"type": "function_call", "id": "fc", "call_id": "1", "name": "save", "arguments": arguments, "status": "completed"});
+    let reply: Response = serde_json::from_value(json!({
+        "id": "r", "object": "response", "created_at": 0, "model": "m", "status": "completed",
+        "output": [item(r#"{"a": 1}"#), item(r#"{"a":1}"#)],
+    }))
+    .unwrap();
+    assert_eq!((reply.calls().len(), reply.to_input().len()), (1, 1));
+    assert_eq!(reply.to_input_with::<()>(&[]).len(), 1);
+}

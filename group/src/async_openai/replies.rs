@@ -1,4 +1,6 @@
 //! Replies of both APIs: their text, their calls, and their form in the next request.
+use std::collections::HashSet;
+
 use async_openai::types::chat::{
     ChatChoice, ChatCompletionMessageToolCall, ChatCompletionMessageToolCalls,
     ChatCompletionRequestAssistantMessage, ChatCompletionRequestMessage,
@@ -11,7 +13,7 @@ use async_openai::types::responses::{
 use toolwright_module::ToolCall;
 use toolwright_module::message::CallKind;
 use toolwright_module::message::object_of;
-use toolwright_module::runner::{is_same_json, stable_hash};
+use toolwright_module::runner::{canonical_json, is_same_json, stable_hash};
 use toolwright_signature::{Repair, Thoughts};
 
 use crate::Outcome;
@@ -200,7 +202,24 @@ fn tool_calls(reply: &CreateChatCompletionResponse) -> Option<Vec<ChatCompletion
         let call = ChatCompletionMessageToolCall { id, function: first.clone() };
         calls.get_or_insert_default().push(ChatCompletionMessageToolCalls::Function(call));
     }
+    let mut seen = Seen::default();
+    if let Some(calls) = &mut calls {
+        calls.retain(|call| seen.is_new(&call.into_tool_call()));
+    }
     calls
+}
+
+/// The calls of a reply. Some servers send one twice, which is one call all the same.
+#[derive(Default)]
+struct Seen(HashSet<(String, String, CallKind, String)>);
+
+impl Seen {
+    /// Returns whether a call is not there with its id, name and arguments.
+    fn is_new(&mut self, call: &ToolCall) -> bool {
+        let ToolCall { id, name, kind, .. } = call;
+        let arguments = canonical_json(&call.arguments);
+        id.is_empty() || self.0.insert((id.clone(), name.clone(), *kind, arguments))
+    }
 }
 
 fn message(reply: &CreateChatCompletionResponse) -> Option<&ChatCompletionResponseMessage> {
@@ -212,11 +231,21 @@ fn choice(reply: &CreateChatCompletionResponse) -> Option<&ChatChoice> {
     first.or_else(|| reply.choices.first())
 }
 
+/// Returns the items of a reply, each call once.
+fn items(reply: &Response) -> impl Iterator<Item = &OutputItem> {
+    let mut seen = Seen::default();
+    reply.output.iter().filter(move |item| match item {
+        OutputItem::FunctionCall(call) => seen.is_new(&call.into_tool_call()),
+        OutputItem::CustomToolCall(call) => seen.is_new(&call.into_tool_call()),
+        _ => true,
+    })
+}
+
 impl ReplyExt for Response {
     type Input = InputItem;
 
     fn calls(&self) -> Vec<ToolCall> {
-        let calls = self.output.iter().filter_map(|item| match item {
+        let calls = items(self).filter_map(|item| match item {
             OutputItem::FunctionCall(call) => {
                 let mut call = call.into_tool_call();
                 // The API sends `{}` for a call without arguments.
@@ -260,12 +289,12 @@ impl ReplyExt for Response {
     }
 
     fn to_input(&self) -> Vec<Self::Input> {
-        self.output.iter().cloned().map(|item| sendable(item).into()).collect()
+        items(self).cloned().map(|item| sendable(item).into()).collect()
     }
 
     fn to_input_with<Out>(&self, outcomes: &[Outcome<Out>]) -> Vec<Self::Input> {
         let mut read = AsRead::of(outcomes);
-        let items = self.output.iter().cloned().map(|item| {
+        let items = items(self).cloned().map(|item| {
             let mut item = sendable(item);
             if let OutputItem::FunctionCall(call) = &mut item {
                 read.put(&call.call_id, &mut call.arguments);
