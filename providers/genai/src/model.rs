@@ -174,10 +174,7 @@ fn finish(reason: Option<&StopReason>) -> Finish {
 fn cut_off(body: &Value) -> Option<Finish> {
     let reason = body.pointer("/incomplete_details/reason").and_then(Value::as_str);
     if let Some(reason) = reason.filter(|reason| !reason.is_empty()) {
-        return Some(match ending::finish(reason) {
-            Finish::Stop => Finish::Other(reason.to_owned()),
-            finish => finish,
-        });
+        return Some(ending::incomplete(reason));
     }
     let is_cut = |item: &Value| {
         let status = item["status"].as_str().unwrap_or("completed");

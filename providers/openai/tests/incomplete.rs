@@ -99,6 +99,69 @@ async fn a_call_of_chat_is_complete_only_beside_a_reason_that_says_so() {
 
 /// Gateways send the words of other APIs, in any case and with any separators.
 #[tokio::test]
+async fn a_reply_of_chat_is_incomplete_wherever_the_server_says_so() {
+    let call = json!({"index": 0, "id": "1", "type": "function", "function": {"name": "purge", "arguments": "{}"}});
+    let whole = |choice: Value, more: Value| {
+        let message = json!({"role": "assistant", "tool_calls": [call]});
+        let mut reply = json!({"id": "r", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]});
+        let choices = &mut reply["choices"][0];
+        choices.as_object_mut().unwrap().extend(choice.as_object().unwrap().clone());
+        reply.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        reply
+    };
+    let none = json!({});
+    for (choice, more, expected) in [
+        (none.clone(), json!({"status": "incomplete"}), Finish::Other("incomplete".to_owned())),
+        (
+            none.clone(),
+            json!({"status": "completed", "incomplete_details": {"reason": "max_output_tokens"}}),
+            Finish::Length,
+        ),
+        (
+            json!({"finish_reason": null, "finish_details": {"type": "max_tokens"}}),
+            none.clone(),
+            Finish::Length,
+        ),
+        (
+            json!({"finish_reason": null, "finish_details": {"type": "stop", "stop": "<|end|>"}}),
+            none.clone(),
+            Finish::Stop,
+        ),
+        (none.clone(), json!({"status": "success", "incomplete_details": null}), Finish::Stop),
+    ] {
+        let reply = whole(choice, more);
+        let mut event = reply.clone();
+        event["choices"][0]["delta"] = event["choices"][0]["message"].take();
+        for read in read(Api::Chat, &reply, &[event]).await {
+            assert_eq!(read.finish, expected, "{reply}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_with_its_result_was_made_by_the_server() {
+    let made = json!({"id": "1", "type": "function", "function": {"name": "purge", "arguments": "{}", "output": "Gone."}});
+    let chat = json!({"choices": [{"index": 0, "message": {"tool_calls": [made]}, "finish_reason": "tool_calls"}]});
+    let mut item = item("purge", "{}", Some("completed"));
+    item["output"] = json!("Gone.");
+    for (api, reply) in [(Api::Chat, chat), (Api::Responses, response("completed", None, &[item]))]
+    {
+        let server = Server::answering([Answer::json(reply.to_string())]).await;
+        let error = server.model(api).generate(&request()).await.unwrap_err();
+        assert!(error.to_string().contains("makes calls itself"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_item_that_is_cut_off_and_whole_is_cut_off() {
+    let cut = json!({"type": "response.output_item.done", "output_index": 0, "item": item("purge", "{}", Some("incomplete"))});
+    let whole = response("completed", None, &[item("purge", "{}", Some("completed"))]);
+    let end = json!({"type": "response.completed", "response": whole});
+    let [_, streamed] = read(Api::Responses, &whole, &[cut, end]).await;
+    assert!(incomplete(&streamed));
+}
+
+#[tokio::test]
 async fn a_word_in_another_spelling_is_that_word() {
     for (word, finish, is_complete) in [
         ("EndTurn", Finish::Stop, true),

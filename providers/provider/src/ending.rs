@@ -96,6 +96,27 @@ pub fn finish(word: &str) -> Finish {
     }
 }
 
+/// Converts the reason of a reply whose server says that it is incomplete. The word of a whole reply does
+/// not make it whole.
+///
+/// ```
+/// use toolwright_module::model::Finish;
+/// use toolwright_provider::ending::incomplete;
+///
+/// assert_eq!(incomplete("max_output_tokens"), Finish::Length);
+/// assert_eq!(incomplete("stop"), Finish::Other("stop".to_owned()));
+/// assert_eq!(incomplete(""), Finish::Other("incomplete".to_owned()));
+/// ```
+#[must_use]
+pub fn incomplete(reason: &str) -> Finish {
+    match finish(reason) {
+        // The server does not say why.
+        Finish::Other(reason) if reason.is_empty() => Finish::Other("incomplete".to_owned()),
+        Finish::Stop => Finish::Other(reason.to_owned()),
+        finish => finish,
+    }
+}
+
 /// Returns whether a word means that the model's context was full. [`finish`] leaves it as it is,
 /// because it is an error if the reply has no content; see [`complete_reply`](crate::complete_reply).
 ///

@@ -172,7 +172,13 @@ pub enum ProviderError {
 
 impl ProviderError {
     /// The fault of a reply with calls that its server has made. Another try would make them again.
-    pub(crate) const MADE_BY_SERVER: &'static str = "it has a call and its result, so the server makes calls itself, and each would be made twice";
+    const MADE_BY_SERVER: &'static str = "it has a call and its result, so the server makes calls itself, and each would be made twice";
+
+    /// The error of a reply with a call and its result: the server makes calls itself.
+    #[must_use]
+    pub fn made_by_server(raw: String, usage: Usage) -> Self {
+        Self::Unclear { fault: Self::MADE_BY_SERVER, raw, usage }
+    }
 
     /// Returns the error for a request that cannot be serialized or that the API would refuse.
     pub fn unsent(why: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {

@@ -435,8 +435,7 @@ pub fn complete_reply(
     let others: Vec<&Value> = others.collect();
     let is_made = |call: &ToolCall| others.iter().any(|other| is_result(other, call));
     if parts.iter().filter_map(call_of).any(is_made) {
-        let fault = ProviderError::MADE_BY_SERVER;
-        return Err(ProviderError::Unclear { fault, raw: json_of(&parts), usage });
+        return Err(ProviderError::made_by_server(json_of(&parts), usage));
     }
     if let Finish::Other(word) = &finish
         && is_unfinished(word)

@@ -136,6 +136,12 @@ impl Pieces {
             self.model = completion.model.filled();
         }
         self.filter(&completion.prompt_filter_results);
+        let why = &completion.incomplete_details;
+        if ending::is_same(&completion.status, "incomplete") || is_set(why) {
+            // A reason of the choice that means a whole reply does not replace it.
+            let why = why.get("reason").unwrap_or(why).as_str().unwrap_or_default();
+            self.finish = Some(ending::incomplete(why));
+        }
         // The request asks for one choice. If there are more, the one with index 0 is used.
         for (place, choice) in choices.into_iter().enumerate() {
             if choice.index.0.unwrap_or(place as u64) == 0 {
@@ -175,7 +181,8 @@ impl Pieces {
         if is_set(&choice.error) {
             return Err(ProviderError::reported(&choice.error, self.reported_usage()));
         }
-        let word = &*choice.finish_reason;
+        let words = [&choice.finish_reason, &choice.finish_details.kind];
+        let word = words.into_iter().find(|word| !word.is_empty()).map_or("", |word| &**word);
         let is_end = !word.is_empty();
         if is_end {
             let (is_for_calls, finish) = (ending::is_for_calls(word), ending::finish(word));
@@ -200,6 +207,10 @@ impl Pieces {
         }
         self.filter(&choice.content_filter_results);
         let Choice { message, delta, text, .. } = choice;
+        if [&message, &delta].into_iter().flatten().any(|message| message.has_made_call()) {
+            let (raw, usage) = (self.so_far(), self.reported_usage());
+            return Err(ProviderError::made_by_server(raw, usage));
+        }
         let (message, other) = if self.is_whole { (message, delta) } else { (delta, message) };
         // If the usual field is empty: the other one, or that of the older API.
         let mut whole = None;
@@ -610,6 +621,12 @@ enum Place {
 }
 
 impl Message<'_> {
+    /// Returns whether the result of a call is in it.
+    fn has_made_call(&self) -> bool {
+        let mut calls = self.content.calls.iter().chain(&self.tool_calls);
+        calls.any(|call| call.is_made) || self.function_call.is_made()
+    }
+
     fn has_content(&self) -> bool {
         let function = &self.function_call;
         let texts: [&str; 4] =

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use toolwright_provider::TokenCounts;
 use toolwright_provider::ending::is_whole;
 use toolwright_provider::lenient::{
-    Arguments, Count, Piece, Str, Text, Unread, Words, fields, if_object, object, or_default,
-    thoughts,
+    Arguments, Count, Piece, Str, Text, Unread, Words, fields, if_object, is_set, object,
+    or_default, thoughts,
 };
 
 /// A whole reply, or one event of a stream. They differ in one field of [`Choice`].
@@ -30,6 +30,9 @@ pub(crate) struct Completion<'e> {
     #[serde(deserialize_with = "object")]
     pub(super) x_groq: Groq,
     pub(super) error: Value,
+    // Gateways to Responses may have its fields for a reply that is not whole.
+    pub(super) status: Str<'e>,
+    pub(super) incomplete_details: Value,
 }
 
 #[derive(Default, Deserialize)]
@@ -53,6 +56,9 @@ pub(super) struct Choice<'e> {
     pub(super) text: Words<'e>,
     pub(super) error: Value,
     pub(super) finish_reason: Str<'e>,
+    /// The reason in an older form: an object with `type`.
+    #[serde(deserialize_with = "object")]
+    pub(super) finish_details: Details<'e>,
     /// The word of the model's own server, behind a gateway that has its own words.
     pub(super) native_finish_reason: Str<'e>,
     /// The stop text that ended the reply, as vLLM names it. A number is a token at a normal end.
@@ -64,6 +70,13 @@ pub(super) struct Choice<'e> {
     /// The usage in streams of Moonshot.
     #[serde(deserialize_with = "if_object")]
     pub(super) usage: Option<TokenCounts>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Details<'e> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Str<'e>,
 }
 
 fn choices<'de: 'e, 'e, D: Deserializer<'de>>(
@@ -117,6 +130,8 @@ pub(super) struct Call {
     pub(super) status: String,
     /// Whether it has two names, or two sets of arguments.
     pub(super) is_unclear: bool,
+    /// Whether its result stands in it, so that the server has made it.
+    pub(super) is_made: bool,
     /// Google's data of a call, such as a signature.
     pub(super) extra: Value,
 }
@@ -140,6 +155,8 @@ struct CallForm<'e> {
     parameters: Arguments,
     input: Arguments,
     status: Str<'e>,
+    output: Value,
+    result: Value,
     extra_content: Value,
 }
 
@@ -157,8 +174,11 @@ impl From<CallForm<'_>> for Call {
             parameters,
             input,
             status,
+            output,
+            result,
             extra_content: extra,
         } = form;
+        let is_made = function.is_made() || is_set(&output) || is_set(&result);
         let is_custom = &*kind == "custom" || !custom.name.is_empty();
         let (called, text, is_clear) = function.name_and_arguments();
         let (name, is_one) = Text::one_of([custom.name, called, name]);
@@ -173,6 +193,7 @@ impl From<CallForm<'_>> for Call {
             unread: Unread::Nothing,
             status: status.0.into_owned(),
             is_unclear: !(is_clear && is_one && is_same),
+            is_made,
             extra,
         }
     }
@@ -181,6 +202,7 @@ impl From<CallForm<'_>> for Call {
 impl From<Function> for Call {
     fn from(function: Function) -> Self {
         let unread = function.unread;
+        let is_made = function.is_made();
         let (name, arguments, is_clear) = function.name_and_arguments();
         Self {
             index: None,
@@ -191,6 +213,7 @@ impl From<Function> for Call {
             unread,
             status: String::new(),
             is_unclear: !is_clear,
+            is_made,
             extra: Value::Null,
         }
     }
@@ -200,8 +223,10 @@ impl Call {
     /// Returns whether the piece says anything. Some servers send an empty one in every reply.
     pub(super) fn has_content(&self) -> bool {
         let texts = [&self.id, &self.name, &self.arguments];
-        let is_doubtful =
-            self.is_unclear || self.unread == Unread::Content || !is_whole(&self.status);
+        let is_doubtful = self.is_unclear
+            || self.is_made
+            || self.unread == Unread::Content
+            || !is_whole(&self.status);
         is_doubtful || texts.iter().any(|text| !text.is_empty())
     }
 
@@ -223,6 +248,9 @@ pub(crate) struct Function {
     pub(super) args: Arguments,
     pub(super) parameters: Arguments,
     pub(super) input: Arguments,
+    // Its result.
+    pub(super) output: Value,
+    pub(super) result: Value,
     /// What stands under unknown names.
     #[serde(skip)]
     pub(super) unread: Unread,
@@ -357,6 +385,11 @@ fn only_call<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Function, D::
 }
 
 impl Function {
+    /// Returns whether the result of the call is in it.
+    pub(super) fn is_made(&self) -> bool {
+        is_set(&self.output) || is_set(&self.result)
+    }
+
     /// Returns the name, the arguments, which have several names, and whether these say the same.
     pub(crate) fn name_and_arguments(self) -> (Text, Arguments, bool) {
         let Self { name, arguments, args, parameters, input, .. } = self;

@@ -253,12 +253,12 @@ impl Response {
                 let retry_after = None;
                 return Err(ProviderError::Unfinished { status, raw, usage, retry_after });
             }
-            status if is_same(status, "incomplete") => incomplete(&why),
+            status if is_same(status, "incomplete") => ending::incomplete(&why),
             status if is_unfinished(status) || !is_whole(status) => {
                 Finish::Other(status.to_owned())
             }
             // Some servers say only there that the reply was cut off.
-            _ if !why.is_empty() => incomplete(&why),
+            _ if !why.is_empty() => ending::incomplete(&why),
             // llama.cpp reports `completed` for a reply that it cut off, and ends it exactly at the
             // maximum. A server that counts beyond the maximum counts other tokens, too.
             _ if !can_report_a_cut
@@ -398,16 +398,6 @@ impl Streamed {
     }
 }
 
-fn incomplete(reason: &str) -> Finish {
-    match ending::finish(reason) {
-        // The server does not say why.
-        Finish::Other(reason) if reason.is_empty() => Finish::Other("incomplete".to_owned()),
-        // The word of a whole reply does not make this one whole.
-        Finish::Stop => Finish::Other(reason.to_owned()),
-        finish => finish,
-    }
-}
-
 /// The conversion of items to parts.
 struct Items<'a> {
     /// The provider of reasoning and opaque parts.
@@ -475,6 +465,10 @@ impl Items<'_> {
                 parts.push(ReplyPart::Reasoning(reasoning));
             }
             "function_call" | "custom_tool_call" => {
+                if [&item.output, &item.result].into_iter().any(is_set) {
+                    let (raw, usage) = (raw.get().to_owned(), Usage::unknown());
+                    return Err(ProviderError::made_by_server(raw, usage));
+                }
                 let known = streamed.call(&item, place);
                 let mut call = self.call(item);
                 if let Some(mut known) = known {
@@ -648,7 +642,10 @@ impl Pieces {
             return Ok(());
         }
         let (item_id, call_id) = (item.id.to_string(), item.call_id.0.clone());
-        let call = called(item);
+        // A later event may say that it is whole, but then it is not clear.
+        let is_cut = is_end && is_same(&item.status, "incomplete");
+        let mut call = called(item);
+        call.incomplete |= is_cut;
         let known = self.part_of(&item_id, &call_id, index.0, &call.name);
         let is_known = known.is_some();
         let part = known.unwrap_or_else(|| self.begin(item_id, index.0));
