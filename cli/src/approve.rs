@@ -36,7 +36,7 @@ pub(crate) async fn decide(
         let Some(said) = input.ask(above.clone(), question, String::new()).await? else {
             return Ok(None);
         };
-        match said.trim() {
+        match said.trim().to_lowercase().as_str() {
             "y" | "yes" => return Ok(Some(Decision::Approve)),
             "n" | "no" => return Ok(Some(Decision::deny("The user denied this call."))),
             "e" | "edit" => {
@@ -48,7 +48,7 @@ pub(crate) async fn decide(
                 }
                 edited = on_one_line(&typed);
             }
-            _ => {}
+            _ => note("(answer y, n or e)"),
         }
     }
 }
@@ -68,7 +68,7 @@ async fn decide_again(input: &Input, asked: &Approval) -> io::Result<Option<Deci
         let Some(said) = input.ask(above, question, String::new()).await? else {
             return Ok(None);
         };
-        match said.trim() {
+        match said.trim().to_lowercase().as_str() {
             "y" | "yes" => return Ok(Some(Decision::CallAgain)),
             "n" | "no" => return Ok(Some(Decision::deny("The user did not allow it."))),
             "h" | "happened" => {
@@ -77,7 +77,7 @@ async fn decide_again(input: &Input, asked: &Approval) -> io::Result<Option<Deci
                     return Ok(Some(Decision::Happened { result }));
                 }
             }
-            _ => {}
+            _ => note("(answer y, n or h)"),
         }
     }
 }
@@ -112,10 +112,10 @@ fn lines_above(asked: &Approval, arguments: &str) -> String {
 }
 
 /// Returns the arguments as one line that can be edited. The digits of numbers and fields that are there
-/// twice stay, because the call has them too.
-fn on_one_line(arguments: &str) -> String {
+/// twice stay, because the call has them too. A letter that is written as `\u0061` is shown as itself.
+pub(crate) fn on_one_line(arguments: &str) -> String {
     visible(&match serde_json::from_str::<IgnoredAny>(arguments) {
-        Ok(_) => without_blanks(arguments),
+        Ok(_) => with_letters(&without_blanks(arguments)),
         Err(_) => arguments.replace(['\n', '\r'], " "),
     })
 }
@@ -130,6 +130,36 @@ fn without_blanks(json: &str) -> String {
         is_kept
     };
     json.chars().filter(is_kept).collect()
+}
+
+/// Replaces the escapes of letters and other visible characters in a JSON text by the characters.
+fn with_letters(json: &str) -> String {
+    let unit = |text: &str| u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok();
+    let (mut shown, mut rest) = (String::with_capacity(json.len()), json);
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        shown.push_str(before);
+        // A character outside of the first plane is two escapes.
+        let found = unit(escape).and_then(|first| {
+            let second = escape.get(6..).and_then(unit);
+            let units = [Some(first), second].into_iter().flatten();
+            let char = char::decode_utf16(units).next()?.ok()?;
+            let is_own = char.is_control() || matches!(char, '"' | '\\');
+            (!is_own).then_some((char, 6 * char.len_utf16()))
+        });
+        let length = match found {
+            Some((char, length)) => {
+                shown.push(char);
+                length
+            }
+            None => {
+                shown.push_str(&escape[..2]);
+                2
+            }
+        };
+        rest = &escape[length..];
+    }
+    shown + rest
 }
 
 #[cfg(test)]
@@ -185,6 +215,10 @@ mod tests {
         );
         let again: Value = serde_json::from_str(&shown).unwrap();
         assert_eq!(again["path"], hidden);
+        // A letter cannot be hidden by an escape.
+        let escaped = r#"{"\u0070ath":"\u0070rec\u0069ous\u002etxt","a":"\u00e4\ud83e\udd80\\u0061\u202e\ud800\"\u0022\u005c\n"}"#;
+        let shown = r#"{"path":"precious.txt","a":"ä🦀\\u0061\u202e\ud800\"\u0022\u005c\n"}"#;
+        assert_eq!(on_one_line(escaped), shown);
         // Visible text does not change.
         let plain = r#"{"text":"Grüße \n 東京 مرحبا 🦀"}"#;
         assert_eq!(on_one_line(plain), plain);

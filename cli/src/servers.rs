@@ -128,6 +128,13 @@ impl McpArgs {
         let mut servers: Vec<Server<'_>> = Vec::new();
         for server in &self.servers {
             let (name, target) = split_name(server);
+            if let Some(name) = name.filter(|name| is_secret_variable(name)) {
+                // The value is not shown.
+                return Err(Error::other(format!(
+                    "--mcp: {name}= sets no variable; give it to the server with --mcp-env {name}, \
+                     which takes the value from the environment or the key file"
+                )));
+            }
             if name.is_some() && servers.iter().any(|other| other.name == name) {
                 let name = name.unwrap_or_default();
                 return Err(Error::other(format!("--mcp: two servers have the name {name}")));
@@ -230,6 +237,12 @@ impl McpArgs {
 /// Returns the server's own name, or how the command line names it if it has none.
 fn own_name<'a>(own: &'a str, shown: &'a str) -> &'a str {
     if own.is_empty() { shown } else { own }
+}
+
+/// Returns whether a name before a command is that of a variable with a secret, as a shell has it.
+fn is_secret_variable(name: &str) -> bool {
+    let words = ["TOKEN", "KEY", "SECRET", "PASSWORD"];
+    !name.chars().any(char::is_lowercase) && words.iter().any(|word| name.contains(word))
 }
 
 /// Splits `NAME=REST`. A name has letters, digits, `-` and `_`.

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use toolwright_module::__files::{self, Link};
 
 /// Held while a task is carried out, so that the same task is not begun twice at once, which would
 /// cost its price twice. It ends with the process.
@@ -30,9 +31,8 @@ impl TaskLock {
         let path = folder.join(format!(".{hash}.task"));
         loop {
             let mut options = OpenOptions::new();
-            #[cfg(unix)]
-            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-            let file = options.write(true).create(true).truncate(false).open(&path)?;
+            options.write(true).create(true).truncate(false);
+            let file = __files::open(&mut options, &path, Link::Refuse)?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Ok(None),
@@ -86,5 +86,22 @@ mod tests {
         assert!(take(&["here", "Store it."]).is_some());
         #[cfg(unix)]
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_or_a_pipe_in_the_place_of_a_lock_is_an_error() {
+        use std::os::unix::fs::symlink;
+
+        let folder = tempfile::tempdir().unwrap();
+        let held = TaskLock::take(folder.path(), &["task"]).unwrap().unwrap();
+        let (place, elsewhere) = (held.path.clone(), folder.path().join("elsewhere"));
+        drop(held);
+        symlink(&elsewhere, &place).unwrap();
+        assert!(TaskLock::take(folder.path(), &["task"]).is_err() && !elsewhere.exists());
+        std::fs::remove_file(&place).unwrap();
+        // Opening a pipe would wait for its other end.
+        assert!(std::process::Command::new("mkfifo").arg(&place).status().unwrap().success());
+        assert!(TaskLock::take(folder.path(), &["task"]).is_err());
     }
 }

@@ -25,6 +25,15 @@ pub(crate) fn from_utf8(bytes: Vec<u8>, what: &str) -> io::Result<String> {
         );
         io::Error::new(io::ErrorKind::InvalidData, text)
     })?;
+    // In UTF-16, each letter of English has one. Text in UTF-8 has none.
+    if let Some(at) = text.find('\0') {
+        let text = format!(
+            "{what} is not text: byte {} is 0x00; if it is UTF-16, convert it, for example with \
+             `iconv -f UTF-16 -t UTF-8`",
+            at + 1
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    }
     Ok(match text.strip_prefix('\u{feff}') {
         Some(text) => text.to_owned(),
         None => text,
@@ -76,6 +85,7 @@ change it with `RunState::with_open_calls`, or start a run with its history => r
 resume it with `Agent::resume` => resume it with its program
 start it with a task of `ReAct::task` => resume it with its program
 change the tool or the instructions, or raise `max_same_failures` => change the task, --system or the tools
+, let the agent shorten the conversation with `Agent::with_compaction`, or => or
 raise the maximum with `Settings::with_max_output_tokens` => raise the maximum with --max-output-tokens
 allow more with `Settings::with_max_output_tokens` => allow more with --max-output-tokens
 raise `max_time` => raise --max-time
@@ -133,6 +143,18 @@ pub(crate) fn in_words_of_run(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn utf_16_is_not_taken_for_text() {
+        let utf_16: Vec<u8> = "hi".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let error = from_utf8(utf_16, "line 1").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        let error = error.to_string();
+        assert!(
+            error.starts_with("line 1 is not text: byte 2 is 0x00; if it is UTF-16"),
+            "{error}"
+        );
+    }
 
     #[test]
     fn a_byte_order_mark_is_not_a_part_of_a_text() {

@@ -8,7 +8,7 @@ use toolwright_mcp::McpError;
 use toolwright_orchestrator::RunError;
 
 /// The sources of the texts. Groups are for loops of a program's own.
-const SOURCES: [&str; 13] = [
+const SOURCES: [&str; 14] = [
     "signature",
     "module",
     "orchestrator",
@@ -16,6 +16,7 @@ const SOURCES: [&str; 13] = [
     "providers/anthropic",
     "providers/gemini",
     "providers/openai",
+    "providers/provider",
     "toolsets/github",
     "toolsets/mcp",
     "toolsets/memory",
@@ -26,7 +27,7 @@ const SOURCES: [&str; 13] = [
 
 /// The beginnings of texts that no user of the command sees: of faults in a program, of logs, and of
 /// parts of other texts.
-const FOR_PROGRAMS: [&str; 7] = [
+const FOR_PROGRAMS: [&str; 9] = [
     "`Perform::perform_all` must return",
     "the performer lost the outcome",
     "the run is already at step",
@@ -34,6 +35,8 @@ const FOR_PROGRAMS: [&str; 7] = [
     "a value of `{contract}` has no JSON form",
     "`with_key`",
     "more bytes may follow",
+    " with `with_",
+    "`inputs`",
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -41,7 +44,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
         let path = entry.unwrap().path();
         if path.is_dir() {
             sources(&path, found);
-        } else if path.extension().is_some_and(|end| end == "rs") {
+        } else if path.extension().is_some_and(|end| end == "rs") && !path.ends_with("tests.rs") {
             found.push(path);
         }
     }
@@ -103,6 +106,7 @@ fn errors_name_options_and_no_functions() {
         RunError::DuplicateTool { name: name.clone() }.to_string(),
         RunError::ReservedTool.to_string(),
         RunError::ReservedForReading.to_string(),
+        RunError::ReservedForFinding.to_string(),
         RunError::OtherTools { name: name.clone() }.to_string(),
         RunError::OtherToolSet.to_string(),
         RunError::OpenCallTool { id: name.clone(), tool: name.clone(), tools }.to_string(),

@@ -14,6 +14,7 @@ use toolwright_orchestrator::perform::{Outcome, OutcomeKind, PartId, PartIdKind,
 use super::TASK;
 use super::decide::command;
 use super::page::duration;
+use crate::approve::on_one_line;
 use crate::assistant::{OPTIONS, options_of};
 use crate::keys::without_keys;
 use crate::lines::MARK;
@@ -105,7 +106,8 @@ pub fn show(run: &RunSummary, task: &Task, records: &[Record]) -> String {
     for asked in &run.waiting {
         let above: Vec<String> = asked.path.iter().map(|call| shown(&call.tool)).collect();
         let above = above.iter().map(|tool| format!("{tool} > ")).collect::<String>();
-        let (tool, arguments) = (shown(&asked.call.name), shown(&asked.call.arguments));
+        let arguments = without_keys(&on_one_line(&asked.call.arguments));
+        let tool = shown(&asked.call.name);
         let what = if asked.unknown { "was begun before; make it again?" } else { "allow it?" };
         let _ = writeln!(text, "waits   {above}{tool} {arguments}: {what}");
         if let Some(reason) = &asked.reason {
