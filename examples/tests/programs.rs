@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
+use std::process::Stdio;
 
 use crate::common::{program, run};
 use crate::server::Server;
@@ -179,4 +180,35 @@ fn the_spans_of_a_run_are_sent_before_the_program_ends() {
     {
         assert!(sent.contains(name), "{name} is missing");
     }
+}
+
+#[test]
+fn the_metrics_of_runs_are_served_for_prometheus() {
+    let mut child = program("metrics").arg("127.0.0.1:0").stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let url = lines.find(|line| line.starts_with("http://")).unwrap();
+    let (address, path) = url.trim_start_matches("http://").split_once('/').unwrap();
+    let get = |path: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET /{path} HTTP/1.1\r\nhost: {address}\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let (metrics, other) = (get(path), get("other"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(other.starts_with("HTTP/1.1 404 "), "{other}");
+    let (head, metrics) = metrics.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\ncontent-type: text/plain"), "{head}");
+    // Buckets and sums of durations differ from run to run.
+    let is_stable = |line: &&str| {
+        let is_time = line.contains("_seconds_sum") || line.contains("_bucket");
+        line.starts_with("# TYPE") || !is_time && !line.contains("target_info")
+    };
+    let stable: Vec<&str> = metrics.lines().filter(is_stable).collect();
+    insta::assert_snapshot!(stable.join("\n"));
+    let buckets =
+        metrics.lines().filter(|line| line.contains("_usage_bucket") && line.contains("\"input\""));
+    assert_eq!(buckets.count(), 15);
 }

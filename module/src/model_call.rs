@@ -23,6 +23,7 @@ use crate::panic_text;
 use crate::shared_budget::{SharedHold, SharedRefused};
 use crate::shown_answer::ShownAnswer;
 use crate::telemetry;
+use crate::telemetry::metrics::Meter;
 use crate::usage::Usage;
 
 /// Number of pieces of a stream after which the task yields. Deadlines and cancellations then take
@@ -265,6 +266,7 @@ struct ModelCall<'a> {
     /// The start of the call. `None` without a listener.
     started: Option<Instant>,
     span: Span,
+    meter: Meter<'a>,
 }
 
 impl<'a> ModelCall<'a> {
@@ -293,7 +295,8 @@ impl<'a> ModelCall<'a> {
         };
         let span = telemetry::chat(cx, model, request, stream);
         let started = cx.has_events().then(Instant::now);
-        Ok(Self { cx, model, reserved, shared, begun: false, started, span })
+        let meter = Meter::start(model);
+        Ok(Self { cx, model, reserved, shared, begun: false, started, span, meter })
     }
 
     /// Returns the usage of the call, if it is known. A request that was not sent, or that the
@@ -331,10 +334,11 @@ impl<'a> ModelCall<'a> {
     /// Records the result of the call in this process. Returns its cost, if it is known.
     fn end_here(self, end: Result<&Reply, &Error>) -> Option<Spent> {
         let usage = self.usage(end);
-        let Self { cx, model, reserved, started, span, .. } = self;
+        let Self { cx, model, reserved, started, span, meter, .. } = self;
         let _entered = span.enter();
         let spent = cx.ledger().zip(usage).map(|(ledger, usage)| ledger.cost(model.name(), usage));
         telemetry::replied(&span, cx, end, spent.map(|spent| spent.money));
+        meter.end(end, spent.map(|spent| spent.money));
         // With unknown cost the reservation is dropped, which keeps its amount reserved.
         let settled = reserved.zip(spent).map(|(reserved, spent)| reserved.settle(spent));
         if let Ok(reply) = end {

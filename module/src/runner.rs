@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde::Serialize;
 pub use toolwright_signature::stable_hash;
@@ -224,6 +225,12 @@ pub fn span_messages(messages: &[Arc<Message>]) -> String {
 /// recorded only if content may be captured.
 pub fn mark_failed(span: &Span, cx: &Context, error: &Error) {
     telemetry::failed(span, cx, error);
+}
+
+/// Returns the current time if something may listen to metrics, which are `tracing` events.
+#[must_use]
+pub fn metrics_start() -> Option<Instant> {
+    telemetry::metrics::start()
 }
 
 /// Returns whether the context has an approver for [`approve`].

@@ -14,6 +14,7 @@ use crate::message::Message;
 use crate::model::{Finish, LanguageModel, Reply, Request};
 
 mod content;
+pub(crate) mod metrics;
 
 pub(crate) fn chat(
     cx: &Context,

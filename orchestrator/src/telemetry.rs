@@ -1,13 +1,17 @@
-//! `tracing` spans of agents and tool calls, with OpenTelemetry's names for generative AI. The
-//! module crate makes the spans of model calls.
+//! `tracing` spans and metrics of agents and tool calls, with OpenTelemetry's names for generative AI.
+//! The module crate makes those of model calls.
+
+use std::time::Instant;
 
 use serde_json::json;
+use toolwright_module::error::Stage;
+use toolwright_module::event::Ending;
 use toolwright_module::message::Part;
 use toolwright_module::runner;
 use toolwright_module::{Context, LanguageModel, Message, Tool, ToolCall};
 use toolwright_signature::Repair;
 use tracing::field::Empty;
-use tracing::{Span, info_span};
+use tracing::{Level, Span, event, info_span};
 
 use crate::run::Run;
 
@@ -108,5 +112,80 @@ pub(crate) fn repaired(span: &Span, repairs: &[Repair], cx: &Context) {
     if runner::captures_content(cx) {
         let list: Vec<String> = repairs.iter().map(ToString::to_string).collect();
         span.record("toolwright.repairs.list", list.join("; "));
+    }
+}
+
+/// Measures a drive of a run or a call of a tool. One that is dropped before its end is reported as
+/// cancelled.
+pub(crate) struct Meter<'a> {
+    of: Measured<'a>,
+    /// `None` after the end, and if nothing listens.
+    started: Option<Instant>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Measured<'a> {
+    Agent {
+        name: &'a str,
+        model: &'a dyn LanguageModel,
+    },
+    /// The name of the tool. `None` if there is no such tool: the name is then a text of the model.
+    Tool(Option<&'a str>),
+}
+
+impl<'a> Meter<'a> {
+    pub(crate) fn start(of: Measured<'a>) -> Self {
+        Self { of, started: runner::metrics_start() }
+    }
+
+    /// Reports the end, with the stage of the error.
+    pub(crate) fn end(mut self, error: Option<Stage>, ending: Option<Ending>) {
+        self.report(error, ending);
+    }
+
+    fn report(&mut self, error: Option<Stage>, ending: Option<Ending>) {
+        let Some(started) = self.started.take() else { return };
+        let (seconds, error) = (started.elapsed().as_secs_f64(), error.map(|it| it.to_string()));
+        match self.of {
+            Measured::Agent { name, model } => event!(
+                target: "toolwright::metrics",
+                parent: None,
+                Level::TRACE,
+                gen_ai.operation.name = "invoke_agent",
+                gen_ai.agent.name = name,
+                gen_ai.provider.name = model.provider(),
+                gen_ai.request.model = model.name(),
+                error.type = error,
+                toolwright.ending = ending.map(name_of),
+                histogram.gen_ai.invoke_agent.duration = seconds,
+            ),
+            Measured::Tool(name) => event!(
+                target: "toolwright::metrics",
+                parent: None,
+                Level::TRACE,
+                gen_ai.operation.name = "execute_tool",
+                gen_ai.tool.name = name.unwrap_or("_OTHER"),
+                error.type = error,
+                histogram.gen_ai.execute_tool.duration = seconds,
+            ),
+        }
+    }
+}
+
+impl Drop for Meter<'_> {
+    fn drop(&mut self) {
+        self.report(Some(Stage::Cancelled), None);
+    }
+}
+
+/// Returns the name of an ending, which is that in stored runs.
+fn name_of(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Answered => "answered",
+        Ending::LimitReached => "limit_reached",
+        Ending::CutOff => "cut_off",
+        Ending::Refused => "refused",
+        Ending::Stuck => "stuck",
+        _ => "unclear",
     }
 }

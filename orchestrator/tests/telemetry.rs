@@ -1,4 +1,4 @@
-//! Spans with OpenTelemetry's names for generative AI.
+//! Spans and metrics with OpenTelemetry's names for generative AI.
 //!
 //! A program of its own: `tracing` caches for the whole process whether a span has a subscriber, so
 //! tests without one could hide a span from these.
@@ -191,6 +191,10 @@ struct Reports(Log);
 
 impl<S: tracing::Subscriber> Layer<S> for Reports {
     fn on_event(&self, event: &tracing::Event<'_>, _: LayerContext<'_, S>) {
+        // Metrics are no errors.
+        if *event.metadata().level() > tracing::Level::WARN {
+            return;
+        }
         let mut fields = Fields::default();
         event.record(&mut fields);
         let fields: Vec<String> =
@@ -227,4 +231,80 @@ async fn repairs_are_counted_in_the_span_of_the_call() {
     toolwright.repairs = 3
     toolwright.repairs.list = "$: read other quotes as double quotes, 3 times; $: left out a trailing comma; $.why: left out a field that is not asked for"
     "#);
+}
+
+/// The metrics as a layer gets them, without the durations.
+#[derive(Clone, Default)]
+struct Metrics(Arc<Mutex<Vec<String>>>);
+
+struct Attributes(Vec<String>);
+
+impl tracing::field::Visit for Attributes {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn fmt::Debug) {
+        self.0.push(format!("{field}={value:?}"));
+    }
+
+    fn record_str(&mut self, field: &tracing::field::Field, value: &str) {
+        self.0.push(format!("{field}={value}"));
+    }
+
+    fn record_f64(&mut self, field: &tracing::field::Field, value: f64) {
+        match field.name().ends_with(".duration") {
+            true => self.0.push(field.to_string()),
+            false => self.0.push(format!("{field}={value}")),
+        }
+    }
+}
+
+impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Metrics {
+    fn on_event(&self, event: &tracing::Event<'_>, cx: LayerContext<'_, S>) {
+        if event.metadata().target() == "toolwright::metrics" {
+            // A layer that sends spans would add the event to one.
+            assert!(event.is_root() && cx.event_span(event).is_none());
+            let mut fields = Attributes(Vec::new());
+            event.record(&mut fields);
+            self.0.lock().unwrap().push(fields.0.join(" "));
+        }
+    }
+}
+
+async fn metrics_of<T>(work: impl Future<Output = T>) -> String {
+    let metrics = Metrics::default();
+    let subscriber = tracing_subscriber::registry().with(metrics.clone());
+    let _guard = tracing::subscriber::set_default(subscriber);
+    work.await;
+    metrics.0.lock().unwrap().join("\n")
+}
+
+#[tokio::test]
+async fn metrics_have_tokens_money_and_durations_by_model_tool_and_ending() {
+    let prices = [("scripted", Price::per_million(1.0, 10.0))];
+    let cx = soon().with_ledger(Ledger::new(Budget::default()).with_prices(prices));
+    let agent = two_levels();
+    insta::assert_snapshot!(metrics_of(agent.run("Go to the secret place.", &cx)).await);
+}
+
+#[tokio::test]
+async fn metrics_have_the_stage_of_an_error_and_calls_that_were_given_up() {
+    let refuses = toolwright_module::testing::Scripted::new(|_| {
+        Err(Error::other("no").at(toolwright_module::error::Stage::Provider))
+    });
+    let agent = Agent::new(refuses, []).unwrap();
+    let cx = Context::default();
+    insta::assert_snapshot!(metrics_of(agent.run("Go.", &cx)).await);
+
+    let slow = tool("slow", Effect::Read, async |_: Look| std::future::pending().await);
+    let (agent, _) = crate::support::agent([slow], [calls([("1", "slow", "here")])]);
+    let given_up =
+        tokio::time::timeout(std::time::Duration::from_millis(20), agent.run("Go.", &cx));
+    insta::assert_snapshot!(metrics_of(given_up).await);
+
+    // A call of a tool that is gone has no name that a model could choose.
+    let (first, _) = crate::support::agent([look()], [calls([("1", "look", "here")])]);
+    let mut run = first.start("Go.").unwrap();
+    first.step(&mut run, &cx).await.unwrap();
+    let (second, _) = crate::support::agent([], []);
+    let metrics = metrics_of(second.drive(&mut run, &cx)).await;
+    assert!(metrics.contains("histogram.gen_ai.invoke_agent.duration"), "{metrics}");
+    assert!(!metrics.contains("look"), "{metrics}");
 }

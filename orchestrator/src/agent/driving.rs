@@ -14,7 +14,7 @@ use crate::finished::Finished;
 use crate::run::Run;
 use crate::run_stream::RunStream;
 use crate::task::Task;
-use crate::telemetry;
+use crate::telemetry::{self, Measured, Meter};
 use crate::unfinished::Unfinished;
 
 impl<O: Send + Sync + 'static> Agent<O> {
@@ -211,10 +211,14 @@ impl Core {
         let name = cx.tool().unwrap_or(self.name());
         let below = runner::nested(cx)?;
         let span = telemetry::invoke_agent(name, &*self.model, run.task(), cx);
+        let meter = Meter::start(Measured::Agent { name, model: &*self.model });
         cx.emit(|| EventKind::Started { agent: name.to_owned(), step: run.step() });
         let fits = run.check_tools(&self.known).and_then(|()| run.check_model(&*self.model));
-        fits.map_err(error::RunError::into_module)
-            .inspect_err(|error| runner::mark_failed(&span, cx, error))?;
+        if let Err(error) = fits.map_err(error::RunError::into_module) {
+            runner::mark_failed(&span, cx, &error);
+            meter.end(Some(error.stage()), None);
+            return Err(error);
+        }
         run.add_approval(&self.approval);
         let mut driver = Driver::new(self, name, run, below);
         // Boxed, because agents below agents would otherwise use too much of the stack.
@@ -223,6 +227,8 @@ impl Core {
         let failures = std::mem::take(&mut driver.failures);
         drop(driver);
         telemetry::spent(&span, run);
+        let ending = result.as_ref().ok().and_then(|ended| ended.as_ref().map(|it| it.ending));
+        meter.end(result.as_ref().err().map(Error::stage), ending);
         match result {
             Ok(None) => Ok(None),
             Ok(Some(result)) => {

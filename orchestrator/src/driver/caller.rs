@@ -46,7 +46,7 @@ use crate::perform::{self, Outcome, Part, PartKind, Perform, Work};
 use crate::read_result::{READ_RESULT, Readable};
 use crate::run::Run;
 use crate::step::StepResultKind;
-use crate::telemetry;
+use crate::telemetry::{self, Measured, Meter};
 use crate::unfinished::AwaitsApproval;
 
 /// Duration of a single poll from which a tool counts as blocking its thread.
@@ -267,7 +267,9 @@ impl Caller<'_> {
         deadline: Option<Instant>,
     ) -> Called {
         let (started, reserved) = (Instant::now(), self.begin(deadline)?);
-        let span = telemetry::execute_tool(call, self.agent.tool(&call.name), &self.cx);
+        let tool = self.agent.tool(&call.name);
+        let span = telemetry::execute_tool(call, tool, &self.cx);
+        let meter = Meter::start(Measured::Tool(tool.map(Tool::name)));
         self.cx.emit(|| EventKind::ToolStarted { call: call.clone() });
         // The tool's call catches its own panics. This one catches later panics, for example of
         // an output when it is dropped. Boxed, because agents below agents would otherwise use
@@ -294,6 +296,7 @@ impl Caller<'_> {
             repairs.extend_from_slice(&repaired.repairs);
         }
         telemetry::repaired(&span, &repairs, &self.cx);
+        meter.end(error.as_ref().map(Error::stage), None);
         self.emit_finished(call, &result.text, text.as_deref(), repairs, started);
         match error {
             Some(error) if self.ends_the_run(&error) => Err(error),
