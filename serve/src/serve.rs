@@ -177,6 +177,9 @@ impl Service {
     /// | `POST runs/{run}/go-on` | drives a run again that stopped at an error |
     /// | `GET questions` | the open questions of the user |
     /// | `POST runs/{run}/questions/{question}` | answers a question |
+    /// | `POST ag-ui` | answers a client of AG-UI |
+    /// | `GET ag-ui/{id}/messages` | the messages of a conversation, for a client of AG-UI |
+    /// | `POST ag-ui/{id}/stop` | ends the run of a conversation |
     pub fn router(&self) -> Router {
         routes::router(&self.0)
     }

@@ -238,7 +238,9 @@ async fn a_question_is_answered_once_and_by_its_user() {
 #[tokio::test]
 async fn a_stopped_run_and_a_failed_one() {
     let server = server().await;
-    let body = json!({"threadId": "count", "runId": "r", "messages": [{"id": "m", "role": "user", "content": "count"}]});
+    let messages = json!([{"id": "m", "role": "user", "content": "count"}]);
+    let body =
+        json!({"threadId": "count", "runId": "r", "messages": messages, "protocolVersion": "1.0"});
     let mut reader = Stream::of(server.post("kate", "/ag-ui", &body).send().await.unwrap());
     while reader.next().await.unwrap()["type"] != "TEXT_MESSAGE_CONTENT" {}
     let stop = server.post("kate", "/ag-ui/count/stop", &json!({})).send().await.unwrap();
@@ -288,14 +290,19 @@ async fn every_call_is_there_once_and_has_a_result() {
     }
 }
 
-/// Shows the service to the real client, which is a program beside this test.
+/// Shows the service to the real clients, which are programs beside this test.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "run by tests/ag_ui.sh"]
-async fn heavy_the_real_client() {
+async fn heavy_the_real_clients() {
     let folder = std::path::PathBuf::from(std::env::var_os("AG_UI_FOLDER").unwrap());
-    let server = server().await;
-    let mut node = std::process::Command::new("node");
-    node.arg(folder.join("service.mjs")).arg(&server.base).arg(folder.join("answers"));
-    let status = tokio::task::spawn_blocking(move || node.status()).await.unwrap().unwrap();
-    assert!(status.success());
+    let run = async |program: &str, arguments: &[&str]| {
+        let server = server().await;
+        let mut node = std::process::Command::new("node");
+        node.arg(folder.join(program)).arg(&server.base).args(arguments).current_dir(&folder);
+        let status = tokio::task::spawn_blocking(move || node.status()).await.unwrap().unwrap();
+        assert!(status.success(), "{program}");
+    };
+    run("service.mjs", &["answers", "@ag-ui/client"]).await;
+    run("service.mjs", &["answers", "@ag-ui/client-before-1"]).await;
+    run("copilot.mjs", &[]).await;
 }

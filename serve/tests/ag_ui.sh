@@ -1,6 +1,6 @@
 #!/bin/sh
-# Shows what the service writes for AG-UI to the real packages: `@ag-ui/client` of npm, and
-# `ag-ui-validate` of PyPI.
+# Shows what the service writes for AG-UI to the real packages: `@ag-ui/client` 1.0 and the last one
+# before it, on which `@copilotkit/core` is built, and `ag-ui-validate` of PyPI.
 #
 #   serve/tests/ag_ui.sh [FOLDER]
 #
@@ -24,7 +24,9 @@ fi
 AG_UI_FOLDER=$folder cargo test -q --manifest-path "$here/../Cargo.toml" --lib -- \
     --ignored heavy_runs_for_the_real_clients
 rm -rf "$folder/answers"
-node "$folder/generated.mjs" "$folder/cases.jsonl" "$folder/answers"
+for client in @ag-ui/client @ag-ui/client-before-1; do
+    node "$folder/generated.mjs" "$folder/cases.jsonl" "$folder/answers" $client
+done
 AG_UI_FOLDER=$folder cargo test -q --manifest-path "$here/../Cargo.toml" --test main -- \
-    --ignored --nocapture heavy_the_real_client
+    --ignored --nocapture heavy_the_real_clients
 "$folder/python/bin/python" "$here/ag_ui/validate.py" "$folder/answers"

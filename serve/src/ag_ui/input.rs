@@ -23,6 +23,8 @@ pub(crate) struct Input {
     pub(crate) reasoning: Vec<String>,
     /// Whether the client may have a part of the answer. Otherwise it gets all of it.
     pub(crate) has_answer: bool,
+    /// Whether the client is older than version 1.0, so that it knows of no stopped runs.
+    pub(crate) is_old: bool,
 }
 
 #[derive(Deserialize)]
@@ -41,6 +43,8 @@ struct RunAgentInput {
     forwarded_props: Value,
     #[serde(default)]
     resume: Option<Vec<Resume>>,
+    #[serde(default)]
+    protocol_version: Option<String>,
 }
 
 /// Something that the application wants the model to know.
@@ -170,6 +174,8 @@ pub(crate) fn read(body: &[u8]) -> Result<Input, String> {
         run_id: input.run_id,
         before,
         has_answer,
+        // Clients say their version since 1.0.
+        is_old: input.protocol_version.is_none(),
         reasoning: after.iter().filter(|message| is_reasoning(message)).filter_map(id).collect(),
     })
 }

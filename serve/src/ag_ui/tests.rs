@@ -13,7 +13,9 @@ use crate::update::{Around, Attachment, Cost, Decided, Question, Update, UpdateK
 
 /// Returns what `read` makes of a request with these messages.
 fn asked(messages: &Value) -> Result<Input, String> {
-    read_json(json!({ "threadId": "t", "runId": "r", "messages": messages }))
+    read_json(
+        json!({ "threadId": "t", "runId": "r", "messages": messages, "protocolVersion": "1.0" }),
+    )
 }
 
 fn read_json(body: Value) -> Result<Input, String> {
@@ -460,6 +462,12 @@ fn a_run_that_a_person_stopped() {
     all.push(below("c1", text("And")));
     all.push(Update::new(stopped));
     insta::assert_snapshot!(events(&all).lines().rev().take(4).collect::<Vec<_>>().join("\n"));
+
+    let mut writer = AgUi::new("t", Input { is_old: true, ..input() });
+    let events: Vec<_> = all.iter().flat_map(|update| writer.write(update)).collect();
+    assert!(
+        events.last().unwrap().contains(r#""type":"RUN_ERROR","message":"The run was stopped.""#)
+    );
 }
 
 #[test]

@@ -20,6 +20,8 @@ use crate::update::{Around, Cost, Decided, Question, Update, UpdateKind};
 pub(crate) struct AgUi {
     thread: String,
     run_id: String,
+    /// Whether the client is older than version 1.0.
+    is_old: bool,
     /// The id of our run.
     run: String,
     stream: Stream,
@@ -52,6 +54,7 @@ impl AgUi {
         Self {
             thread: conversation.to_owned(),
             run_id: input.run_id,
+            is_old: input.is_old,
             run: String::new(),
             stream: Stream::new(input.before, input.reasoning),
             agents: BTreeMap::new(),
@@ -365,6 +368,10 @@ impl AgUi {
         let (outcome, result, metadata) = match end {
             End::Done { answer, metadata } => (Outcome::Success, Some(answer), Some(metadata)),
             End::Waits(interrupts) => (Outcome::Interrupt { interrupts }, None, None),
+            End::Cancelled if self.is_old => {
+                let (message, code) = ("The run was stopped.", "cancelled");
+                return self.stream.push(&Event::RunError { message, code, usage });
+            }
             End::Cancelled => (Outcome::Cancelled, None, None),
             End::Failed { message, code } => {
                 return self.stream.push(&Event::RunError { message, code, usage });

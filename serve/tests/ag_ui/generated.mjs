@@ -1,14 +1,15 @@
 // Gives generated runs to the real client, and compares its messages with those of the test's client.
 //
-//   node generated.mjs CASES ANSWERS   writes each answer of the server to a file in the folder ANSWERS
+//   node generated.mjs CASES ANSWERS CLIENT   writes each answer of the server to a file in the folder
+//                                             ANSWERS; CLIENT is the package
 
 import assert from "node:assert/strict";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { AbstractAgent } from "@ag-ui/client";
 import { from } from "rxjs";
 
-const [cases, folder] = process.argv.slice(2);
+const [cases, folder, client] = process.argv.slice(2);
+const { AbstractAgent } = await import(client);
 mkdirSync(folder, { recursive: true });
 
 // The client warns about what it does not know.
@@ -60,4 +61,4 @@ for (const [nth, line] of lines.entries()) {
 // The end of something that was taken back.
 const allowed = /^(TEXT_MESSAGE_END|REASONING_MESSAGE_END|TOOL_CALL_END): No message found/;
 assert.deepEqual(warnings.filter((warning) => !allowed.test(warning)), []);
-console.log(`@ag-ui/client: ${lines.length} conversations, ${answers} answers, ${interrupts} questions, ${failed} failed runs`);
+console.log(`${client}: ${lines.length} conversations, ${answers} answers, ${interrupts} questions, ${failed} failed runs`);

@@ -1,13 +1,17 @@
 // Uses a service with the real client.
 //
-//   node service.mjs ADDRESS ANSWERS   writes each answer of the server to a file in the folder ANSWERS
+//   node service.mjs ADDRESS ANSWERS CLIENT   writes each answer of the server to a file in the folder
+//                                             ANSWERS; CLIENT is the package
 
 import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { HttpAgent, buildResumeArray } from "@ag-ui/client";
 
-const [address, folder] = process.argv.slice(2);
+const [address, folder, client] = process.argv.slice(2);
+const { HttpAgent, buildResumeArray } = await import(client);
+// Versions before 1.0 do not know of stopped runs.
+const isOld = client !== "@ag-ui/client";
+const user = isOld ? "kay" : "kate";
 mkdirSync(folder, { recursive: true });
 const warnings = [];
 console.warn = (...texts) => warnings.push(texts.join(" "));
@@ -17,17 +21,17 @@ console.error = () => {};
 let answers = 0;
 
 /** Returns an agent whose answers are written to files. */
-function agent(threadId, initialMessages = [], user = "kate") {
+function agent(threadId, initialMessages = [], of = user) {
   return new HttpAgent({
     url: `${address}/ag-ui`,
-    headers: { "x-user": user },
+    headers: { "x-user": of },
     threadId,
     initialMessages,
     fetch: async (url, request) => {
       const response = await fetch(url, request);
       if (!response.ok) return response;
       const [given, kept] = response.body.tee();
-      const file = join(folder, `service-${(answers += 1)}.jsonl`);
+      const file = join(folder, `service-of-${user}-${(answers += 1)}.jsonl`);
       new Response(kept).text().then(
         (text) => {
           const events = text.split("\n").filter((line) => line.startsWith("data:"));
@@ -61,10 +65,10 @@ async function run(agent, parameters = {}, subscriber = {}) {
 
 const text = (agent) => agent.messages.at(-1).content;
 const roles = (agent) => agent.messages.map((message) => message.role).join(" ");
-const post = (path, user = "kate") =>
+const post = (path) =>
   fetch(`${address}${path}`, { method: "POST", headers: { "x-user": user } });
-const get = async (path, user = "kate") =>
-  (await fetch(`${address}${path}`, { headers: { "x-user": user } })).json();
+const get = async (path, of = user) =>
+  (await fetch(`${address}${path}`, { headers: { "x-user": of } })).json();
 
 async function shows(name, check) {
   await check();
@@ -216,11 +220,11 @@ await shows("a run that is stopped", async () => {
   const kate = agent("stop");
   say(kate, "count");
   let stopped;
-  const { outcome } = await run(kate, {}, {
+  const { outcome, error } = await run(kate, {}, {
     onTextMessageContentEvent: () => void (stopped ??= post("/ag-ui/stop/stop")),
   });
   assert.equal((await stopped).status, 204);
-  assert.equal(outcome, "cancelled");
+  assert.equal(isOld ? error.code : outcome, "cancelled");
 });
 
 await shows("an error of the model", async () => {
@@ -301,4 +305,4 @@ await shows("what the server refuses", async () => {
 // The end of something that was taken back.
 const allowed = /^(TEXT_MESSAGE_END|REASONING_MESSAGE_END|TOOL_CALL_END): No message found/;
 assert.deepEqual(warnings.filter((warning) => !allowed.test(warning)), []);
-console.log(`@ag-ui/client over HTTP: ${answers} answers`);
+console.log(`${client} over HTTP: ${answers} answers`);
