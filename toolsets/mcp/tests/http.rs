@@ -270,7 +270,11 @@ async fn every_http_request_with_an_id_gets_a_response() {
         let answer = request.send().await.unwrap();
         assert_eq!(answer.status(), 400, "{body}");
         let error: Value = answer.json().await.unwrap();
-        assert_eq!((&error["id"], &error["error"]["code"]), (&Value::Null, &json!(-32700)), "{body}");
+        assert_eq!(
+            (&error["id"], &error["error"]["code"]),
+            (&Value::Null, &json!(-32700)),
+            "{body}"
+        );
     }
 }
 
