@@ -283,7 +283,7 @@ impl Core {
             lock
         };
         let _one_at_a_time = lock.lock().await;
-        let last = self.home.last(&prefix).await?;
+        let last = self.last_in(&prefix).await?;
         let last_id = format!("{prefix}{last}");
         for answered in incoming.decisions {
             self.decide_in(caller, &last_id, answered).await?;
@@ -576,10 +576,18 @@ impl Core {
         conversation: &str,
     ) -> Result<Option<Arc<Watched>>> {
         let prefix = prefix(&caller.user, conversation)?;
-        match self.home.last(&prefix).await? {
+        match self.last_in(&prefix).await? {
             0 => Ok(None),
             last => self.watch(&format!("{prefix}{last}")).await.map(Some),
         }
+    }
+
+    /// Returns the number of the last run of a conversation. A run that has just begun here may not be
+    /// stored yet.
+    async fn last_in(&self, prefix: &str) -> Result<u64> {
+        let number = |id: &String| id.strip_prefix(prefix)?.parse().ok();
+        let here = self.here().keys().filter_map(number).max().unwrap_or(0);
+        Ok(self.home.last(prefix).await?.max(here))
     }
 
     /// Returns the runs of a conversation in their order, without those that were replaced.
@@ -645,8 +653,14 @@ impl Core {
                         return Some((Err(error), reads));
                     }
                 }
-                let (placed, rest) = reads.cursor.next(&reads.watched.state(), BATCH);
-                reads.is_over = rest == Rest::Over || until_asked && rest == Rest::Waiting;
+                let (placed, rest, has_gap) = {
+                    let state = reads.watched.state();
+                    let (placed, rest) = reads.cursor.next(&state, BATCH);
+                    (placed, rest, state.has_gap())
+                };
+                // With a gap, the end may be in it.
+                reads.is_over =
+                    !has_gap && (rest == Rest::Over || until_asked && rest == Rest::Waiting);
                 if !placed.is_empty() {
                     return Some((Ok(placed), reads));
                 }
@@ -678,6 +692,12 @@ impl Core {
     /// Returns a run with the records that it has now.
     async fn watch(self: &Arc<Self>, id: &str) -> Result<Arc<Watched>> {
         let watched = self.watched(id);
+        let mut changes = watched.changes();
+        let is_beginning = || {
+            let state = watched.state();
+            state.drive == Drive::Here && state.records() == 0
+        };
+        while is_beginning() && changes.changed().await.is_ok() {}
         let is_here = {
             let state = watched.state();
             state.drive == Drive::Here && state.records() > 0 && !state.has_gap()

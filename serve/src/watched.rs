@@ -389,7 +389,16 @@ impl Cursor {
         let mut out = Out { placed: Vec::new(), room: most };
         while let Some(entry) = state.entries.get(self.entry) {
             match entry {
-                Entry::Updates(updates) => self.updates(updates, &mut out),
+                Entry::Updates(updates) => {
+                    // Nothing follows the end of a run.
+                    let is_end = updates.iter().any(|update| {
+                        matches!(update.kind, UpdateKind::Stopped { .. } | UpdateKind::Done { .. })
+                    });
+                    if is_end {
+                        self.take_back(&BTreeMap::new(), &mut out);
+                    }
+                    self.updates(updates, &mut out);
+                }
                 Entry::Reply(reply) => self.reply(reply, &mut out),
             }
             if out.room == 0 {
@@ -491,15 +500,20 @@ impl Cursor {
         }
     }
 
-    fn live(&mut self, state: &State, out: &mut Out) {
+    /// Takes back what the reader has of replies that are not written any more.
+    fn take_back(&mut self, live: &BTreeMap<Path, Live>, out: &mut Out) {
         let gone: Vec<_> =
-            self.open.keys().filter(|path| !state.live.contains_key(*path)).cloned().collect();
+            self.open.keys().filter(|path| !live.contains_key(*path)).cloned().collect();
         for path in gone {
             let is_empty = self.open.remove(&path).is_none_or(|has| has.is_empty());
             if !is_empty {
                 out.push(at(&path, UpdateKind::Discarded), self.position());
             }
         }
+    }
+
+    fn live(&mut self, state: &State, out: &mut Out) {
+        self.take_back(&state.live, out);
         for (path, live) in &state.live {
             if out.room == 0 {
                 return;
@@ -695,6 +709,28 @@ mod tests {
             assert!(!state.hear(&serde_json::from_value(event).unwrap()));
             assert!(!state.is_live());
         }
+    }
+
+    #[test]
+    fn what_is_being_written_is_taken_back_before_the_run_stops() {
+        let mut state = State::default();
+        let kind = UpdateKind::Compacted { tokens_before: 1, tokens_after: 0 };
+        state.push_entry(Entry::Updates(vec![Update::new(kind)]));
+        let text = EventKind::TextDelta { text: "Let me".to_owned() };
+        state.hear(&serde_json::from_value(event(false, &text)).unwrap());
+        let (mut cursor, mut new) = (Cursor::default(), Cursor::default());
+        let (placed, _) = cursor.next(&state, 1_000);
+        let position = placed.last().unwrap().1;
+        state.push(&toolwright_journal::home::cancelled());
+        let kinds = |cursor: &mut Cursor| {
+            let (placed, _) = cursor.next(&state, 1_000);
+            let json = placed.iter().map(|(update, _)| serde_json::to_value(update).unwrap());
+            json.map(|json| json["update"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let back = kinds(&mut Cursor::at(position));
+        assert_eq!(back, kinds(&mut cursor));
+        assert_eq!(back, ["discarded", "stopped"]);
+        assert_eq!(kinds(&mut new), ["compacted", "stopped"]);
     }
 
     fn path(below: bool) -> Path {
