@@ -24,7 +24,7 @@ pub(crate) const MESSAGE: &str = "message";
 const LONGEST_RESULT: usize = 16 * 1024;
 
 /// What readers read of a run that a person stopped.
-pub(crate) const STOPPED: &str = "The run was stopped.";
+const STOPPED: &str = "The run was stopped.";
 
 /// What readers read of an error that is not theirs.
 const CANNOT_GO_ON: &str = "The run could not go on because of an error of the service.";

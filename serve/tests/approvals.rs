@@ -28,7 +28,7 @@ impl Signature for SendMoney {
 }
 
 /// An agent that sends money, and the number of times that it did.
-fn payer() -> (Agent, Arc<AtomicUsize>) {
+pub(crate) fn payer() -> (Agent, Arc<AtomicUsize>) {
     let sent = Arc::new(AtomicUsize::new(0));
     let counts = Arc::clone(&sent);
     let send = from_fn(move |input: SendMoney| {

@@ -6,3 +6,4 @@ mod approvals;
 mod messages;
 mod readers;
 mod support;
+mod ui_messages;

@@ -21,5 +21,23 @@ export PATH
 
 UI_MESSAGES_FOLDER=$folder cargo test -q --manifest-path "$here/../Cargo.toml" --lib -- \
     --ignored heavy_streams_for_the_real_clients
+cargo build -q --manifest-path "$here/../Cargo.toml" --example clients
+target=$(cargo metadata --manifest-path "$here/../Cargo.toml" --format-version 1 --no-deps |
+    sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
+
 cd "$folder"
 node chunks.mjs cases.jsonl
+
+# The service ends when its input does: with this script, however that ends.
+rm -f input url
+mkfifo input
+"$target/debug/examples/clients" < input > url 2> service.log &
+exec 3> input
+while [ ! -s url ]; do sleep 0.1; done
+failed=0
+for version in 6 7; do
+    node service.mjs "$version" "$(cat url)" || failed=1
+done
+exec 3>&-
+wait
+exit $failed

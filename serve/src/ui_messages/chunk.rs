@@ -60,9 +60,13 @@ pub(crate) enum Chunk {
     ToolApprovalRequest {
         approval_id: String,
         tool_call_id: String,
+        #[serde(skip_serializing_if = "Value::is_null")]
         approval_descriptor: Value,
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        /// Nobody is asked. Version 6 does not know it.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_automatic: bool,
     },
     ToolApprovalResponse {
         approval_id: String,

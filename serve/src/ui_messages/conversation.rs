@@ -9,7 +9,7 @@ use crate::update::{Attachment, Update, UpdateKind};
 ///
 /// That of the assistant is what a client has that has read all chunks, so that a page that was opened
 /// again goes on from it.
-pub(crate) fn messages(updates: &[Update]) -> Vec<Value> {
+pub(crate) fn messages(updates: &[Update], is_waiting: bool) -> Vec<Value> {
     let mut writer = UiMessages::new(true);
     let mut answer = Folded::default();
     for update in updates {
@@ -18,7 +18,7 @@ pub(crate) fn messages(updates: &[Update]) -> Vec<Value> {
     let is_stopped = updates.last().is_some_and(|update| {
         update.path.is_empty() && matches!(update.kind, UpdateKind::Stopped { .. })
     });
-    if is_stopped {
+    if is_stopped || is_waiting {
         writer.end().iter().for_each(|chunk| answer.add(chunk));
     }
     let mut messages: Vec<_> = updates.first().and_then(user).into_iter().collect();
@@ -115,8 +115,15 @@ impl Folded {
                 tool_call_id,
                 approval_descriptor,
                 reason,
+                is_automatic,
             } => {
-                let mut approval = json!({ "id": approval_id, "descriptor": approval_descriptor });
+                let mut approval = json!({ "id": approval_id });
+                if !approval_descriptor.is_null() {
+                    approval["descriptor"] = approval_descriptor.clone();
+                }
+                if *is_automatic {
+                    approval["isAutomatic"] = json!(true);
+                }
                 if let Some(reason) = reason {
                     approval["requestReason"] = json!(reason);
                 }

@@ -63,10 +63,14 @@ struct UiPart {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Approval {
     id: String,
     approved: Option<bool>,
     reason: Option<String>,
+    /// Nobody was asked.
+    #[serde(default)]
+    is_automatic: bool,
 }
 
 /// Why a request cannot be read.
@@ -185,7 +189,8 @@ fn decisions(message: &UiMessage) -> Vec<Answered> {
         |part: &&UiPart| part.r#type == "dynamic-tool" || part.r#type.starts_with("tool-");
     let tools = message.parts.iter().filter(is_tool);
     let responded = tools.filter(|part| part.state.as_deref() == Some("approval-responded"));
-    let answered = responded.filter_map(|part| part.approval.as_ref()).filter_map(|approval| {
+    let approvals = responded.filter_map(|part| part.approval.as_ref());
+    let answered = approvals.filter(|approval| !approval.is_automatic).filter_map(|approval| {
         let decision = match approval.approved? {
             true => Decided::Approve,
             false => {

@@ -167,9 +167,9 @@ async fn messages(
     let Called(caller) = called?;
     let runs = core.conversation(&caller, &conversation).await?;
     let messages = runs.iter().flat_map(|run| {
-        let (placed, _) = run.so_far();
+        let (placed, rest) = run.so_far();
         let updates: Vec<_> = placed.into_iter().map(|(update, _)| update).collect();
-        conversation::messages(&updates)
+        conversation::messages(&updates, rest == Rest::Waiting)
     });
     Ok(Json(messages.collect()))
 }

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use super::chunk::{Chunk, input, readable};
 use crate::protocol::Writer;
-use crate::recorded::STOPPED;
 use crate::update::{Cost, Decided, Question, Update, UpdateKind};
 
 /// The event after the last chunk.
@@ -43,7 +42,7 @@ pub(crate) struct UiMessages {
     calls: BTreeMap<CallKey, Call>,
     cost: Cost,
     /// Why the run stopped, until it goes on.
-    stopped: Option<(String, bool)>,
+    stopped: Option<Stopped>,
     is_over: bool,
 }
 
@@ -89,6 +88,14 @@ struct Call {
     /// The question that has no answer.
     question: Option<String>,
     is_denied: bool,
+    has_result: bool,
+}
+
+#[derive(Debug)]
+struct Stopped {
+    reason: String,
+    can_go_on: bool,
+    by_person: bool,
 }
 
 /// A typed answer that is being written.
@@ -149,20 +156,44 @@ impl UiMessages {
         self.end_reply(&mut out);
         self.is_over = true;
         match self.stopped.take() {
-            Some((reason, can_go_on)) => {
+            Some(Stopped { reason, can_go_on, by_person }) => {
                 let stopped = json!({ "stopped": { "reason": reason, "canGoOn": can_go_on } });
                 out.push(Chunk::MessageMetadata { message_metadata: stopped });
-                out.push(match reason.as_str() {
-                    STOPPED => Chunk::Abort { reason },
-                    _ => Chunk::Error { error_text: reason },
+                out.push(match by_person {
+                    true => Chunk::Abort { reason },
+                    false => Chunk::Error { error_text: reason },
                 });
             }
             None => {
+                self.hold(&mut out);
                 self.finish_step(&mut out);
                 out.push(Chunk::Finish { finish_reason: "tool-calls", message_metadata: None });
             }
         }
         self.begun(out)
+    }
+
+    /// Marks the calls that are made when the others are decided. The client sends the answers by itself
+    /// when each call of the last step has a result or an answer.
+    fn hold(&self, out: &mut Vec<Chunk>) {
+        let is_held = |call: &&Call| {
+            call.step == self.steps
+                && !call.has_result
+                && !call.is_denied
+                && call.question.is_none()
+        };
+        for call in self.calls.values().filter(is_held).filter(|_| self.is_seven) {
+            let (tool_call_id, approval_id) = (call.id.clone(), format!("{}-held", call.id));
+            let (approved, reason) = (true, None);
+            out.push(Chunk::ToolApprovalRequest {
+                approval_id: approval_id.clone(),
+                tool_call_id,
+                approval_descriptor: Value::Null,
+                reason: None,
+                is_automatic: true,
+            });
+            out.push(Chunk::ToolApprovalResponse { approval_id, approved, reason });
+        }
     }
 
     /// Returns whether the last update says that the run has stopped.
@@ -236,8 +267,9 @@ impl UiMessages {
                 out.push(Chunk::data("data-compacted", id, data));
             }
             UpdateKind::Done { answer, ending, cost } => self.done(answer, ending, cost, out),
-            UpdateKind::Stopped { reason, can_go_on, .. } => {
-                self.stopped = Some((reason.clone(), *can_go_on));
+            UpdateKind::Stopped { reason, can_go_on, by_person } => {
+                let (can_go_on, by_person) = (*can_go_on, *by_person);
+                self.stopped = Some(Stopped { reason: reason.clone(), can_go_on, by_person });
             }
             UpdateKind::ApprovalAsked(_)
             | UpdateKind::Decided { .. }
@@ -427,6 +459,7 @@ impl UiMessages {
             step: self.steps,
             question: None,
             is_denied: false,
+            has_result: false,
         };
         self.called += 1;
         out.push(call.available());
@@ -486,6 +519,7 @@ impl UiMessages {
             step: self.steps,
             question: None,
             is_denied: false,
+            has_result: false,
         };
         out.push(call.available());
         self.calls.insert(key, call);
@@ -507,6 +541,7 @@ impl UiMessages {
             tool_call_id: call.id.clone(),
             approval_descriptor: descriptor,
             reason: question.reason.clone(),
+            is_automatic: false,
         });
     }
 
@@ -553,6 +588,7 @@ impl UiMessages {
             return;
         };
         let Some(call) = self.calls.get_mut(key) else { return };
+        call.has_result = true;
         if call.is_denied {
             return;
         }

@@ -27,6 +27,11 @@ function plain(message) {
   const { parts, ...rest } = JSON.parse(JSON.stringify(message ?? { parts: [] }));
   for (const part of parts) {
     if (part.type === "reasoning") delete part.id;
+    // A call that waited for others, as long as they were not decided.
+    if (part.approval?.isAutomatic) {
+      delete part.approval;
+      if (part.state === "approval-responded") part.state = "input-available";
+    }
     if (part.approval) {
       // The run may end before it has the answer.
       if (part.state === "approval-responded") part.state = "approval-requested";

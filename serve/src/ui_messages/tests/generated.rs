@@ -471,6 +471,19 @@ fn steps(message: &Value) -> Vec<ExpectedStep> {
     steps.into_iter().filter(|(_, is_below)| !is_below).map(|(step, _)| step).collect()
 }
 
+/// Leaves out the approvals of calls that waited for others.
+fn without_held(mut message: Value) -> Value {
+    for part in message["parts"].as_array_mut().unwrap() {
+        if part["approval"]["isAutomatic"] == true {
+            part.as_object_mut().unwrap().remove("approval");
+            if part["state"] == "approval-responded" {
+                part["state"] = json!("input-available");
+            }
+        }
+    }
+    message
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -497,14 +510,14 @@ proptest! {
             check_order(&rest, is_seven, true);
             chunks.extend(rest);
             let whole = run.chunks(UiMessages::new(is_seven));
-            prop_assert_eq!(fold(&chunks), fold(&whole));
+            prop_assert_eq!(without_held(fold(&chunks)), without_held(fold(&whole)));
         }
     }
 
     /// A page that is opened again has what a reader of the stream has.
     #[test]
     fn messages_are_what_the_chunks_add_up_to(run in run()) {
-        let messages = messages(&run.updates);
+        let messages = messages(&run.updates, false);
         let mut writer = UiMessages::new(true);
         let mut chunks: Vec<_> =
             run.updates.iter().flat_map(|update| writer.chunks(update)).collect();
@@ -550,7 +563,7 @@ fn heavy_streams_for_the_real_clients() {
                 "version": version,
                 "events": whole,
                 "message": fold(&run.chunks(UiMessages::new(is_seven))),
-                "messages": messages(&run.updates),
+                "messages": messages(&run.updates, false),
                 "continued": continued,
             });
             lines.push_str(&case.to_string());

@@ -108,6 +108,10 @@ fn streamed_calls_are_matched_in_their_order() {
     {"type":"tool-input-available","toolCallId":"run-1-0-1","toolName":"second","input":{},"dynamic":true}
     {"type":"tool-input-error","toolCallId":"run-1-0-2","toolName":"cut","input":"{","dynamic":true,"errorText":"The model did not finish this call."}
     {"type":"message-metadata","messageMetadata":{"usage":{"inputTokens":10,"cachedInputTokens":0,"outputTokens":2},"model":"small"}}
+    {"type":"tool-approval-request","approvalId":"run-1-0-0-held","toolCallId":"run-1-0-0","isAutomatic":true}
+    {"type":"tool-approval-response","approvalId":"run-1-0-0-held","approved":true}
+    {"type":"tool-approval-request","approvalId":"run-1-0-1-held","toolCallId":"run-1-0-1","isAutomatic":true}
+    {"type":"tool-approval-response","approvalId":"run-1-0-1-held","approved":true}
     {"type":"finish-step"}
     {"type":"finish","finishReason":"tool-calls"}
     [DONE]
@@ -235,6 +239,8 @@ fn changed_arguments_are_shown() {
     {"type":"tool-input-available","toolCallId":"run-1-0-0","toolName":"pay","input":{"to":"Eve"},"dynamic":true}
     {"type":"tool-approval-response","approvalId":"q1","approved":true}
     {"type":"data-decision","id":"q1","data":{"toolCallId":"run-1-0-0","decision":{"edit":{"arguments":{"to":"Eve"}}},"by":"Ada"}}
+    {"type":"tool-approval-request","approvalId":"run-1-0-0-held","toolCallId":"run-1-0-0","isAutomatic":true}
+    {"type":"tool-approval-response","approvalId":"run-1-0-0-held","approved":true}
     {"type":"finish","finishReason":"tool-calls"}
     [DONE]
     "#);
@@ -287,6 +293,29 @@ fn a_question_of_an_agent_below_is_a_call_in_a_step_of_its_own() {
     "#);
 }
 
+/// The client sends the answers by itself when each call of the step has an outcome or an answer.
+#[test]
+fn calls_that_wait_for_others_are_approved_by_themselves_in_version_7() {
+    let mut updates = asked();
+    updates.insert(3, update(called(1, "b", "add", "{}")));
+    assert_snapshot!(stream(UiMessages::new(true), &updates), @r#"
+    {"type":"start","messageId":"run-1"}
+    {"type":"start-step"}
+    {"type":"text-start","id":"run-1-1"}
+    {"type":"text-delta","id":"run-1-1","delta":"I pay."}
+    {"type":"text-end","id":"run-1-1"}
+    {"type":"tool-input-available","toolCallId":"run-1-0-0","toolName":"pay","input":{"to":"Bob"},"dynamic":true}
+    {"type":"tool-input-available","toolCallId":"run-1-0-1","toolName":"add","input":{},"dynamic":true}
+    {"type":"message-metadata","messageMetadata":{"usage":{"inputTokens":10,"cachedInputTokens":0,"outputTokens":2},"model":"small"}}
+    {"type":"tool-approval-request","approvalId":"q1","toolCallId":"run-1-0-0","approvalDescriptor":{"run":"run-1","effect":"write","unknown":false,"schema":{"type":"object"}},"reason":"its argument `to` is quoted"}
+    {"type":"tool-approval-request","approvalId":"run-1-0-1-held","toolCallId":"run-1-0-1","isAutomatic":true}
+    {"type":"tool-approval-response","approvalId":"run-1-0-1-held","approved":true}
+    {"type":"finish-step"}
+    {"type":"finish","finishReason":"tool-calls"}
+    [DONE]
+    "#);
+}
+
 fn lost() -> Vec<UpdateKind> {
     vec![
         started(),
@@ -322,6 +351,8 @@ fn version_7_takes_a_lost_reply_back() {
     {"type":"tool-input-delta","toolCallId":"run-1-0-0","inputTextDelta":"{}"}
     {"type":"tool-input-available","toolCallId":"run-1-0-0","toolName":"add","input":{},"dynamic":true}
     {"type":"message-metadata","messageMetadata":{"usage":{"inputTokens":10,"cachedInputTokens":0,"outputTokens":2},"model":"small"}}
+    {"type":"tool-approval-request","approvalId":"run-1-0-0-held","toolCallId":"run-1-0-0","isAutomatic":true}
+    {"type":"tool-approval-response","approvalId":"run-1-0-0-held","approved":true}
     {"type":"finish-step"}
     {"type":"finish","finishReason":"tool-calls"}
     [DONE]
@@ -414,6 +445,17 @@ fn a_stopped_run_is_an_error_unless_it_goes_on() {
     {"type":"error","errorText":"The model is busy."}
     [DONE]
     "#);
+    let by_person = UpdateKind::Stopped {
+        reason: "The run was stopped.".to_owned(),
+        can_go_on: false,
+        by_person: true,
+    };
+    assert_snapshot!(seven(vec![started(), by_person]), @r#"
+    {"type":"start","messageId":"run-1"}
+    {"type":"message-metadata","messageMetadata":{"stopped":{"reason":"The run was stopped.","canGoOn":false}}}
+    {"type":"abort","reason":"The run was stopped."}
+    [DONE]
+    "#);
     let goes_on = vec![started(), stop(), text("So"), replied(), done("So")];
     assert!(!seven(goes_on).contains("error"));
 }
@@ -448,6 +490,12 @@ fn values_that_the_client_refuses_become_texts() {
     {"type":"tool-input-available","toolCallId":"run-1-0-0","toolName":"add","input":"{\"a\":{\"__proto__\":1}}","dynamic":true}
     {"type":"tool-input-available","toolCallId":"run-1-0-1","toolName":"add","input":"[{\"constructor\":{\"prototype\":1}}]","dynamic":true}
     {"type":"tool-input-available","toolCallId":"run-1-0-2","toolName":"add","input":{"constructor":1},"dynamic":true}
+    {"type":"tool-approval-request","approvalId":"run-1-0-0-held","toolCallId":"run-1-0-0","isAutomatic":true}
+    {"type":"tool-approval-response","approvalId":"run-1-0-0-held","approved":true}
+    {"type":"tool-approval-request","approvalId":"run-1-0-1-held","toolCallId":"run-1-0-1","isAutomatic":true}
+    {"type":"tool-approval-response","approvalId":"run-1-0-1-held","approved":true}
+    {"type":"tool-approval-request","approvalId":"run-1-0-2-held","toolCallId":"run-1-0-2","isAutomatic":true}
+    {"type":"tool-approval-response","approvalId":"run-1-0-2-held","approved":true}
     {"type":"finish-step"}
     {"type":"finish","finishReason":"tool-calls"}
     [DONE]
@@ -468,7 +516,7 @@ fn nothing_follows_the_last_event() {
 #[test]
 fn a_page_that_is_opened_again_gets_whole_messages() {
     let mut updates = asked();
-    let message = serde_json::to_string_pretty(&messages(&updates)).unwrap();
+    let message = serde_json::to_string_pretty(&messages(&updates, false)).unwrap();
     assert_snapshot!(message, @r#"
     [
       {
@@ -532,7 +580,7 @@ fn a_page_that_is_opened_again_gets_whole_messages() {
         can_go_on: false,
         by_person: false,
     }));
-    let messages = messages(&updates);
+    let messages = messages(&updates, false);
     assert_snapshot!(messages[1]["parts"][2], @r#"{"toolName":"pay","state":"output-denied","input":{"to":"Bob"},"type":"dynamic-tool","toolCallId":"run-1-0-0","approval":{"id":"q1","descriptor":{"run":"run-1","effect":"write","unknown":false,"schema":{"type":"object"}},"requestReason":"its argument `to` is quoted","approved":false,"reason":"Not today."}}"#);
     assert_snapshot!(messages[1]["metadata"], @r#"{"usage":{"inputTokens":10,"cachedInputTokens":0,"outputTokens":2},"model":"small","stopped":{"reason":"Bye.","canGoOn":false}}"#);
 }
