@@ -805,7 +805,9 @@ async fn look_after(core: Weak<Core>) {
                         Drive::Elsewhere | Drive::Unknown => true,
                         Drive::Here => state.has_gap(),
                         // A person may decide at another worker.
-                        Drive::Nobody { .. } => state.has_gap() || count % LOOKS_AT_WAITING == 0,
+                        Drive::Nobody { .. } => {
+                            state.has_gap() || count.is_multiple_of(LOOKS_AT_WAITING)
+                        }
                     }
                 };
                 is_due && watched.has_readers()

@@ -3,6 +3,8 @@
 //! It needs a server: set `TOOLWRIGHT_POSTGRES`, or run `COMMAND='cargo test -p toolwright-serve --features
 //! postgres --test postgres -- --ignored --nocapture' durable/postgres/tests/server.sh`.
 
+#![cfg(test)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
 use std::path::PathBuf;
