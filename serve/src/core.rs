@@ -24,7 +24,7 @@ use crate::caller::{Caller, Callers};
 use crate::error::{Result, ServeError};
 use crate::home::{Home, is_locked};
 use crate::live::LiveTexts;
-use crate::protocol::{Answered, Incoming, Said};
+use crate::protocol::{Answered, Incoming, Place, Said};
 use crate::recorded::{CONVERSATION, MESSAGE, OpenQuestion, USER};
 use crate::update::{Decided, Question};
 use crate::watched::{Cursor, Drive, Placed, Position, Rest, Watched};
@@ -294,7 +294,7 @@ impl Core {
                     .await
             }
             (None, Some(again)) => {
-                let said = Said { id: Some(again), parts: Vec::new(), replaces: true };
+                let said = Said { id: Some(again), replaces: true, ..Said::default() };
                 self.say(caller, &prefix, last, &incoming.conversation, said, 0).await
             }
             (None, None) if last > 0 => self.watch(&last_id).await,
@@ -309,10 +309,10 @@ impl Core {
         prefix: &str,
         last: u64,
         conversation: &str,
-        said: Said,
+        mut said: Said,
         earlier: usize,
     ) -> Result<Arc<Watched>> {
-        let (mut before, mut parts, mut turn) = (None, said.parts, 0);
+        let (mut before, mut parts, mut turn) = (None, std::mem::take(&mut said.parts), 0);
         if last > 0 {
             let id = format!("{prefix}{last}");
             let watched = self.watch(&id).await?;
@@ -326,9 +326,21 @@ impl Core {
             }
             before = Some((id, metadata));
         }
+        if let (Place::After(after), Some((_, metadata))) = (&said.place, &before)
+            && !(said.replaces || after.is_some() && metadata.get(MESSAGE) == after.as_ref())
+        {
+            if self.find_message(before.clone(), said.id.as_ref()).await?.is_some() {
+                said.replaces = true;
+            } else if let Some(run) = self.find_message(before.clone(), after.as_ref()).await? {
+                before = Some(run);
+            }
+        }
         if said.replaces {
-            let replaced = said.id.as_deref().unwrap_or_default();
-            let run = self.find_message(before, replaced).await?;
+            let Some(run) = self.find_message(before, said.id.as_ref()).await? else {
+                let id = said.id.unwrap_or_default();
+                let reason = format!("the conversation has no message `{id}` of the user");
+                return Err(ServeError::request(reason));
+            };
             if parts.is_empty() {
                 parts = self.parts_of(&run.0).await?;
             }
@@ -373,19 +385,18 @@ impl Core {
     async fn find_message(
         self: &Arc<Self>,
         mut run: Option<(String, BTreeMap<String, String>)>,
-        message: &str,
-    ) -> Result<(String, BTreeMap<String, String>)> {
+        message: Option<&String>,
+    ) -> Result<Option<(String, BTreeMap<String, String>)>> {
         while let Some((id, metadata)) = run {
-            if metadata.get(MESSAGE).is_some_and(|found| found == message) {
-                return Ok((id, metadata));
+            if message.is_some() && metadata.get(MESSAGE) == message {
+                return Ok(Some((id, metadata)));
             }
             run = match metadata.get(AFTER) {
                 Some(after) => Some((after.clone(), self.metadata(after).await?)),
                 None => None,
             };
         }
-        let reason = format!("the conversation has no message `{message}` of the user");
-        Err(ServeError::request(reason))
+        Ok(None)
     }
 
     async fn metadata(self: &Arc<Self>, id: &str) -> Result<BTreeMap<String, String>> {

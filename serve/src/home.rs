@@ -31,7 +31,7 @@ use crate::memory::Memory;
 /// # let folder = tempfile::tempdir()?;
 /// let home = Home::from(Journal::open(folder.path())?);
 /// let home = Home::memory();
-/// # Ok::<(), toolwright_journal::JournalError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 pub struct Home(Kind);

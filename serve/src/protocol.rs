@@ -28,6 +28,18 @@ pub(crate) struct Said {
     pub(crate) parts: Vec<Part>,
     /// Whether it replaces the message with this id and everything after it.
     pub(crate) replaces: bool,
+    pub(crate) place: Place,
+}
+
+/// Where a message goes.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) enum Place {
+    /// At the end of the conversation.
+    #[default]
+    End,
+    /// After the user's message with this id, which is the one before it in the client's copy of the
+    /// conversation. If others follow that one, the client went back, and they are left out.
+    After(Option<String>),
 }
 
 /// The answer to a question.

@@ -94,7 +94,7 @@ async fn say(
     for attached in attachments {
         parts.push(attachment(&attached.url, attached.media_type.as_deref())?);
     }
-    let said = Said { id, parts, replaces };
+    let said = Said { id, parts, replaces, ..Said::default() };
     let incoming = Incoming { conversation, message: Some(said), ..Incoming::default() };
     let run = core.receive(&caller, incoming).await?;
     Ok(stream_of(&core, run, Position::default()))

@@ -290,6 +290,41 @@ async fn every_call_is_there_once_and_has_a_result() {
     }
 }
 
+#[tokio::test]
+async fn a_client_goes_back_to_an_earlier_message() {
+    let server = server().await;
+    let user = |id: &str| json!({"id": id, "role": "user", "content": format!("message {id}")});
+    let answer = json!({"id": "a", "role": "assistant", "content": "An answer"});
+    let send = async |messages: Value| {
+        let body = json!({"threadId": "back", "runId": "r", "messages": messages});
+        let mut reader = Stream::of(server.post("kate", "/ag-ui", &body).send().await.unwrap());
+        assert_eq!(end(&reader.all().await)["type"], "RUN_FINISHED");
+        let opened = server.json("kate", "/ag-ui/back/messages").await;
+        let messages = opened["messages"].as_array().unwrap().iter();
+        let said = messages.filter(|message| message["role"] == "user");
+        said.map(|message| message["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(send(json!([user("1")])).await, ["1"]);
+    assert_eq!(send(json!([user("1"), answer, user("2")])).await, ["1", "2"]);
+    assert_eq!(
+        send(json!([user("1"), answer, user("2"), answer, user("3")])).await,
+        ["1", "2", "3"]
+    );
+    // The second message was edited, and is a new one.
+    assert_eq!(send(json!([user("1"), answer, user("2b")])).await, ["1", "2b"]);
+    // It is answered again after another one.
+    assert_eq!(
+        send(json!([user("1"), answer, user("2b"), answer, user("3b")])).await,
+        ["1", "2b", "3b"]
+    );
+    assert_eq!(send(json!([user("1"), answer, user("2b")])).await, ["1", "2b"]);
+    // A page that does not have the conversation goes on with it.
+    assert_eq!(send(json!([user("4")])).await, ["1", "2b", "4"]);
+    assert_eq!(send(json!([user("4"), answer, user("5")])).await, ["1", "2b", "4", "5"]);
+    // The first message is answered again.
+    assert_eq!(send(json!([user("1")])).await, ["1"]);
+}
+
 /// Shows the service to the real clients, which are programs beside this test.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "run by tests/ag_ui.sh"]

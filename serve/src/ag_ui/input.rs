@@ -5,7 +5,7 @@ use serde_json::Value;
 use toolwright_module::message::{Audio, Document, Image, Part, Source};
 use toolwright_signature::readable_json;
 
-use crate::protocol::{Answered, Incoming, Said};
+use crate::protocol::{Answered, Incoming, Place, Said};
 use crate::update::Decided;
 
 /// The beginning of the id that we give to a message of the user that was sent without one.
@@ -160,7 +160,10 @@ pub(crate) fn read(body: &[u8]) -> Result<Input, String> {
         } else if !is_ours {
             let mut parts = Vec::from_iter(context(input.context.unwrap_or_default()));
             parts.extend(content(said).map_err(|error| format!("messages[{at}].content{error}"))?);
-            message = Some(Said { id, parts, replaces: own.replaces });
+            let earlier = before.split_last().map_or(&[][..], |(_, earlier)| earlier);
+            let place =
+                Place::After(earlier.iter().rev().find(|&it| is_of_user(it)).and_then(self::id));
+            message = Some(Said { id, parts, replaces: own.replaces, place });
         }
     }
     Ok(Input {

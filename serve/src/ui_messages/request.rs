@@ -156,7 +156,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Incoming, UnreadableRequest> {
             UnreadableRequest::EmptyMessage => Ok(Vec::new()),
             error => Err(error),
         })?;
-        incoming.message = Some(Said { id: Some(id), parts, replaces: true });
+        incoming.message = Some(Said { id: Some(id), parts, replaces: true, ..Said::default() });
         return Ok(incoming);
     }
 
@@ -165,7 +165,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Incoming, UnreadableRequest> {
     if answer.is_none() && last.is_user() {
         incoming.earlier = users - 1;
         let (id, parts) = (Some(id_of(last)?), parts(last)?);
-        incoming.message = Some(Said { id, parts, replaces: named.is_some() });
+        incoming.message = Some(Said { id, parts, replaces: named.is_some(), ..Said::default() });
         return Ok(incoming);
     }
     incoming.earlier = users;

@@ -29,7 +29,8 @@ fn submitted(messages: Value) -> Incoming {
 }
 
 fn said(id: &str, text: &str, replaces: bool) -> Option<Said> {
-    Some(Said { id: Some(id.to_owned()), parts: vec![Part::from(text)], replaces })
+    let (id, parts) = (Some(id.to_owned()), vec![Part::from(text)]);
+    Some(Said { id, parts, replaces, ..Said::default() })
 }
 
 #[test]
