@@ -43,7 +43,7 @@ async fn a_reader_comes_back_and_misses_nothing() {
     // From any position on, at any time.
     let all = server.resume("kate", &run, "").await.all().await;
     assert_eq!((kinds(&all).len(), shown(&all)), (4, POEM.to_owned()));
-    assert_eq!(server.resume("kate", &run, &second.position).await.all().await, [json!(0); 0]);
+    assert!(server.resume("kate", &run, &second.position).await.all().await.is_empty());
 }
 
 #[tokio::test]
