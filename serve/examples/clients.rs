@@ -155,7 +155,9 @@ impl LanguageModel for Obedient {
             let wait = Duration::from_millis(if asked.starts_with("slow") { 100 } else { 1 });
             let mut pieces: Vec<_> = reply.iter().flat_map(Self::pieces).map(Ok).collect();
             // Every second reply to this word breaks off and is asked for again.
-            if asked.starts_with("lose") && self.broken.fetch_add(1, Ordering::Relaxed) % 2 == 0 {
+            if asked.starts_with("lose")
+                && self.broken.fetch_add(1, Ordering::Relaxed).is_multiple_of(2)
+            {
                 pieces.truncate(2);
                 pieces.push(Err(Error::other("the connection was lost").retryable(true)));
             } else {
