@@ -35,6 +35,9 @@ pub struct Budget {
     /// Maximum number of tokens that models may write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
+    /// Maximum number of tokens that models may read and write together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
     /// Maximum cost of models, by the prices of the ledger.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub money: Option<Money>,
@@ -49,6 +52,7 @@ impl Budget {
             LimitKind::ToolCalls => self.tool_calls,
             LimitKind::InputTokens => self.input_tokens,
             LimitKind::OutputTokens => self.output_tokens,
+            LimitKind::Tokens => self.tokens,
             LimitKind::Money => self.money.map(|money| money.micros),
             LimitKind::Iterations | LimitKind::Time => None,
         }
@@ -62,6 +66,7 @@ impl Budget {
             LimitKind::ToolCalls,
             LimitKind::InputTokens,
             LimitKind::OutputTokens,
+            LimitKind::Tokens,
             LimitKind::Money,
         ];
         limits.into_iter().find_map(|limit| {
@@ -74,7 +79,8 @@ impl Budget {
     }
 
     pub(crate) fn counts_tokens(&self) -> bool {
-        self.input_tokens.is_some() || self.output_tokens.is_some() || self.money.is_some()
+        let tokens = [self.input_tokens, self.output_tokens, self.tokens];
+        self.money.is_some() || tokens.iter().any(Option::is_some)
     }
 }
 
@@ -93,6 +99,8 @@ pub enum LimitKind {
     InputTokens,
     /// Tokens that models write.
     OutputTokens,
+    /// Tokens that models read and write.
+    Tokens,
     /// Cost of models.
     Money,
     /// Duration of a run.
@@ -108,6 +116,7 @@ impl LimitKind {
             Self::ToolCalls => spent.tool_calls,
             Self::InputTokens => spent.usage.input_tokens,
             Self::OutputTokens => spent.usage.output_tokens,
+            Self::Tokens => spent.usage.input_tokens.saturating_add(spent.usage.output_tokens),
             Self::Money => spent.money.micros,
             Self::Iterations | Self::Time => 0,
         }
@@ -122,6 +131,7 @@ impl fmt::Display for LimitKind {
             Self::ToolCalls => "tool calls",
             Self::InputTokens => "input tokens",
             Self::OutputTokens => "output tokens",
+            Self::Tokens => "tokens",
             Self::Money => "money",
             Self::Time => "time",
         })

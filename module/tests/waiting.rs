@@ -84,6 +84,7 @@ async fn calls_that_fit_one_after_another_are_all_made() {
     let budgets = [
         Budget { output_tokens: Some(23), ..Budget::default() },
         Budget { input_tokens: Some(45), ..Budget::default() },
+        Budget { tokens: Some(68), ..Budget::default() },
         Budget { money: Some(Money { micros: 230 }), ..Budget::default() },
     ];
     for budget in budgets {

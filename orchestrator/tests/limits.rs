@@ -72,6 +72,7 @@ async fn token_and_money_budgets_end_a_run_in_advance() {
     let budgets = [
         (Budget { input_tokens: Some(5), ..Budget::default() }, LimitKind::InputTokens, 0),
         (Budget { output_tokens: Some(4 + 9), ..Budget::default() }, LimitKind::OutputTokens, 1),
+        (Budget { tokens: Some(4 + 9), ..Budget::default() }, LimitKind::Tokens, 0),
         // An output token costs a thousand millionths.
         (
             Budget { money: Some(Money { micros: 14_000 }), ..Budget::default() },

@@ -26,6 +26,8 @@
 //!   person decides.
 //! - [`Journal::runs`] lists the runs with their metadata and with the calls that wait for a person.
 //!   [`Journal::decide`] answers such a call from any process.
+//! - [`BudgetFolder`] keeps what users and tenants may spend in a day or a month, for all processes of the
+//!   machine together.
 //! - An error of the journal is a [`JournalError`]. It ends the drive, and the model never sees it.
 //!
 //! # Files

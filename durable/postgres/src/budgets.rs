@@ -58,7 +58,8 @@ CREATE TABLE IF NOT EXISTS toolwright_budgets_version (version integer NOT NULL)
 });
 
 /// Reserves if the amounts fit. The row of the budget is locked from the check to the commit, so no
-/// other reservation comes between. The last line finds the reservation of an earlier attempt.
+/// other reservation comes between. The last line finds the reservation of an earlier attempt. The
+/// parameters are the key, the budget, the lease, the amounts, their limits, and that of all tokens.
 static RESERVE: LazyLock<String> = LazyLock::new(|| {
     format!(
         "
@@ -67,6 +68,10 @@ WITH budget AS (
     VALUES ($2, $3, date_trunc($3, clock_timestamp(), 'UTC'), $5, $6, $7, $8)
     ON CONFLICT (owner, period, since) DO UPDATE SET {}
     WHERE {}
+        AND ($13::bigint IS NULL OR excluded.held_input_tokens + excluded.held_output_tokens = 0
+            OR budget.spent_input_tokens + budget.held_input_tokens + excluded.held_input_tokens
+                + budget.spent_output_tokens + budget.held_output_tokens
+                + excluded.held_output_tokens <= $13)
     RETURNING since
 ), reserved AS (
     INSERT INTO toolwright_reservations (key, owner, period, since, {}, ends_at)
@@ -316,9 +321,10 @@ impl DatabaseBudget {
         if self.limits.refuses(Spent::default(), most).is_some() {
             return Ok(Reserving::Full(self.state().await?));
         }
-        let Budget { model_calls, input_tokens, output_tokens, money, .. } = self.limits;
+        let Budget { model_calls, input_tokens, output_tokens, tokens, money, .. } = self.limits;
         let money = money.map(|money| money.micros);
-        let limits = [model_calls, input_tokens, output_tokens, money].map(|it| it.map(stored));
+        let limits = [model_calls, input_tokens, output_tokens, money, tokens];
+        let limits = limits.map(|limit| limit.map(stored));
         let (amounts, lease) = (amounts(most), milliseconds(self.lease));
         let (owner, period) = (&*self.owner, self.period.name());
         let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&key, &owner, &period, &lease];

@@ -32,6 +32,7 @@
 //!   drive ends with [`RunsError::Lost`].
 //! - [`Runs::runs`] lists the runs with their metadata, and [`Runs::waiting`] those with calls that
 //!   wait for a person. [`Runs::decide`] answers such a call from any process.
+//! - [`BudgetDatabase`] keeps what users and tenants may spend in a day or a month. All workers share it.
 //! - An error of the database is a [`RunsError`]. It ends the drive, and the model never sees it. A
 //!   failure that is shorter than the lease does not end a drive.
 //!

@@ -88,6 +88,7 @@ async fn each_limit_holds() {
         Budget { model_calls: Some(3), ..Budget::default() },
         Budget { input_tokens: Some(39), ..Budget::default() },
         Budget { output_tokens: Some(9), ..Budget::default() },
+        Budget { tokens: Some(39), ..Budget::default() },
         Budget { model_calls: Some(9), output_tokens: Some(9), ..money(0.0) },
     ];
     for (place, limits) in limits.into_iter().enumerate() {
