@@ -26,7 +26,7 @@ use toolwright_module::{Context, Error, Message, Repaired, Result, ToolCall};
 use toolwright_signature::{Contract, Reading};
 
 use self::caller::{Caller, WrittenAfterUntrusted, lower_json, not_begun};
-use self::waiting::{ONE_YEAR, before_context_deadline, before_deadlines};
+use self::waiting::{ONE_YEAR, before_context_deadline, before_deadlines, before_deadlines_begun};
 
 use crate::agent::Core;
 use crate::error;
@@ -201,8 +201,18 @@ impl<'a> Driver<'a> {
                             Err(panicked.into_module())
                         })
                     };
-                    match self.caller.cx.until_cancelled(judged).await {
-                        Ok(Verdict::Taken(reading)) => {
+                    let judged = {
+                        let judged = pin!(self.caller.cx.until_cancelled(judged));
+                        before_deadlines_begun(deadline, &self.caller.cx, judged).await
+                    };
+                    match judged {
+                        // The next request is not made, so the run ends at its limit.
+                        None => {
+                            let why = "The time of the run ended before the answer was checked.";
+                            let kind = StepResultKind::Rejected(why.to_owned());
+                            self.track.apply_clocked(&self.caller, kind)
+                        }
+                        Some(Ok(Verdict::Taken(reading))) => {
                             let result = match reading {
                                 Some(reading) => self.typed_answer(result, &reading),
                                 None => result,
@@ -212,10 +222,10 @@ impl<'a> Driver<'a> {
                                 false => return Ok(Some(result)),
                             }
                         }
-                        Ok(Verdict::Rejected(why)) => {
+                        Some(Ok(Verdict::Rejected(why))) => {
                             self.track.apply_clocked(&self.caller, StepResultKind::Rejected(why))
                         }
-                        Err(error) => Err(error),
+                        Some(Err(error)) => Err(error),
                     }
                 }
                 Due::Done(result) => match self.go_on_after(&result)? {

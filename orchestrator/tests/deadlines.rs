@@ -9,10 +9,11 @@ use toolwright_module::budget::{Budget, LimitKind};
 use toolwright_module::error::Stage;
 use toolwright_module::event::{Ending, EventKind};
 use toolwright_module::model::{BoxFuture, BoxStream, Capabilities, Delta};
+use toolwright_module::predict::Validator;
 use toolwright_module::{
     Cancellation, Context, Dialect, Effect, LanguageModel, Reply, Request, Result,
 };
-use toolwright_orchestrator::{Agent, ApprovalPolicy, Limits};
+use toolwright_orchestrator::{Agent, ApprovalPolicy, Limits, Task};
 
 use crate::support::{Log, Look, Silent, agent, calls, look, show, soon, ten_tokens, tool, within};
 
@@ -104,6 +105,33 @@ async fn the_time_limit_of_a_run_ends_its_calls() {
     let finished = agent.drive(&mut run, &Context::default()).await.unwrap();
     assert_eq!((finished.ending, finished.limit), (Ending::LimitReached, Some(LimitKind::Time)));
     assert_eq!(finished.spent.model_calls, 1);
+}
+
+/// A validator that asks somebody who does not answer.
+struct Asks;
+
+impl Validator<Task, String> for Asks {
+    async fn check(&self, _: &Task, _: &String, _: &Context) -> Result<()> {
+        pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_validator_ends_at_the_time_limit_of_the_run_and_of_its_caller() {
+    let time = Duration::from_secs(2);
+    let asking = || agent([], [Reply::text("Yes.")]).0.with_validator(Asks);
+    let limits = Limits { max_time: Some(time), ..Limits::default() };
+    let limited = asking().with_limits(limits);
+    let (cx, long) = (Context::default(), time * 30);
+    let finished = tokio::time::timeout(long, limited.run("Go.", &cx)).await.expect("no end");
+    let finished = finished.unwrap();
+    assert_eq!((finished.ending, finished.limit), (Ending::LimitReached, Some(LimitKind::Time)));
+    assert_eq!(finished.answer, "Yes.");
+
+    let cx = Context::default().with_deadline(tokio::time::Instant::now().into_std() + time);
+    let agent = asking();
+    let error = tokio::time::timeout(long, agent.run("Go.", &cx)).await.expect("no end");
+    assert_eq!(error.unwrap_err().stage(), Stage::Limit);
 }
 
 #[tokio::test]

@@ -71,6 +71,20 @@ pub(super) async fn before_deadlines<T>(
     Box::pin(before_deadline(deadline, before_context_deadline(cx, asked))).await
 }
 
+/// Like [`before_deadlines`], for work that has begun: it is polled at least once.
+pub(super) async fn before_deadlines_begun<T>(
+    deadline: Option<Instant>,
+    cx: &Context,
+    work: Pin<&mut impl Future<Output = Result<T>>>,
+) -> Option<Result<T>> {
+    let of_context = cx.deadline().map(Instant::from);
+    let first = deadline.into_iter().chain(of_context).min();
+    match before_deadline_begun(first, work).await {
+        None if first == of_context => Some(Err(Error::other(DeadlinePassed).at(Stage::Limit))),
+        done => done,
+    }
+}
+
 /// Time that a performer has beyond the deadline. The work itself ends at the deadline, so
 /// this is for what ended right before and has to be kept.
 const TO_KEEP: Duration = Duration::from_secs(1);
