@@ -17,7 +17,7 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use toolwright_module::message::{Audio, Document, Image, Part};
+use toolwright_module::message::{Audio, Document, Image, Part, Source};
 
 use crate::ag_ui;
 use crate::caller::Caller;
@@ -100,26 +100,40 @@ async fn say(
     Ok(stream_of(&core, run, Position::default()))
 }
 
-/// Returns the part of a message for a URL.
+/// Returns the part of a message for an address, or for a `data:` URL with the content. The media type may
+/// be only its beginning, such as `image` or `image/*`.
 pub(crate) fn attachment(url: &str, media_type: Option<&str>) -> Result<Part> {
-    let of_url = url.strip_prefix("data:").and_then(|rest| rest.split([';', ',']).next());
-    let media_type = media_type.or(of_url).unwrap_or_default();
-    let is_allowed = ["data:", "https:", "http:"].iter().any(|scheme| url.starts_with(scheme));
-    if !is_allowed {
-        let reason = "the URL of an attachment must begin with `data:`, `https:` or `http:`";
-        return Err(ServeError::request(reason));
-    }
-    Ok(match media_type.split('/').next() {
-        Some("image") => Image::url(url).into(),
-        Some("audio") => Audio::url(url).into(),
-        // A document has a type with a slash.
-        Some(kind) if kind != media_type => Document::url(url).into(),
-        _ => {
-            let reason =
-                "an attachment needs its `media_type`, such as `image/png` or `application/pdf`";
-            return Err(ServeError::request(reason));
+    let refused = |reason: &str| Err(ServeError::request(reason));
+    let content = match url.strip_prefix("data:").map(|rest| rest.split_once(";base64,")) {
+        Some(None) => return refused("the `data:` URL of an attachment must be in base64"),
+        content => content.flatten(),
+    };
+    let is_whole = |kind: &&str| kind.contains('/') && !kind.ends_with('*');
+    let of_url = content.map(|(kind, _)| kind);
+    let whole = media_type.filter(is_whole).or(of_url).or(media_type).unwrap_or_default();
+    let media_type = whole.split(';').next().unwrap_or_default().trim();
+    let source = match content {
+        Some((_, data)) => match Source::from_base64(media_type, data) {
+            Some(source) => source,
+            None => return refused("the base64 of an attachment is not valid"),
+        },
+        None if ["https:", "http:"].iter().any(|scheme| url.starts_with(scheme)) => {
+            Source::Url(url.to_owned())
         }
-    })
+        None => {
+            return refused(
+                "the URL of an attachment must begin with `data:`, `https:` or `http:`",
+            );
+        }
+    };
+    match media_type.split_once('/').map_or(media_type, |(kind, _)| kind) {
+        "image" => Ok(Image::from(source).into()),
+        "audio" => Ok(Audio::from(source).into()),
+        "application" | "text" if media_type.contains('/') => Ok(Document::from(source).into()),
+        _ => refused(
+            "an attachment needs the media type of an image, a sound or a document, such as `image/png` or `application/pdf`",
+        ),
+    }
 }
 
 #[derive(Debug, Deserialize)]

@@ -136,6 +136,13 @@ async fn errors_are_plain_texts_for_people() {
     let response = response.send().await.unwrap();
     assert_eq!(response.status(), 401);
     assert_eq!(response.text().await.unwrap(), "sign in first");
+    // A form of another site.
+    let form = server.client.post(format!("{}/chat", server.base)).header("x-user", "kate");
+    let form = form.header("content-type", "text/plain").body(forgotten.to_string());
+    assert_eq!(form.send().await.unwrap().status(), 400);
+    let mut again = forgotten;
+    again["trigger"] = json!("regenerate-message");
+    assert_eq!(server.refused(&again).await.0, 410);
     let response = server.post("kate", "/chat?version=8", &body("c1", &["Hi!"])).send().await;
     assert_eq!(response.unwrap().status(), 400);
 }

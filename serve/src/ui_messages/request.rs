@@ -1,9 +1,10 @@
 use serde::Deserialize;
 use thiserror::Error;
-use toolwright_module::message::{Audio, Document, Image, Part, Source};
+use toolwright_module::message::Part;
 
 use crate::error::ServeError;
 use crate::protocol::{Answered, Incoming, Said};
+use crate::routes::attachment;
 use crate::update::Decided;
 
 /// What the model reads if a person refuses a call without a reason.
@@ -99,18 +100,8 @@ pub(crate) enum UnreadableRequest {
     NoMessageId,
     #[error("the last message has neither text nor files")]
     EmptyMessage,
-    #[error(
-        "the file in part {place} of the last message has an address that starts with `{start}`; send a `data:` URL in base64, or an `https:` address"
-    )]
-    Address { place: usize, start: String },
-    #[error(
-        "the file in part {0} of the last message is not valid base64; `useChat` makes it of a `FileList`"
-    )]
-    Base64(usize),
-    #[error(
-        "the file in part {place} of the last message is of type `{media_type}`; models read images, sound and documents"
-    )]
-    MediaType { place: usize, media_type: String },
+    #[error("the file in part {place} of the last message: {reason}")]
+    File { place: usize, reason: String },
 }
 
 impl From<UnreadableRequest> for ServeError {
@@ -211,7 +202,14 @@ fn parts(message: &UiMessage) -> Result<Vec<Part>, UnreadableRequest> {
                 None | Some("") => {}
                 Some(text) => parts.push(Part::from(text)),
             },
-            "file" => parts.push(file(place + 1, part)?),
+            "file" => {
+                let url = part.url.as_deref().unwrap_or_default();
+                let file = attachment(url, part.media_type.as_deref());
+                parts.push(file.map_err(|error| UnreadableRequest::File {
+                    place: place + 1,
+                    reason: error.to_string(),
+                })?);
+            }
             // Parts of the page, such as `data-…`.
             _ => {}
         }
@@ -220,34 +218,4 @@ fn parts(message: &UiMessage) -> Result<Vec<Part>, UnreadableRequest> {
         true => Err(UnreadableRequest::EmptyMessage),
         false => Ok(parts),
     }
-}
-
-fn file(place: usize, part: &UiPart) -> Result<Part, UnreadableRequest> {
-    let url = part.url.as_deref().unwrap_or_default();
-    let declared = part.media_type.as_deref().unwrap_or_default();
-    let (source, media_type) = if let Some(data) = url.strip_prefix("data:") {
-        let (of_url, data) = data.split_once(";base64,").ok_or(UnreadableRequest::Base64(place))?;
-        // The type may be only `image`, or `image/*`.
-        let is_whole = declared.contains('/') && !declared.ends_with('*');
-        let media_type = if is_whole { declared } else { of_url };
-        let media_type = media_type.split(';').next().unwrap_or_default().trim();
-        let source =
-            Source::from_base64(media_type, data).ok_or(UnreadableRequest::Base64(place))?;
-        (source, media_type)
-    } else if url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://")) {
-        (Source::Url(url.to_owned()), declared)
-    } else {
-        let start = url.chars().take(12).collect();
-        return Err(UnreadableRequest::Address { place, start });
-    };
-    let kind = media_type.split('/').next().unwrap_or_default().to_ascii_lowercase();
-    Ok(match kind.as_str() {
-        "image" => Image::from(source).into(),
-        "audio" => Audio::from(source).into(),
-        "application" | "text" => Document::from(source).into(),
-        _ => {
-            let media_type = media_type.to_owned();
-            return Err(UnreadableRequest::MediaType { place, media_type });
-        }
-    })
 }

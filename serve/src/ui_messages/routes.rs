@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use futures_util::{StreamExt, stream};
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -83,10 +83,17 @@ async fn send(
     State(core): State<Shared>,
     called: std::result::Result<Called, ServeError>,
     Query(parameters): Query<Parameters>,
+    headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response> {
     let Called(caller) = called?;
     let is_seven = parameters.is_seven()?;
+    // A form of another site can send any body, but not this header.
+    let content_type = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    if !content_type.to_ascii_lowercase().starts_with(b"application/json") {
+        let reason = "the header `content-type` must be `application/json`";
+        return Err(ServeError::request(reason).into());
+    }
     let mut incoming = read(&body)?;
     if incoming.decisions.is_empty() {
         find(&core, &caller, &mut incoming).await?;
@@ -124,6 +131,8 @@ async fn find(core: &Arc<Core>, caller: &Caller, incoming: &mut Incoming) -> Res
         if incoming.again.is_some() {
             incoming.message = None;
         }
+    } else if incoming.earlier > runs.len() {
+        return Err(ServeError::Forgotten { earlier: incoming.earlier }.into());
     } else if incoming.earlier == runs.len() {
         said.replaces = false;
         incoming.again = None;

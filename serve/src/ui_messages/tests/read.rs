@@ -172,11 +172,11 @@ fn errors_say_what_to_send() {
     the last message must be of the user when an answer is regenerated
     the last message has no `id`; `useChat` gives each message one
     the last message has neither text nor files
-    the file in part 1 of the last message has an address that starts with `blob:https:/`; send a `data:` URL in base64, or an `https:` address
-    the file in part 1 of the last message has an address that starts with `file:///etc/`; send a `data:` URL in base64, or an `https:` address
-    the file in part 1 of the last message is not valid base64; `useChat` makes it of a `FileList`
-    the file in part 1 of the last message is not valid base64; `useChat` makes it of a `FileList`
-    the file in part 1 of the last message is of type `video/mp4`; models read images, sound and documents
-    the file in part 1 of the last message has an address that starts with ``; send a `data:` URL in base64, or an `https:` address
+    the file in part 1 of the last message: the URL of an attachment must begin with `data:`, `https:` or `http:`
+    the file in part 1 of the last message: the URL of an attachment must begin with `data:`, `https:` or `http:`
+    the file in part 1 of the last message: the `data:` URL of an attachment must be in base64
+    the file in part 1 of the last message: the base64 of an attachment is not valid
+    the file in part 1 of the last message: an attachment needs the media type of an image, a sound or a document, such as `image/png` or `application/pdf`
+    the file in part 1 of the last message: the URL of an attachment must begin with `data:`, `https:` or `http:`
     "#);
 }
