@@ -9,10 +9,11 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::future::{Either, select};
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
 use crate::budget::{Budget, Spent};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Stage};
 use crate::ledger::Exhausted;
 use crate::model::BoxFuture;
 
@@ -149,7 +150,8 @@ impl SharedHold {
             let key = new_key();
             // Before the answer, because this future may be dropped while the reservation is made.
             self.parts.push((Arc::clone(budget), key.clone()));
-            if let Reserving::Full(state) = budget.reserve(&key, self.most).await? {
+            let reserving = ask(Arc::clone(budget), key, self.most).await?;
+            if let Reserving::Full(state) = reserving {
                 self.parts.pop();
                 return Ok(Some((Arc::clone(budget), state)));
             }
@@ -227,6 +229,26 @@ fn shortest_third<'a>(budgets: impl Iterator<Item = &'a Arc<dyn SharedBudget>>) 
 fn unsettled(budget: &dyn SharedBudget, error: &Error) {
     let owner = budget.owner();
     tracing::warn!(owner, %error, "a reservation counts in full, because it was not settled");
+}
+
+/// Asks for a reservation in a task of its own. If this future is dropped, the budget may reserve all the
+/// same, so the task gives that back. [`SharedHold`] does so once the answer is there.
+async fn ask(budget: Arc<dyn SharedBudget>, key: String, most: Spent) -> Result<Reserving> {
+    let (sender, answer) = oneshot::channel();
+    tokio::spawn(async move {
+        let reserving = budget.reserve(&key, most).await;
+        let is_full = matches!(reserving, Ok(Reserving::Full(_)));
+        if sender.send(reserving).is_err()
+            && !is_full
+            && let Err(error) = budget.settle(&key, Spent::default()).await
+        {
+            unsettled(&*budget, &error);
+        }
+    });
+    answer.await.unwrap_or_else(|_| {
+        let text = "a shared budget panicked, or the runtime shut down";
+        Err(Error::stop(text).at(Stage::Panic))
+    })
 }
 
 /// Returns the error if the call does not fit even when all others have released their reservations.

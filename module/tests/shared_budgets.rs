@@ -78,10 +78,12 @@ impl SharedBudget for Stored {
     }
 
     fn reserve<'a>(&'a self, key: &'a str, most: Spent) -> BoxFuture<'a, Result<Reserving>> {
-        Box::pin(async move {
-            self.check()?;
+        let (stored, key) = (self.clone(), key.to_owned());
+        // A database goes on with a statement when the program has given it up.
+        let reserves = tokio::spawn(async move {
+            stored.check()?;
             tokio::time::sleep(Duration::from_millis(1)).await;
-            let mut state = self.0.state.lock().unwrap();
+            let mut state = stored.0.state.lock().unwrap();
             let now = Instant::now();
             let ended: Vec<String> = state
                 .held
@@ -95,13 +97,14 @@ impl SharedBudget for Stored {
                 state.ended.insert(key, most);
             }
             let held = state.held.values().fold(Spent::default(), |sum, (most, _)| sum + *most);
-            if self.0.limits.refuses(state.spent + held, most).is_some() {
+            if stored.0.limits.refuses(state.spent + held, most).is_some() {
                 let until = SystemTime::UNIX_EPOCH + Duration::from_secs(86_400);
                 return Ok(Reserving::Full(BudgetState { spent: state.spent, held, until }));
             }
-            state.held.insert(key.to_owned(), (most, now + LEASE));
+            state.held.insert(key, (most, now + LEASE));
             Ok(Reserving::Reserved)
-        })
+        });
+        Box::pin(async move { reserves.await.unwrap() })
     }
 
     fn renew<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<()>> {

@@ -5,12 +5,14 @@ use std::path::Path;
 
 use toolwright_journal::{BudgetFolder, FolderBudget, Journal, JournalError};
 use toolwright_module::budget::{
-    Budget, Exhausted, Ledger, Money, Period, Price, Reserving, SharedBudget, Spent,
+    Budget, Exhausted, Ledger, LimitKind, Money, Period, Price, Reserving, SharedBudget, Spent,
 };
 use toolwright_module::error::Stage;
 use toolwright_module::model::{Settings, Usage};
 use toolwright_module::testing::Scripted;
 use toolwright_module::{Context, Message, Reply, Request};
+
+use crate::support::{TASK, World};
 
 fn money(most: f64) -> Budget {
     Budget { money: Some(Money::new(most)), ..Budget::default() }
@@ -65,6 +67,32 @@ async fn many_calls_with_many_handles_never_exceed_the_budget_and_use_all_of_it(
     names.sort();
     let name = "tenant%3dacme.month.budget";
     assert_eq!(names, ["lock", name, &format!("{name}-lock")]);
+}
+
+#[tokio::test]
+async fn a_run_that_a_budget_has_ended_goes_on_when_there_is_room_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (journal, budgets) =
+        (Journal::open(folder.path()).unwrap(), BudgetFolder::open(folder.path()).unwrap());
+    let world = World::default();
+    let cx = |calls| {
+        let limits = Budget { model_calls: Some(calls), ..Budget::default() };
+        let budget = budgets.budget("user=ada", Period::Month, limits).unwrap();
+        Context::default().with_ledger(Ledger::default().with_shared_budget(budget))
+    };
+    for _ in 0..2 {
+        let error = journal.drive(&world.small(), "run", TASK, &cx(1)).await.unwrap_err();
+        let exhausted = error.downcast_ref::<Exhausted>().unwrap();
+        assert_eq!((exhausted.limit, exhausted.left), (LimitKind::ModelCalls, 0));
+    }
+    // As in the next period.
+    let finished = journal.drive(&world.small(), "run", TASK, &cx(9)).await.unwrap();
+    assert_eq!(finished.answer, "Done.");
+    let budget = budgets.budget("user=ada", Period::Month, Budget::default()).unwrap();
+    let state = budget.state().await.unwrap();
+    // Each call of the run once.
+    assert_eq!(state.spent.model_calls, finished.spent.model_calls);
+    assert_eq!(state.held, Spent::default());
 }
 
 #[tokio::test]
