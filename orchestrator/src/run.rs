@@ -162,6 +162,7 @@ impl Run {
             step: 0,
             phase: Phase::Model,
             task_at: task_at(&messages),
+            earlier_tasks: 0,
             messages,
             tools: Arc::clone(&tools.hash),
             tool_set: None,
@@ -349,10 +350,14 @@ impl Run {
         }
     }
 
-    /// Returns a hash of the current task, by which records tell the tasks of a run apart.
+    /// Returns a hash of the current task and its number, by which records tell the tasks of a run
+    /// apart. Two tasks may have the same text.
     pub(crate) fn task_hash(&self) -> u64 {
         let task = serde_json::to_string(self.task()).unwrap_or_default();
-        perform::hash([&*task])
+        match self.state.earlier_tasks {
+            0 => perform::hash([&*task]),
+            earlier => perform::hash([&*task, &*earlier.to_string()]),
+        }
     }
 
     /// Returns the current task, with the conversation before it.

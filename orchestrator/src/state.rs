@@ -53,6 +53,9 @@ pub struct RunState {
     /// The place of the current task in the messages.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) task_at: usize,
+    /// The number of tasks of this run before the current one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) earlier_tasks: u64,
     /// The hash of the tool set.
     pub(crate) tools: Arc<str>,
     /// The contracts of the stored tools, if the program has them.

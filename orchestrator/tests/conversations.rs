@@ -691,6 +691,28 @@ async fn a_run_goes_on_with_the_next_task_of_its_agent_in_every_drive() {
     assert_eq!(agent.run("Look at a.", &cx).await.unwrap().history, finished.history);
 }
 
+/// Records tell two tasks apart also if their texts are equal.
+#[tokio::test]
+async fn equal_tasks_in_a_row_are_replayed_as_they_were() {
+    let said = || {
+        ["a", "b"].map(|place| [calls([(place, "look", place)]), Reply::text("Empty.")]).concat()
+    };
+    let next = |run: &Run| {
+        let tasks = run.history().iter().filter(|it| **it == Message::user("Look.")).count();
+        (tasks < 2).then(|| Task::new("Look."))
+    };
+    let limits = Limits { max_iterations: 1, ..Limits::default() };
+    let journal = Replay::in_memory([]);
+    let (agent, _) = agent([look()], said());
+    let agent = agent.with_limits(limits.clone()).with_next_task(next);
+    let finished = agent.run("Look.", &with_performer(&soon(), journal.clone())).await.unwrap();
+    let (agent, _) = crate::support::agent([look()], []);
+    let agent = agent.with_limits(limits).with_next_task(next);
+    let cx = with_performer(&soon(), Replay::in_memory(journal.records()));
+    let again = agent.run("Look.", &cx).await.unwrap();
+    assert_eq!(show(&again.history), show(&finished.history));
+}
+
 #[tokio::test]
 async fn there_is_no_next_task_after_a_limit_of_the_whole_run() {
     let budget = Budget { model_calls: Some(2), ..Budget::default() };

@@ -31,7 +31,7 @@ pub enum PartKind {
     Ask {
         /// The number of the request in its run, from 0.
         nth: u64,
-        /// A hash of the run's current task.
+        /// A hash of the run's current task and its number in the run.
         task: u64,
         /// 0, and one more each time a limit forbade the request and is larger now.
         #[serde(default)]

@@ -66,6 +66,7 @@ impl Run {
             self.say(message);
         }
         self.state.task_at = task_at(&self.state.messages);
+        self.state.earlier_tasks = self.state.earlier_tasks.saturating_add(1);
         self.state.iterations = 0;
         self.state.mistakes.clear();
         self.state.phase = Phase::Model;
