@@ -28,6 +28,7 @@ use toolwright_cli::{note, say};
 use toolwright_journal::Journal;
 use toolwright_module::hook::{AskNext, Hook};
 use toolwright_module::message::Part;
+use toolwright_module::model::Settings;
 use toolwright_module::{
     Context, Dialect, Effect, Message, Reply, Request, Signature, Tool, from_fn,
 };
@@ -48,6 +49,9 @@ struct Args {
     /// Number of tokens that the model takes, the reply included
     #[arg(long, default_value_t = 32_000)]
     window: u64,
+    /// Maximum number of tokens of a reply. A small window needs a small one
+    #[arg(long, value_name = "TOKENS", default_value_t = Request::MAX_OUTPUT_TOKENS)]
+    max_tokens: u64,
     /// Name of the model
     #[arg(long, default_value = "endless")]
     model: String,
@@ -114,7 +118,9 @@ fn agent(args: &Args, script: Script, counts: &Arc<Counts>) -> Result<Agent, Box
     };
     let seen = Arc::clone(counts);
     let own = Watch { counts: Arc::clone(counts), is_own: true };
+    let settings = Settings::default().with_max_output_tokens(args.max_tokens);
     let agent = Agent::new(model, tools()?)?
+        .with_settings(settings)?
         .with_instructions(INSTRUCTIONS)
         .with_limits(limits)
         .with_compaction(compaction)?
