@@ -179,6 +179,10 @@ impl Service {
     /// | `POST runs/{run}/questions/{question}` | answers a question |
     /// | `POST ag-ui` | answers a client of AG-UI |
     /// | `GET ag-ui/{id}/messages` | the messages of a conversation, for a client of AG-UI |
+    /// | `POST chat` | answers `useChat` of the Vercel AI SDK |
+    /// | `GET chat/{id}/stream` | streams the last run of a conversation, for `useChat` |
+    /// | `GET chat/{id}/messages` | the messages of a conversation, for `useChat` |
+    /// | `POST chat/{id}/stop` | ends the last run of a conversation |
     /// | `POST ag-ui/{id}/stop` | ends the run of a conversation |
     pub fn router(&self) -> Router {
         routes::router(&self.0)
