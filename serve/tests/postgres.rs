@@ -150,6 +150,114 @@ impl User {
         (shown, self.whole().await)
     }
 
+    /// The same as a client of AG-UI: it sends its messages again when its connection is lost.
+    async fn converse_in_ag_ui(mut self) -> (String, String) {
+        let said = json!({"id": "m", "role": "user", "content": "Write."});
+        let (mut messages, mut resume) = (vec![said], Value::Null);
+        let mut buffer = Vec::new();
+        loop {
+            let mut body = json!({"threadId": "c", "runId": "r", "messages": messages});
+            if resume.is_array() {
+                body["resume"] = resume.clone();
+            }
+            let base = self.base();
+            let request = self.client.post(format!("{base}/ag-ui")).json(&body);
+            let Ok(mut response) = request.header("x-user", &self.name).send().await else {
+                sleep(Duration::from_millis(50)).await;
+                continue;
+            };
+            let status = response.status();
+            if !status.is_success() {
+                assert!(!status.is_client_error(), "{status}: {:?}", response.text().await);
+                sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+            buffer.clear();
+            while let Ok(Ok(Some(chunk))) =
+                tokio::time::timeout(Duration::from_secs(40), response.chunk()).await
+            {
+                buffer.extend_from_slice(&chunk);
+                while let Some(end) = buffer.windows(2).position(|two| two == b"\n\n") {
+                    let event: Vec<u8> = buffer.drain(..end + 2).collect();
+                    let event = String::from_utf8(event).unwrap();
+                    let Some(data) = event.strip_prefix("data: ") else { continue };
+                    let event: Value = serde_json::from_str(data).unwrap();
+                    let id = &event["messageId"];
+                    match event["type"].as_str().unwrap() {
+                        "RUN_STARTED" => resume = Value::Null,
+                        "MESSAGES_SNAPSHOT" => {
+                            messages = event["messages"].as_array().unwrap().clone();
+                        }
+                        "TEXT_MESSAGE_START" if messages.iter().all(|it| it["id"] != *id) => {
+                            messages.push(json!({"id": id, "role": "assistant", "content": ""}));
+                        }
+                        "TEXT_MESSAGE_CONTENT" => {
+                            let message = messages.iter_mut().find(|it| it["id"] == *id).unwrap();
+                            let text = message["content"].as_str().unwrap().to_owned();
+                            message["content"] = json!(text + event["delta"].as_str().unwrap());
+                        }
+                        "TOOL_CALL_START" => {
+                            let mut of = messages.iter_mut();
+                            let message =
+                                of.find(|it| it["id"] == event["parentMessageId"]).unwrap();
+                            let function = json!({"arguments": ""});
+                            let call = json!({"id": event["toolCallId"], "function": function});
+                            message["toolCalls"] = json!([call]);
+                        }
+                        "TOOL_CALL_ARGS" => {
+                            let calls =
+                                messages.iter_mut().filter_map(|it| it["toolCalls"].get_mut(0));
+                            let mut calls = calls.filter(|it| it["id"] == event["toolCallId"]);
+                            let call = calls.next().unwrap();
+                            let arguments = &mut call["function"]["arguments"];
+                            let text = arguments.as_str().unwrap().to_owned();
+                            *arguments = json!(text + event["delta"].as_str().unwrap());
+                        }
+                        "RUN_FINISHED" if event["outcome"]["type"] == "interrupt" => {
+                            resume = self.resume(&event["outcome"]["interrupts"], &messages).await;
+                        }
+                        "RUN_FINISHED" => {
+                            let of_model = messages.iter().filter(|it| it["role"] == "assistant");
+                            let shown = of_model.filter_map(|it| it["content"].as_str()).collect();
+                            return (shown, self.whole().await);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// The answers to the questions of a run of AG-UI.
+    async fn resume(&self, interrupts: &Value, messages: &[Value]) -> Value {
+        let mut resume = Vec::new();
+        for interrupt in interrupts.as_array().unwrap() {
+            let payload = match interrupt["metadata"]["toolwright"]["unknown"] == true {
+                false => json!({"approved": true}),
+                true => {
+                    match self.is_written(&arguments_of(messages, &interrupt["toolCallId"])).await {
+                        false => json!({"callAgain": true}),
+                        true => json!({"happened": "written"}),
+                    }
+                }
+            };
+            let id = &interrupt["id"];
+            resume.push(json!({"interruptId": id, "status": "resolved", "payload": payload}));
+        }
+        json!(resume)
+    }
+
+    /// Whether a call was made that was under way when its worker was killed.
+    async fn is_written(&self, arguments: &str) -> bool {
+        // A worker that lost its lease may be about to write.
+        sleep(Duration::from_millis(300)).await;
+        let arguments: Value = serde_json::from_str(arguments).unwrap();
+        let sql = "SELECT count(*) FROM written WHERE line = $1";
+        let row = arguments["row"].as_str().unwrap();
+        let count: i64 = self.database.query_one(sql, &[&row]).await.unwrap().get(0);
+        count > 0
+    }
+
     fn base(&mut self) -> String {
         let port = self.ports[usize::try_from(self.random.below(2)).unwrap()];
         format!("http://127.0.0.1:{port}")
@@ -160,18 +268,10 @@ impl User {
         let (run, id) = (question["run"].as_str().unwrap(), question["question"].as_str().unwrap());
         loop {
             let decision = match question["unknown"].as_bool() {
-                // The call was under way when its worker was killed. The user looks whether it was made.
                 Some(true) => {
-                    // A worker that lost its lease may be about to write.
-                    sleep(Duration::from_millis(300)).await;
-                    let arguments: Value =
-                        serde_json::from_str(question["arguments"].as_str().unwrap()).unwrap();
-                    let row = arguments["row"].as_str().unwrap();
-                    let sql = "SELECT count(*) FROM written WHERE line = $1";
-                    let count: i64 = self.database.query_one(sql, &[&row]).await.unwrap().get(0);
-                    match count {
-                        0 => json!("call_again"),
-                        _ => json!({"happened": {"result": "written"}}),
+                    match self.is_written(question["arguments"].as_str().unwrap()).await {
+                        false => json!("call_again"),
+                        true => json!({"happened": {"result": "written"}}),
                     }
                 }
                 _ => json!("approve"),
@@ -211,6 +311,13 @@ impl User {
     }
 }
 
+/// The arguments of a call in the messages of a client.
+fn arguments_of(messages: &[Value], call: &Value) -> String {
+    let calls = messages.iter().filter_map(|it| it["toolCalls"].as_array()).flatten();
+    let call = calls.into_iter().find(|it| it["id"] == *call).unwrap();
+    call["function"]["arguments"].as_str().unwrap().to_owned()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL and some minutes; see the top of the file"]
 async fn heavy_readers_and_questions_survive_workers_that_are_killed() {
@@ -238,12 +345,17 @@ async fn heavy_readers_and_questions_survive_workers_that_are_killed() {
             let mut results = Vec::new();
             let mut random = Random(seed.wrapping_mul(7919) + place as u64 + 1);
             while !stops.load(Ordering::Relaxed) {
-                let name = format!("user-{}", talks.fetch_add(1, Ordering::Relaxed));
+                let nth = talks.fetch_add(1, Ordering::Relaxed);
+                let name = format!("user-{nth}");
                 random.below(2);
                 let (client, random) = (Client::new(), random.clone());
                 let database = database.clone();
                 let user = User { name: name.clone(), ports, client, random, database };
-                results.push((name, user.converse().await));
+                let seen = match nth % 2 {
+                    0 => user.converse().await,
+                    _ => user.converse_in_ag_ui().await,
+                };
+                results.push((name, seen));
             }
             results
         }));
