@@ -387,7 +387,10 @@ impl Assistant {
         }
         self.interrupts.forget();
         let screen = Arc::new(Screen::new(!self.json));
-        let (cancellation, ledger) = (Cancellation::default(), Ledger::default());
+        let (cancellation, mut ledger) = (Cancellation::default(), Ledger::default());
+        if let Some(prices) = &self.chosen.prices {
+            ledger = ledger.with_prices(prices.clone());
+        }
         let started = Instant::now();
         let mut work = work;
         let mut renewals = 0;
@@ -456,6 +459,7 @@ impl Assistant {
                     "stage": error.stage(),
                     "text": without_keys(&text_of(error, self.replays)),
                     "spent": ledger.spent(),
+                    "cost": ledger.spent().cost().to_string(),
                 }}),
             });
         }
@@ -603,6 +607,7 @@ fn result(finished: &Finished, output: Option<&Value>) -> Value {
         "limit": finished.limit,
         "iterations": finished.iterations,
         "spent": finished.spent,
+        "cost": finished.spent.cost().to_string(),
         "tools_used": finished.tools_used,
         "failures": failures.collect::<Vec<_>>(),
     }});

@@ -36,6 +36,7 @@ pub(crate) struct Config {
     pub(crate) key_file: Option<PathBuf>,
     pub(crate) timeout: Option<NonZeroU64>,
     pub(crate) temperature: Option<f32>,
+    pub(crate) prices: Option<PathBuf>,
     #[serde(default)]
     pub(crate) no_stream: bool,
     #[serde(default)]

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use toolwright_anthropic::Anthropic;
 use toolwright_gemini::Gemini;
 use toolwright_module::LanguageModel;
+use toolwright_module::budget::{Price, Prices};
 use toolwright_module::model::Settings;
 use toolwright_module::testing::{Recorder, RecordingError, Replay};
 use toolwright_openai::{Api, OpenAi, Service};
@@ -21,6 +22,7 @@ use crate::config::Config;
 use crate::keys::{Keys, shown_variable};
 use crate::record::{Options, Recorded};
 use crate::show::visible;
+use crate::texts::read_file;
 
 /// Model servers with their default ports.
 const LOCAL_SERVERS: [(&str, u16); 3] =
@@ -199,6 +201,11 @@ pub(crate) struct ModelArgs {
     #[arg(long, help_heading = "Model")]
     pub(crate) no_stream: bool,
 
+    /// JSON file with the prices of models in US dollars, in place of the built-in ones. Without a price
+    /// the cost of a run is unknown
+    #[arg(long, value_name = "FILE", help_heading = "Model")]
+    prices: Option<PathBuf>,
+
     /// The file to record in.
     #[arg(skip)]
     pub(crate) record: Option<PathBuf>,
@@ -210,6 +217,8 @@ pub(crate) struct Chosen {
     pub(crate) model: Arc<dyn LanguageModel>,
     /// One line that names the model and where it was found.
     pub(crate) line: String,
+    /// The prices, if they are not the built-in ones.
+    pub(crate) prices: Option<Prices>,
     recorder: Option<RecordTo>,
 }
 
@@ -225,7 +234,9 @@ impl Chosen {
     /// Returns a model that replays a recorded run.
     pub(crate) fn replay(recorded: &Recorded) -> Self {
         let model = Arc::new(Replay::new(recorded.recording.clone()));
-        Self { model, line: recorded.line(), recorder: None }
+        // Nobody is paid for a reply of a file.
+        let prices = Prices::default().with(model.name(), Price::per_million(0.0, 0.0));
+        Self { model, line: recorded.line(), prices: Some(prices), recorder: None }
     }
 
     /// Saves the recording, if the run is recorded and has replies. Returns the path of the file.
@@ -539,6 +550,7 @@ impl ModelArgs {
     ///
     /// If an argument is not valid.
     pub(crate) async fn find(&self) -> Result<Option<Chosen>, Box<dyn Error>> {
+        let prices = self.prices()?;
         let mut server = self.server.clone();
         if self.record.is_some() && server.temperature.is_none() {
             // A new recording then has the same replies, as far as the model allows.
@@ -554,7 +566,7 @@ impl ModelArgs {
             },
         };
         match found {
-            Some((model, line)) => Ok(Some(self.recorded(model, line))),
+            Some((model, line)) => Ok(Some(Chosen { prices, ..self.recorded(model, line) })),
             None if self.record.is_some() => Err("no model was found to record".into()),
             None => Ok(None),
         }
@@ -563,6 +575,7 @@ impl ModelArgs {
     /// Uses the defaults of the configuration for what the command line leaves out.
     pub(crate) fn or(mut self, config: &Config) -> Result<Self, String> {
         self.no_stream |= config.no_stream;
+        self.prices = self.prices.or_else(|| config.prices.clone());
         if !self.offline {
             self.server = self.server.or(config)?;
         }
@@ -589,13 +602,22 @@ impl ModelArgs {
 
     fn recorded(&self, model: Model, line: String) -> Chosen {
         let Some(path) = &self.record else {
-            return Chosen { model, line, recorder: None };
+            return Chosen { model, line, prices: None, recorder: None };
         };
         let recorder = Arc::new(Recorder::new(model));
         let model = Arc::clone(&recorder) as Model;
         // The model was found with these keys, so they can be read.
         let secrets = self.keys().map(|keys| keys.values()).unwrap_or_default();
-        Chosen { model, line, recorder: Some(RecordTo { recorder, path: path.clone(), secrets }) }
+        let recorder = Some(RecordTo { recorder, path: path.clone(), secrets });
+        Chosen { model, line, prices: None, recorder }
+    }
+
+    /// Reads the prices of the file.
+    fn prices(&self) -> Result<Option<Prices>, Box<dyn Error>> {
+        let Some(path) = &self.prices else { return Ok(None) };
+        let named = |error: &dyn fmt::Display| format!("--prices {}: {error}", path.display());
+        let text = read_file(path).map_err(|error| named(&error))?;
+        Ok(Some(Prices::from_json(&text).map_err(|error| named(&error))?))
     }
 }
 

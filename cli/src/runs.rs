@@ -66,7 +66,7 @@ pub(crate) struct RunsArgs {
 
 #[derive(Subcommand)]
 enum Action {
-    /// List the runs: id, status, time since the last change, cost if prices are known, first words of
+    /// List the runs: id, status, time since the last change, cost, first words of
     /// the task
     List {
         /// List only the runs with this status

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::Value;
 use toolwright_module::__text;
-use toolwright_module::budget::{Money, Spent};
+use toolwright_module::budget::{Cost, Spent};
 use toolwright_module::event::{Event, EventKind};
 use toolwright_module::untrusted::inside;
 
@@ -284,7 +284,7 @@ fn in_red(text: &str) -> String {
 /// Returns the cost of a run in one line.
 #[must_use]
 pub(crate) fn summary(spent: Spent, elapsed: Duration) -> String {
-    let Spent { usage, model_calls, money, .. } = spent;
+    let Spent { usage, model_calls, .. } = spent;
     let cached = match usage.cached_tokens {
         0 => String::new(),
         tokens => format!(" ({tokens} cached)"),
@@ -295,15 +295,19 @@ pub(crate) fn summary(spent: Spent, elapsed: Duration) -> String {
         "{model_calls} model calls, {least}{} tokens in{cached}, {least}{} out{}, {:.1} s",
         usage.input_tokens,
         usage.output_tokens,
-        cost_of(money),
+        cost_of(spent),
         elapsed.as_secs_f64(),
     )
 }
 
-/// Returns the cost in money for the end of a list, if there is one. Its currency is that of the
-/// prices.
-pub(crate) fn cost_of(money: Money) -> String {
-    if money.micros == 0 { String::new() } else { format!(", cost {money}") }
+/// Returns the cost in money for the end of a list, if models were asked.
+pub(crate) fn cost_of(spent: Spent) -> String {
+    cost_in_words(spent).map_or(String::new(), |cost| format!(", cost {cost}"))
+}
+
+/// Returns the cost in money, such as `at least 0.25 USD`, if models were asked.
+pub(crate) fn cost_in_words(spent: Spent) -> Option<Cost> {
+    (spent.model_calls > 0).then(|| spent.cost())
 }
 
 /// Returns the text without control characters, so that text of a model or a tool cannot control

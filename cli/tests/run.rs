@@ -526,6 +526,47 @@ fn calls_results_and_usage_are_shown_and_no_control_characters() {
     assert!(!ran.stderr.contains('\u{1b}'), "{}", ran.stderr);
 }
 
+/// Nobody knows the prices of a server on this machine, unless the user says them.
+#[test]
+fn the_cost_is_unknown_unless_a_file_has_the_price() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let ran = run(task(&server(&[says("Hello.")])).arg("Hi."));
+    assert!(ran.stderr.contains(" 10 out, cost unknown, "), "{}", ran.stderr);
+
+    let prices = file("prices.json", r#"{"models": [{"names": ["*"], "input": 1, "output": 10}]}"#);
+    let priced = |model: &Server| {
+        let mut command = task(model);
+        command.arg("--prices").arg(&prices);
+        command
+    };
+    let ran = run(priced(&server(&[says("Hello.")])).arg("Hi."));
+    assert!(ran.stderr.contains(" 10 out, cost 0.00015 USD, "), "{}", ran.stderr);
+    let ran = run(priced(&server(&[says("Hello.")])).args(["--json", "Hi."]));
+    let lines = lines(&ran.stdout);
+    let replied = lines.iter().find(|line| line.to_string().contains("model_replied")).unwrap();
+    assert!(replied.to_string().contains(r#""money":150"#), "{replied}");
+    assert_eq!(lines.last().unwrap()["result"]["cost"], "0.00015 USD");
+
+    let wrong = file("wrong.json", r#"{"models": [{"names": ["a"], "input": 0, "output": 1}]}"#);
+    for (path, error) in [
+        (wrong, "the price of `a` cannot be read: `input` is zero"),
+        (folder.path().join("none.json"), "--prices "),
+    ] {
+        let ran = run(task(&server(&[])).arg("--prices").arg(path).arg("Hi."));
+        assert_eq!(ran.code, Some(1));
+        assert!(ran.stderr.contains(error), "{}", ran.stderr);
+    }
+
+    // A replay asks no model, so nobody is paid.
+    let ran = run(program("run").args(["--offline", "--no-journal", TASK]));
+    assert!(ran.stderr.contains(", cost 0.00 USD, "), "{}", ran.stderr);
+}
+
 #[test]
 fn a_servers_names_do_not_steer_the_terminal() {
     let name = "\u{1b}]0;owned\u{7}small";
@@ -557,7 +598,7 @@ fn ctrl_c_ends_the_task_with_its_cost() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{stderr}");
     // The model had read the task, and nobody says how many tokens that were.
-    let said = "cancelled after 1 model calls, at least 0 tokens in, at least 0 out";
+    let said = "cancelled after 1 model calls, at least 0 tokens in, at least 0 out, cost unknown";
     assert!(stderr.contains(said), "{stderr}");
 }
 

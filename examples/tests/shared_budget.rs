@@ -209,7 +209,7 @@ fn ended(child: Child) -> Option<()> {
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     output.status.code().map(|code| {
         assert_eq!(code, 0, "{stdout}{stderr}");
-        assert!(stdout.contains("of 20.00 left to spend until"), "{stdout}");
+        assert!(stdout.contains("of 20.00 USD left to spend until"), "{stdout}");
     })
 }
 

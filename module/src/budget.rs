@@ -1,4 +1,4 @@
-//! Budgets and prices. The ledger that counts against them is [`Ledger`].
+//! Budgets, money and prices. The ledger that counts against them is [`Ledger`].
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::ledger::{Exhausted, Ledger, Overshoot, Reservation};
 pub use crate::period::Period;
+pub use crate::price::Price;
+pub use crate::prices::{Prices, PricesError};
 pub use crate::shared_budget::{BudgetState, Reserving, SharedBudget};
 use crate::usage::Usage;
 
@@ -140,7 +142,7 @@ impl fmt::Display for LimitKind {
 
 /// The amounts that calls have used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(from = "StoredSpent", into = "StoredSpent")]
 #[non_exhaustive]
 pub struct Spent {
     /// Number of model calls.
@@ -149,16 +151,97 @@ pub struct Spent {
     pub tool_calls: u64,
     /// Tokens read and written.
     pub usage: Usage,
-    /// Cost in money, as far as prices are known.
-    #[serde(skip_serializing_if = "Money::is_zero")]
+    /// Cost of the model calls whose price is known. [`cost`](Self::cost) also says whether that is
+    /// all of it.
     pub money: Money,
+    /// Number of model calls whose price is unknown. [`money`](Self::money) does not contain them.
+    pub unpriced_calls: u64,
+}
+
+/// The stored form of [`Spent`].
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct StoredSpent {
+    model_calls: u64,
+    tool_calls: u64,
+    usage: Usage,
+    #[serde(skip_serializing_if = "Money::is_zero")]
+    money: Money,
+    /// `None` means the number that [`Self::usual`] returns. Older records have no number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unpriced_calls: Option<u64>,
+}
+
+impl StoredSpent {
+    /// Returns the number of calls without a price if nothing else is stored. Without money that is
+    /// all of them, because a cost that nobody recorded is unknown and not zero.
+    fn usual(model_calls: u64, money: Money) -> u64 {
+        if money.is_zero() { model_calls } else { 0 }
+    }
+}
+
+impl From<StoredSpent> for Spent {
+    fn from(stored: StoredSpent) -> Self {
+        let StoredSpent { model_calls, tool_calls, usage, money, unpriced_calls } = stored;
+        let usual = StoredSpent::usual(model_calls, money);
+        let unpriced_calls = unpriced_calls.unwrap_or(usual);
+        Self { model_calls, tool_calls, usage, money, unpriced_calls }
+    }
+}
+
+impl From<Spent> for StoredSpent {
+    fn from(spent: Spent) -> Self {
+        let Spent { model_calls, tool_calls, usage, money, unpriced_calls } = spent;
+        let usual = Self::usual(model_calls, money);
+        let unpriced_calls = Some(unpriced_calls).filter(|calls| *calls != usual);
+        Self { model_calls, tool_calls, usage, money, unpriced_calls }
+    }
+}
+
+/// The cost of calls in money, as far as it is known.
+///
+/// ```
+/// use toolwright_module::budget::{Cost, Money};
+///
+/// assert_eq!(Cost::Known(Money::new(0.25)).to_string(), "0.25 USD");
+/// assert_eq!(Cost::AtLeast(Money::new(0.25)).to_string(), "at least 0.25 USD");
+/// assert_eq!(Cost::Unknown.to_string(), "unknown");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cost {
+    /// The whole cost.
+    Known(Money),
+    /// The known part of the cost. The price of another call, or some of its tokens, is unknown.
+    AtLeast(Money),
+    /// Nothing is known. It is not zero.
+    Unknown,
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(money) => money.fmt(f),
+            Self::AtLeast(money) => write!(f, "at least {money}"),
+            Self::Unknown => f.write_str("unknown"),
+        }
+    }
 }
 
 impl Spent {
-    /// Returns the amounts of one model call.
+    /// Returns the cost in money, and whether that is all of it.
+    #[must_use]
+    pub fn cost(&self) -> Cost {
+        match self.unpriced_calls == 0 && !self.usage.incomplete {
+            true => Cost::Known(self.money),
+            false if self.money.is_zero() => Cost::Unknown,
+            false => Cost::AtLeast(self.money),
+        }
+    }
+
+    /// Returns the amounts of one model call whose price is unknown.
     #[must_use]
     pub fn model_call(usage: Usage) -> Self {
-        Self { model_calls: 1, usage, ..Self::default() }
+        Self { model_calls: 1, unpriced_calls: 1, usage, ..Self::default() }
     }
 
     /// Returns the amounts of one tool call.
@@ -174,7 +257,7 @@ impl Spent {
 
     /// Returns the tokens and the money, without numbers of calls.
     pub(crate) fn costs(self) -> Self {
-        Self { model_calls: 0, tool_calls: 0, ..self }
+        Self { model_calls: 0, tool_calls: 0, unpriced_calls: 0, ..self }
     }
 }
 
@@ -187,6 +270,7 @@ impl Add for Spent {
             tool_calls: self.tool_calls.saturating_add(other.tool_calls),
             usage: self.usage + other.usage,
             money: Money { micros: self.money.micros.saturating_add(other.money.micros) },
+            unpriced_calls: self.unpriced_calls.saturating_add(other.unpriced_calls),
         }
     }
 }
@@ -201,6 +285,7 @@ impl Sub for Spent {
             tool_calls: self.tool_calls.saturating_sub(earlier.tool_calls),
             usage: self.usage - earlier.usage,
             money: Money { micros: self.money.micros.saturating_sub(earlier.money.micros) },
+            unpriced_calls: self.unpriced_calls.saturating_sub(earlier.unpriced_calls),
         }
     }
 }
@@ -211,7 +296,7 @@ impl AddAssign for Spent {
     }
 }
 
-/// An amount of money in the currency of the prices, in whole millionths.
+/// An amount of money in US dollars, in whole millionths of a dollar.
 ///
 /// Sums are exact. The serialized form is the number of millionths.
 ///
@@ -219,7 +304,7 @@ impl AddAssign for Spent {
 /// use toolwright_module::budget::Money;
 ///
 /// assert_eq!(Money::new(0.25).micros, 250_000);
-/// assert_eq!(Money::new(0.25).to_string(), "0.25");
+/// assert_eq!(Money::new(0.25).to_string(), "0.25 USD");
 /// ```
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
@@ -231,7 +316,7 @@ pub struct Money {
 }
 
 impl Money {
-    /// Returns an amount. A negative number becomes zero.
+    /// Returns an amount of dollars. A negative number becomes zero.
     #[must_use]
     pub fn new(amount: f64) -> Self {
         // The cast saturates and turns NaN into 0.
@@ -249,91 +334,6 @@ impl fmt::Display for Money {
         let part = format!("{part:06}");
         // At least two decimal places, as usual for money.
         let end = part.trim_end_matches('0').len().max(2);
-        write!(f, "{whole}.{}", &part[..end])
-    }
-}
-
-fn price(amount: f64) -> Money {
-    if amount.is_nan() { Money { micros: u64::MAX } } else { Money::new(amount) }
-}
-
-/// The price of a model, per million tokens.
-///
-/// ```
-/// use toolwright_module::budget::{Money, Price};
-/// use toolwright_module::model::Usage;
-///
-/// let price = Price::per_million(0.25, 2.0).with_cached(0.025);
-/// let usage = Usage { cached_tokens: 400_000, ..Usage::new(1_000_000, 500_000) };
-/// assert_eq!(price.of(usage), Money::new(0.15 + 0.01 + 1.0));
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Price {
-    /// Price of a million input tokens.
-    pub input: Money,
-    /// Price of a million output tokens.
-    pub output: Money,
-    /// Price of a million input tokens from the provider's cache.
-    pub cached: Money,
-    /// Price of a million input tokens that are written to the provider's cache. Often higher than
-    /// that of other input.
-    pub cache_written: Money,
-}
-
-impl Price {
-    /// Returns the prices of a million input tokens and a million output tokens. Tokens that are
-    /// read from the cache or written to it cost the same as other input, unless
-    /// [`with_cached`](Self::with_cached) and [`with_cache_written`](Self::with_cache_written) set
-    /// their prices.
-    ///
-    /// NaN becomes the largest amount, which exceeds any budget. A price of zero would allow
-    /// unlimited spending.
-    #[must_use]
-    pub fn per_million(input: f64, output: f64) -> Self {
-        let input = price(input);
-        Self { input, output: price(output), cached: input, cache_written: input }
-    }
-
-    /// Sets the price of a million input tokens from the provider's cache.
-    #[must_use]
-    pub fn with_cached(mut self, cached: f64) -> Self {
-        self.cached = price(cached);
-        self
-    }
-
-    /// Sets the price of a million input tokens that are written to the provider's cache.
-    ///
-    /// ```
-    /// use toolwright_module::budget::{Money, Price};
-    /// use toolwright_module::model::Usage;
-    ///
-    /// let price = Price::per_million(3.0, 15.0).with_cache_written(3.75);
-    /// let usage = Usage { cache_written_tokens: 400_000, ..Usage::new(1_000_000, 0) };
-    /// assert_eq!(price.of(usage), Money::new(0.6 * 3.0 + 0.4 * 3.75));
-    /// ```
-    #[must_use]
-    pub fn with_cache_written(mut self, cache_written: f64) -> Self {
-        self.cache_written = price(cache_written);
-        self
-    }
-
-    /// Returns the largest cost of a model call, whatever part of its input is cached.
-    pub(crate) fn most_of(self, usage: Usage) -> Money {
-        let input = self.input.max(self.cached).max(self.cache_written);
-        Self { input, ..self }.of(Usage::new(usage.input_tokens, usage.output_tokens))
-    }
-
-    /// Returns the cost of a model call, rounded up to a millionth.
-    #[must_use]
-    pub fn of(self, usage: Usage) -> Money {
-        let cached = usage.cached_tokens.min(usage.input_tokens);
-        let part = |tokens: u64, price: Money| u128::from(tokens) * u128::from(price.micros);
-        let written = usage.cache_written_tokens.min(usage.input_tokens - cached);
-        let all = part(usage.input_tokens - cached - written, self.input)
-            .saturating_add(part(cached, self.cached))
-            .saturating_add(part(written, self.cache_written))
-            .saturating_add(part(usage.output_tokens, self.output));
-        Money { micros: u64::try_from(all.div_ceil(1_000_000)).unwrap_or(u64::MAX) }
+        write!(f, "{whole}.{} USD", &part[..end])
     }
 }

@@ -90,8 +90,10 @@ pub enum EventKind {
         model: String,
         /// The reply, with its usage.
         reply: Reply,
-        /// The cost in money, as far as prices are known.
-        money: Money,
+        /// The cost in money. `None` if the price of the model is unknown. If the usage is
+        /// [`incomplete`](crate::model::Usage::incomplete), the call may have cost more.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        money: Option<Money>,
         /// Duration of the call, including retries.
         elapsed: Duration,
     },

@@ -1,7 +1,6 @@
 //! The ledger: it reserves the largest possible cost of a call, and counts the actual cost.
 mod waiting;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,8 +11,8 @@ use serde::{Deserialize, Serialize};
 pub use self::waiting::has_timer;
 use self::waiting::{Ahead, Queue};
 pub(crate) use self::waiting::{Granted, Holder, Refused};
-use crate::budget::{Budget, LimitKind, Money, Price, Spent};
-use crate::model::{LanguageModel, Request};
+use crate::budget::{Budget, LimitKind, Money, Price, Prices, Spent};
+use crate::model::{LanguageModel, Reply, Request};
 use crate::period;
 use crate::shared_budget::SharedBudget;
 use crate::usage::Usage;
@@ -68,7 +67,8 @@ struct Account {
     /// The name of the owner, for errors.
     owner: Option<Arc<str>>,
     budget: Budget,
-    prices: BTreeMap<String, Price>,
+    /// `None`: those of the ledger above, or the built-in ones.
+    prices: Option<Prices>,
     shared: Vec<Arc<dyn SharedBudget>>,
     above: Option<Ledger>,
     book: Mutex<Book>,
@@ -111,23 +111,23 @@ impl Ledger {
         Self::of(Account { budget, ..Account::default() })
     }
 
-    /// Returns an unused copy of this ledger with the prices of models. The keys are values of
-    /// [`LanguageModel::name`](crate::LanguageModel::name). The prices also apply to child ledgers.
+    /// Returns an unused copy of this ledger with the prices of models, which replace the built-in ones
+    /// ([`Prices::builtin`]). They also apply to child ledgers. A model is found by the name that its
+    /// server reports, or by [`LanguageModel::name`](crate::LanguageModel::name).
     ///
     /// ```
-    /// use toolwright_module::budget::{Budget, Ledger, Money, Price};
+    /// use toolwright_module::budget::{Budget, Ledger, Money, Price, Prices};
     ///
-    /// let prices = [("gpt-5-mini", Price::per_million(0.25, 2.0).with_cached(0.025))];
     /// let budget = Budget { money: Some(Money::new(0.5)), ..Budget::default() };
-    /// let ledger = Ledger::new(budget).with_prices(prices);
+    /// let price = Price::per_million(0.25, 2.0).with_cached(0.025);
+    /// // Only these prices:
+    /// let ledger = Ledger::new(budget).with_prices([("gpt-5-mini", price.clone())]);
+    /// // These, and the built-in ones of all other models:
+    /// let ledger = Ledger::new(budget).with_prices(Prices::builtin().with("my-model", price));
     /// ```
     #[must_use]
-    pub fn with_prices<N: Into<String>>(
-        self,
-        prices: impl IntoIterator<Item = (N, Price)>,
-    ) -> Self {
-        let prices = prices.into_iter().map(|(name, price)| (name.into(), price)).collect();
-        Self::of(Account { prices, ..self.account.unused() })
+    pub fn with_prices(self, prices: impl Into<Prices>) -> Self {
+        Self::of(Account { prices: Some(prices.into()), ..self.account.unused() })
     }
 
     /// Returns an unused copy of this ledger in which a budget that several processes share counts
@@ -273,9 +273,15 @@ impl Ledger {
         self.account.budget
     }
 
-    /// Returns the price of a model, from this ledger or the nearest one above that has it.
-    pub(crate) fn price(&self, model: &str) -> Option<Price> {
-        self.chain().find_map(|ledger| ledger.account.prices.get(model).copied())
+    /// Returns the price of a model, from this ledger or the nearest one above that has it. Without any
+    /// prices, it is a built-in one. The name that the server `reported` says more than the model's own,
+    /// which may be an alias or a deployment.
+    fn price(&self, model: &dyn LanguageModel, reported: Option<&str>) -> Option<&Price> {
+        let mut own = self.chain().filter_map(|ledger| ledger.account.prices.as_ref()).peekable();
+        if own.peek().is_none() {
+            return price_in(Prices::builtin_ref(), model, reported);
+        }
+        own.find_map(|prices| price_in(prices, model, reported))
     }
 
     /// Returns whether this ledger refused the reservation, and not one above or below it.
@@ -311,18 +317,38 @@ impl Ledger {
             }
             None => usage,
         };
-        let price = self.price(model.name());
+        let price = self.price(model, None);
         if money && price.is_none() {
             return Err(NoPrice { model: model.name().to_owned() });
         }
+        let unpriced_calls = u64::from(price.is_none());
         let money = price.map_or_else(Money::default, |price| price.most_of(usage));
-        Ok(Spent { money, ..Spent::model_call(usage) })
+        Ok(Spent { money, unpriced_calls, ..Spent::model_call(usage) })
     }
 
-    /// Returns the actual cost of a model call.
-    pub(crate) fn cost(&self, model: &str, usage: Usage) -> Spent {
-        let money = self.price(model).map_or_else(Money::default, |price| price.of(usage));
-        Spent { money, ..Spent::model_call(usage) }
+    /// Returns the actual cost of a model call, for a caller without a ledger too. A call that failed
+    /// has no reply.
+    pub(crate) fn cost(
+        ledger: Option<&Self>,
+        model: &dyn LanguageModel,
+        reply: Option<&Reply>,
+        usage: Usage,
+    ) -> Spent {
+        let reported = reply.and_then(|reply| reply.model.as_deref());
+        let price = || match ledger {
+            Some(ledger) => ledger.price(model, reported),
+            None => price_in(Prices::builtin_ref(), model, reported),
+        };
+        let spent = Spent::model_call(usage);
+        // A call that was refused costs nothing, whatever the price is.
+        let money = match reply.is_none() && usage == Usage::default() {
+            true => Some(Money::default()),
+            false => price().map(|price| price.of(usage)),
+        };
+        match money {
+            Some(money) => Spent { money, unpriced_calls: 0, ..spent },
+            None => spent,
+        }
     }
 
     /// Returns the shared budgets of this ledger and those above.
@@ -352,6 +378,15 @@ impl Account {
             ..Self::default()
         }
     }
+}
+
+fn price_in<'a>(
+    prices: &'a Prices,
+    model: &dyn LanguageModel,
+    reported: Option<&str>,
+) -> Option<&'a Price> {
+    let of = |name: &str| prices.of(model.service(), name);
+    reported.and_then(of).or_else(|| of(model.name()))
 }
 
 impl Book {

@@ -25,7 +25,8 @@
 //! |---|---|
 //! | `module.rs`, `tool.rs` | [`Module`] and [`Tool`]; a panic of a tool is caught in `tool.rs` |
 //! | `context.rs`, `model_call.rs` | [`Context`]: deadline, cancellation, events, the approver; its calls of models |
-//! | `budget.rs`, `ledger.rs` | limits and prices; the ledger reserves, counts and refuses |
+//! | `budget.rs`, `ledger.rs` | limits and money; the ledger reserves, counts and refuses |
+//! | `price.rs`, `prices.rs`, `prices.json` | the price of a model; tables of prices; the one that is built in |
 //! | `shared_budget.rs`, `period.rs` | budgets that several processes share; their days and months |
 //! | `model.rs`, `message.rs` | [`LanguageModel`], its requests and replies; conversations |
 //! | `media.rs`, `places.rs` | images, documents and audio; placeholders such as `[image 1]` in the text |
@@ -73,6 +74,8 @@ mod predict_call;
 mod predict_stream;
 mod predictor;
 mod predictor_settings;
+mod price;
+mod prices;
 mod repaired;
 pub mod runner;
 mod settings;

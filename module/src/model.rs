@@ -92,6 +92,13 @@ pub trait LanguageModel: Send + Sync + 'static {
         "unknown"
     }
 
+    /// Returns the name of the service that the caller pays for the model, such as `groq`. The built-in
+    /// [`Prices`](crate::budget::Prices) have its price under this name. Default: `None`, a server whose
+    /// prices are unknown.
+    fn service(&self) -> Option<&str> {
+        None
+    }
+
     /// Returns the features of this model and its provider.
     fn capabilities(&self) -> Capabilities;
 
@@ -153,6 +160,10 @@ impl<M: LanguageModel + ?Sized> LanguageModel for Arc<M> {
 
     fn provider(&self) -> &str {
         (**self).provider()
+    }
+
+    fn service(&self) -> Option<&str> {
+        (**self).service()
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -336,16 +336,20 @@ impl<'a> ModelCall<'a> {
         let usage = self.usage(end);
         let Self { cx, model, reserved, started, span, meter, .. } = self;
         let _entered = span.enter();
-        let spent = cx.ledger().zip(usage).map(|(ledger, usage)| ledger.cost(model.name(), usage));
-        telemetry::replied(&span, cx, end, spent.map(|spent| spent.money));
-        meter.end(end, spent.map(|spent| spent.money));
+        let is_asked =
+            cx.ledger().is_some() || cx.has_events() || !span.is_disabled() || meter.is_on();
+        let spent = usage.filter(|_| is_asked);
+        let spent = spent.map(|usage| Ledger::cost(cx.ledger(), model, end.ok(), usage));
+        let money = spent.filter(|spent| spent.unpriced_calls == 0).map(|spent| spent.money);
+        telemetry::replied(&span, cx, end, money);
+        meter.end(end, money);
         // With unknown cost the reservation is dropped, which keeps its amount reserved.
         let settled = reserved.zip(spent).map(|(reserved, spent)| reserved.settle(spent));
         if let Ok(reply) = end {
             cx.emit(|| EventKind::ModelReplied {
                 model: reply.model.clone().unwrap_or_else(|| model.name().to_owned()),
                 reply: reply.clone(),
-                money: spent.map(|spent| spent.money).unwrap_or_default(),
+                money,
                 elapsed: started.map_or(Duration::ZERO, |started| started.elapsed()),
             });
         }

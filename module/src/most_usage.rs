@@ -64,8 +64,19 @@ impl Request {
             }
         };
         let input = messages.saturating_add(contracts);
-        Usage::new(input, self.max_output_tokens())
+        let audio = self.messages.iter().map(|message| match &**message {
+            Message::User { parts } => parts.iter().map(of_audio).sum(),
+            Message::Tool(result) => result.parts.iter().map(of_audio).sum::<u64>(),
+            _ => 0,
+        });
+        let audio_input_tokens = audio.sum();
+        Usage { audio_input_tokens, ..Usage::new(input, self.max_output_tokens()) }
     }
+}
+
+/// Returns the tokens of audio, whose price may be another one.
+fn of_audio(part: &Part) -> u64 {
+    if matches!(part, Part::Audio(_)) { of_part(part) } else { 0 }
 }
 
 fn of_part(part: &Part) -> u64 {

@@ -75,7 +75,7 @@ fn days_of(year: u64, month: u64) -> u64 {
 }
 
 /// Returns the year, month and day of a day since 1970.
-fn date(days: u64) -> (u64, u64, u64) {
+pub(crate) fn date(days: u64) -> (u64, u64, u64) {
     // Years begin in March here, so that a leap day is the last day of its year. 719,468 days are
     // between the first of March of the year 0 and 1970, and 146,097 days are 400 years.
     let days = days + 719_468;

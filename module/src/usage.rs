@@ -29,6 +29,15 @@ pub struct Usage {
     /// Tokens written to the provider's cache; part of `input_tokens`, beside `cached_tokens`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_written_tokens: u64,
+    /// Tokens that the provider's cache keeps for an hour; part of `cache_written_tokens`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_written_1h_tokens: u64,
+    /// Tokens of audio that were read; part of `input_tokens`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub audio_input_tokens: u64,
+    /// Tokens of audio that were written; part of `output_tokens`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub audio_output_tokens: u64,
     /// Reasoning tokens; part of `output_tokens`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reasoning_tokens: u64,
@@ -73,6 +82,11 @@ impl Add for Usage {
             cache_written_tokens: self
                 .cache_written_tokens
                 .saturating_add(other.cache_written_tokens),
+            cache_written_1h_tokens: self
+                .cache_written_1h_tokens
+                .saturating_add(other.cache_written_1h_tokens),
+            audio_input_tokens: self.audio_input_tokens.saturating_add(other.audio_input_tokens),
+            audio_output_tokens: self.audio_output_tokens.saturating_add(other.audio_output_tokens),
             reasoning_tokens: self.reasoning_tokens.saturating_add(other.reasoning_tokens),
             incomplete: self.incomplete || other.incomplete,
         }
@@ -91,6 +105,13 @@ impl Sub for Usage {
             cache_written_tokens: self
                 .cache_written_tokens
                 .saturating_sub(earlier.cache_written_tokens),
+            cache_written_1h_tokens: self
+                .cache_written_1h_tokens
+                .saturating_sub(earlier.cache_written_1h_tokens),
+            audio_input_tokens: self.audio_input_tokens.saturating_sub(earlier.audio_input_tokens),
+            audio_output_tokens: self
+                .audio_output_tokens
+                .saturating_sub(earlier.audio_output_tokens),
             reasoning_tokens: self.reasoning_tokens.saturating_sub(earlier.reasoning_tokens),
             // The flag of the later reading is kept: it does not say which part was unknown.
             incomplete: self.incomplete,

@@ -390,8 +390,8 @@ async fn a_budget_that_may_not_suffice_ends_the_run_before_the_call() {
     the context's ledger has 18 of 28 input tokens left, and `look` may take 19; allow more in its budget
     the context's ledger has 9 of 13 output tokens left, and the next call may take 10; allow more in its budget
     the context's ledger has 9 of 13 output tokens left, and `look` may take 10; allow more in its budget
-    the context's ledger has 0.000389 of 0.000569 left to spend, and the next call may cost 0.00039; allow more in its budget
-    the context's ledger has 0.000389 of 0.000569 left to spend, and `look` may cost 0.00039; allow more in its budget
+    the context's ledger has 0.000389 USD of 0.000569 USD left to spend, and the next call may cost 0.00039 USD; allow more in its budget
+    the context's ledger has 0.000389 USD of 0.000569 USD left to spend, and `look` may cost 0.00039 USD; allow more in its budget
     ");
 }
 
@@ -694,7 +694,7 @@ async fn tokens_written_to_a_cache_cost_their_price_and_are_reserved_at_it() {
     let reserve = 238 + 200;
     for (allowed, works) in [(reserve, true), (reserve - 1, false)] {
         let budget = Budget { money: Some(Money { micros: allowed }), ..Budget::default() };
-        let ledger = Ledger::new(budget).with_prices([("scripted", price)]);
+        let ledger = Ledger::new(budget).with_prices([("scripted", price.clone())]);
         let (model, _) = costing(usage);
         let cx = Context::default().with_ledger(ledger.clone());
         assert_eq!(cx.ask(&model, short(), false).await.is_ok(), works);

@@ -14,6 +14,7 @@ mod media;
 mod messages;
 mod models;
 mod modules;
+mod money;
 mod panics;
 mod predicting;
 mod prompts;

@@ -206,7 +206,7 @@ async fn a_call_that_cannot_fit_is_refused_with_who_how_much_and_until_when() {
     assert_eq!((error.stage(), error.is_retryable()), (Stage::Limit, false));
     assert_eq!(
         error.to_string(),
-        "`tenant=acme` has 0.25 of 5.00 left to spend until 1970-01-02 00:00 UTC, and the next call may cost 2.00; wait until then, or allow more in its budget"
+        "`tenant=acme` has 0.25 USD of 5.00 USD left to spend until 1970-01-02 00:00 UTC, and the next call may cost 2.00 USD; wait until then, or allow more in its budget"
     );
     let exhausted = error.downcast_ref::<Exhausted>().unwrap();
     assert_eq!(
@@ -216,7 +216,7 @@ async fn a_call_that_cannot_fit_is_refused_with_who_how_much_and_until_when() {
     assert_eq!(exhausted.until, Some(SystemTime::UNIX_EPOCH + Duration::from_secs(86_400)));
     let error = cx.ask(&SECOND, at_most(9), false).await.unwrap_err().to_string();
     assert!(
-        error.ends_with("may cost 9.00; allow more in its budget, or less output in the call"),
+        error.ends_with("may cost 9.00 USD; allow more in its budget, or less output in the call"),
         "{error}"
     );
     // The ledger above has nothing reserved.

@@ -89,7 +89,7 @@ async fn calls_that_fit_one_after_another_are_all_made() {
     ];
     for budget in budgets {
         for streamed in [false, true] {
-            let (model, ledger) = (Slow::default(), Ledger::new(budget).with_prices(price));
+            let (model, ledger) = (Slow::default(), Ledger::new(budget).with_prices(price.clone()));
             let cx = of(&ledger).with_events(|_| {});
             // Two fit at a time, by their largest cost. Below the ledger too.
             let contexts = [cx.clone(), cx.clone().with_ledger(ledger.child()), cx.clone(), cx];

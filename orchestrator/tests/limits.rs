@@ -91,7 +91,7 @@ async fn token_and_money_budgets_end_a_run_in_advance() {
         ];
         let (agent, asked) = agent([look()], said);
         let agent = agent.with_limits(within(budget)).with_settings(ten_tokens()).unwrap();
-        let cx = soon().with_ledger(Ledger::default().with_prices(prices));
+        let cx = soon().with_ledger(Ledger::default().with_prices(prices.clone()));
         let log = Log::default();
         let heard = log.clone();
         let cx = cx.with_events(move |event| {
@@ -432,7 +432,7 @@ async fn a_run_without_money_continues_with_more() {
     // The first call reserves 10,000 and costs 4,000. The rest is too little for another.
     let agent = agent.with_limits(money(13_000)).with_settings(ten_tokens()).unwrap();
     let prices = [("scripted", Price::per_million(0.0, 1_000.0))];
-    let cx = || soon().with_ledger(Ledger::default().with_prices(prices));
+    let cx = || soon().with_ledger(Ledger::default().with_prices(prices.clone()));
     let mut run = agent.start("Go.").unwrap();
     assert_eq!(agent.drive(&mut run, &cx()).await.unwrap().limit, Some(LimitKind::Money));
     let mut run = run.with_limits(money(20_000));

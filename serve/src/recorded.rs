@@ -6,7 +6,7 @@ use serde_json::Value;
 use toolwright_journal::home;
 use toolwright_module::Contract;
 use toolwright_module::approval::Decision;
-use toolwright_module::budget::Spent;
+use toolwright_module::budget::{self, Spent};
 use toolwright_module::event::InCall;
 use toolwright_module::message::{CallIds, Message, Part, ReplyPart};
 use toolwright_module::model::Reply;
@@ -270,7 +270,10 @@ pub(crate) fn cost(spent: Spent) -> Cost {
         input_tokens: usage.input_tokens,
         cached_tokens: usage.cached_tokens,
         output_tokens: usage.output_tokens,
-        money: (spent.money.micros > 0).then(|| spent.money.to_string()),
+        money: match spent.cost() {
+            budget::Cost::Unknown => None,
+            known => Some(known.to_string()),
+        },
     }
 }
 

@@ -201,7 +201,8 @@ pub struct Cost {
     pub cached_tokens: u64,
     /// Tokens that the model wrote.
     pub output_tokens: u64,
-    /// The price, as a decimal number in the currency of the prices. `None` if it is not known.
+    /// The money, such as `0.25 USD`, or `at least 0.25 USD` if a part is not known. `None` if nothing is
+    /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub money: Option<String>,
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use toolwright_journal::{RunStatus, RunSummary};
 use toolwright_module::approval::Decision;
-use toolwright_module::budget::{Money, Spent};
+use toolwright_module::budget::Spent;
 use toolwright_module::message::ReplyPart;
 use toolwright_orchestrator::Task;
 use toolwright_orchestrator::perform::{Outcome, OutcomeKind, PartId, PartIdKind, Record};
@@ -18,7 +18,7 @@ use crate::approve::on_one_line;
 use crate::assistant::{OPTIONS, options_of};
 use crate::keys::without_keys;
 use crate::lines::MARK;
-use crate::show::{cost_of, quoted, shortened, shown, summary, visible};
+use crate::show::{cost_in_words, cost_of, quoted, shortened, shown, summary, visible};
 use crate::texts::in_words_of_run;
 
 /// Maximum width of the column with the ids. A longer id moves the rest of its line.
@@ -27,16 +27,13 @@ const WIDEST_ID: usize = 40;
 /// Maximum number of levels that indent a line.
 const MOST_INDENTED: usize = 16;
 
-/// Returns a list of runs, one in each line. If a run has a cost in money, there is a column for it.
+/// Returns a list of runs, one in each line. If a run has asked models, there is a column for its cost.
 #[must_use]
 pub fn list(runs: &[RunSummary]) -> String {
     let ids: Vec<String> = runs.iter().map(|run| shortened(&quoted(&run.id))).collect();
     let longest = ids.iter().map(|id| id.chars().count()).max().unwrap_or(0).min(WIDEST_ID);
-    let money = |run: &RunSummary| run.spent.map_or(Money::default(), |spent| spent.money);
-    let costs = runs.iter().map(money).map(|money| match money.micros == 0 {
-        true => String::new(),
-        false => money.to_string(),
-    });
+    let cost = |run: &RunSummary| run.spent.and_then(cost_in_words);
+    let costs = runs.iter().map(|run| cost(run).map_or(String::new(), |cost| cost.to_string()));
     let costs: Vec<String> = costs.collect();
     let widest = costs.iter().map(String::len).max().unwrap_or(0);
     let mut text = String::new();
@@ -143,10 +140,10 @@ fn write_part(text: &mut String, indent: &str, call: &str, outcome: &Outcome) {
     let time = duration(outcome.elapsed);
     let _ = match &outcome.kind {
         OutcomeKind::Reply(reply) => {
-            let Spent { usage, money, .. } = outcome.spent;
+            let usage = outcome.spent.usage;
             let model = reply.model.as_deref().map_or("model".to_owned(), shown);
             let (read, written) = (usage.input_tokens, usage.output_tokens);
-            let cost = cost_of(money);
+            let cost = cost_of(outcome.spent);
             let _ =
                 writeln!(text, "{indent}== {model}: {time}, {read} tokens in, {written} out{cost}");
             for part in &reply.parts {
@@ -170,7 +167,7 @@ fn write_part(text: &mut String, indent: &str, call: &str, outcome: &Outcome) {
                 None => ("", &result.text),
             };
             let (name, said) = (shown(&result.name), shortened(&lines(said)));
-            let cost = cost_of(outcome.spent.money);
+            let cost = cost_of(outcome.spent);
             let kept = match &result.whole {
                 Some(whole) => format!(", {} bytes kept", whole.len()),
                 None => String::new(),
@@ -179,7 +176,7 @@ fn write_part(text: &mut String, indent: &str, call: &str, outcome: &Outcome) {
         }
         OutcomeKind::Compacted { compacted, .. } => {
             let (before, after) = (compacted.tokens_before, compacted.tokens_after);
-            let cost = cost_of(outcome.spent.money);
+            let cost = cost_of(outcome.spent);
             writeln!(
                 text,
                 "{indent}~~ the conversation was shortened from about {before} to {after} tokens ({time}{cost})"

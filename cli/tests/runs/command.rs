@@ -95,10 +95,10 @@ async fn runs_are_listed_shown_resumed_and_deleted() {
     insta::assert_snapshot!(without_times(&lines.join("\n")), @r#"
     task    Clear everything in the memory, please, and tell me when all of it is gone.
 
-    == model: TIME, 50 tokens in, 10 out
+    == model: TIME, 50 tokens in, 10 out, cost unknown
     -> memory_store {"key":"color","value":"blue"} (call_store)
     <- memory_store Stored memory 'color' successfully (TIME)
-    == model: TIME, 50 tokens in, 10 out
+    == model: TIME, 50 tokens in, 10 out, cost unknown
     -> memory_clear {} (call_clear)
     waits   memory_clear {}: allow it?
     decide  toolwright runs decide clear --call 236bafedfe79 --approve
@@ -165,11 +165,12 @@ async fn a_list_has_the_task_and_the_cost_of_each_run_and_can_be_filtered() {
     assert_eq!((code, lines.len()), (Some(0), 3), "{stderr}");
     let line = |id: &str| lines.iter().find(|line| line.starts_with(id)).unwrap();
     assert!(line("foreign").ends_with("Say \\u202e hello."), "{lines:?}");
-    // Only the run with prices has a cost.
-    let cost = regex_lite::Regex::new(r" s +\d\.\d+  ").unwrap();
+    // Only the run with prices has a known cost.
+    let cost = regex_lite::Regex::new(r" s +\d\.\d+ USD  ").unwrap();
     let costs: Vec<bool> = lines.iter().map(|line| cost.is_match(line)).collect();
     assert_eq!(costs.iter().filter(|has| **has).count(), 1, "{lines:?}");
     assert!(cost.is_match(line("short")), "{lines:?}");
+    assert!(line("clear").contains(" s       unknown  Clear"), "{lines:?}");
     let money = journal.run("short").unwrap().spent.unwrap().money;
     let shown = runs(folder.path(), &["show", "short"]).stdout;
     assert!(shown.lines().last().unwrap().contains(&format!(", cost {money}, ")), "{shown}");

@@ -51,6 +51,10 @@ impl<M: LanguageModel> LanguageModel for ConcurrencyLimit<M> {
         self.model.provider()
     }
 
+    fn service(&self) -> Option<&str> {
+        self.model.service()
+    }
+
     fn capabilities(&self) -> Capabilities {
         self.model.capabilities()
     }

@@ -23,9 +23,9 @@ use crate::usage::Usage;
 /// and a provider leaves out what only another one understands, such as signed reasoning. Media by
 /// a file id of one provider cannot be sent to another.
 ///
-/// Name, provider and price are those of the first model. The reply's usage contains the failed
-/// attempts. A budget in money should therefore have the highest price of all models under the
-/// first one's name.
+/// Name, provider and service are those of the first model, and so is the price, unless the same service
+/// has one for the name that the server reports. The reply's usage contains the failed attempts. A budget
+/// in money should therefore have the highest price of all models under the first one's name.
 ///
 /// ```
 /// use toolwright_module::error::Stage;
@@ -113,6 +113,10 @@ impl LanguageModel for Fallback {
 
     fn provider(&self) -> &str {
         self.first.provider()
+    }
+
+    fn service(&self) -> Option<&str> {
+        self.first.service()
     }
 
     fn capabilities(&self) -> Capabilities {

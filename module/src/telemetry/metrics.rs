@@ -30,6 +30,11 @@ impl<'a> Meter<'a> {
         Self { model, started: start() }
     }
 
+    /// Returns whether something may listen.
+    pub(crate) fn is_on(&self) -> bool {
+        self.started.is_some()
+    }
+
     /// Reports a call that has ended.
     pub(crate) fn end(mut self, end: Result<&Reply, &Error>, cost: Option<Money>) {
         let Some(started) = self.started.take() else { return };

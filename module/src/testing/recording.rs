@@ -330,6 +330,10 @@ impl<M: LanguageModel> LanguageModel for Recorder<M> {
         self.model.provider()
     }
 
+    fn service(&self) -> Option<&str> {
+        self.model.service()
+    }
+
     fn capabilities(&self) -> Capabilities {
         self.model.capabilities()
     }

@@ -311,7 +311,7 @@ impl Cast {
             top,
             may_hang,
             deep,
-            price: self.price,
+            price: self.price.clone(),
         }
     }
 }
@@ -716,7 +716,11 @@ impl Speaker {
     fn reported(&self, request: &Request, reply: &Result<Reply>) {
         self.world.inner().has_failed |= reply.is_err();
         let usage = reply.as_ref().map_or_else(Error::usage, |reply| reply.usage);
-        self.world.reported(usage, request.most_usage(Dialect::JsonSchema2020), self.price);
+        self.world.reported(
+            usage,
+            request.most_usage(Dialect::JsonSchema2020),
+            self.price.as_ref(),
+        );
     }
 }
 

@@ -265,13 +265,14 @@ impl Scene {
         let budgets = counts.then_some(budgets);
         let run = begin(&agent, kind);
         let meddles = cast.chance.percent(40);
-        Self { agent, kind, run, roles: cast.roles, budgets, price, free, meddles }
+        let (roles, price) = (cast.roles, cast.price);
+        Self { agent, kind, run, roles, budgets, price, free, meddles }
     }
 
     fn ledgers(&self) -> Option<[Ledger; 2]> {
         let [top, middle] = self.budgets?;
         let mut top = Ledger::new(top);
-        if let Some(price) = self.price {
+        if let Some(price) = self.price.clone() {
             top = top.with_prices([("speaker", price)]);
         }
         let middle =
@@ -688,7 +689,7 @@ fn check_budgets(world: &World, scene: &Scene, events: &[toolwright_module::even
         for event in events.iter().filter(|event| event.path.starts_with(&started.path)) {
             if let EventKind::ModelReplied { reply, money, .. } = &event.kind {
                 let mut call = Spent::model_call(reply.usage);
-                call.money = *money;
+                call.money = money.unwrap_or_default();
                 spent += call;
             }
         }

@@ -271,10 +271,11 @@ impl World {
     }
 
     /// Records the reply or error of a model, with its cost.
-    pub(crate) fn reported(&self, usage: Usage, most: Usage, price: Option<Price>) {
+    pub(crate) fn reported(&self, usage: Usage, most: Usage, price: Option<&Price>) {
         let money = |usage| price.map(|price| price.of(usage)).unwrap_or_default();
         let mut spent = Spent::model_call(usage);
         spent.money = money(usage);
+        spent.unpriced_calls = u64::from(price.is_none() && usage != Usage::default());
         let mut reserved = Spent::model_call(most);
         reserved.money = money(most);
         let mut inner = self.inner();

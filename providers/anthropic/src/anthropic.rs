@@ -420,6 +420,11 @@ impl LanguageModel for Anthropic {
         PROVIDER
     }
 
+    fn service(&self) -> Option<&str> {
+        let host = self.0.connection.endpoint().as_url().host_str();
+        (host == Some("api.anthropic.com")).then_some(PROVIDER)
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             structured_output: self.0.options.structured_output,

@@ -51,3 +51,12 @@ async fn the_key_is_not_shown() {
     let plain = Anthropic::at("http://example.com/v1", "claude-test").unwrap();
     assert!(matches!(plain.with_key("sk-made-up"), Err(ProviderError::Http { .. })));
 }
+
+/// Prices are found by the service. Another server with the API may have others.
+#[test]
+fn only_a_model_at_anthropic_names_it_as_the_service() {
+    let at = |url: &str| Anthropic::at(url, "claude-haiku-4-5").unwrap();
+    assert_eq!(at("https://api.anthropic.com/v1").service(), Some("anthropic"));
+    assert_eq!(at("https://api.deepseek.com/anthropic/v1").service(), None);
+    assert_eq!(at("http://127.0.0.1:8080/v1").service(), None);
+}

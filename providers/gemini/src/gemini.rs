@@ -475,6 +475,15 @@ impl LanguageModel for Gemini {
         PROVIDER
     }
 
+    fn service(&self) -> Option<&str> {
+        let host = self.0.connection.endpoint().as_url().host_str()?;
+        // Vertex AI has the same prices, and a host for each region.
+        let is_google = host == "generativelanguage.googleapis.com"
+            || host == "aiplatform.googleapis.com"
+            || host.ends_with("-aiplatform.googleapis.com");
+        is_google.then_some(PROVIDER)
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             structured_output: self.0.options.structured_output,

@@ -88,7 +88,6 @@ struct Content {
 /// The counts of tokens. Each event of a stream has those so far.
 #[derive(Deserialize, Default, Clone, Copy)]
 #[serde(rename_all = "camelCase", default)]
-#[expect(clippy::struct_field_names, reason = "the names are those of the API")]
 struct Tokens {
     prompt_token_count: Option<Count>,
     tool_use_prompt_token_count: Option<Count>,
@@ -96,6 +95,30 @@ struct Tokens {
     thoughts_token_count: Option<Count>,
     cached_content_token_count: Option<Count>,
     total_token_count: Option<Count>,
+    #[serde(deserialize_with = "audio")]
+    prompt_tokens_details: Option<Count>,
+    #[serde(deserialize_with = "audio")]
+    candidates_tokens_details: Option<Count>,
+}
+
+/// The count of one modality.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct OfModality {
+    modality: lenient::Text,
+    token_count: Option<Count>,
+}
+
+/// Reads the tokens of audio in a list of counts. All other modalities have the price of text.
+fn audio<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Count>, D::Error> {
+    let json = <&RawValue>::deserialize(deserializer)?.get();
+    // Nearly every event has a list, and nearly none has audio.
+    if !json.contains("AUDIO") {
+        return Ok(None);
+    }
+    let counts: Vec<OfModality> = serde_json::from_str(json).unwrap_or_default();
+    let audio = counts.into_iter().filter(|count| count.modality.0 == "AUDIO");
+    Ok(audio.map(|count| count.token_count).fold(None, TokenCounts::sum))
 }
 
 /// The counts of tokens so far.
@@ -115,6 +138,8 @@ impl Counts {
             cached: later.cached_content_token_count,
             reasoning: later.thoughts_token_count,
             total: later.total_token_count,
+            audio_read: later.prompt_tokens_details,
+            audio_written: later.candidates_tokens_details,
             ..TokenCounts::default()
         });
         let read = later.tool_use_prompt_token_count;

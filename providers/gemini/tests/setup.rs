@@ -154,3 +154,15 @@ fn the_key_comes_from_the_environment() {
         assert!(output.contains(said), "{variables:?}: {output}");
     }
 }
+
+/// Prices are found by the service. A proxy may have others.
+#[test]
+fn only_a_model_at_google_names_it_as_the_service() {
+    let at = |url: &str| Gemini::at(url, "gemini-2.5-flash").unwrap();
+    assert_eq!(at("https://generativelanguage.googleapis.com/v1beta").service(), Some("gemini"));
+    let vertex = |location| Gemini::vertex("p", location, "gemini-2.5-flash", "made-up").unwrap();
+    assert_eq!(vertex("europe-west4").service(), Some("gemini"));
+    assert_eq!(vertex("global").service(), Some("gemini"));
+    assert_eq!(at("http://127.0.0.1:8080/v1beta").service(), None);
+    assert_eq!(at("https://evil-aiplatform.googleapis.com.example.com/v1beta").service(), None);
+}

@@ -323,6 +323,9 @@ fn usage(usage: &genai::chat::Usage) -> Usage {
         cache_written: count(input.and_then(|input| input.cache_creation_tokens)),
         reasoning: count(output.and_then(|output| output.reasoning_tokens)),
         total: count(usage.total_tokens),
+        audio_read: count(input.and_then(|input| input.audio_tokens)),
+        audio_written: count(output.and_then(|output| output.audio_tokens)),
+        ..TokenCounts::default()
     };
     counts.usage()
 }

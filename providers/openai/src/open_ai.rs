@@ -149,6 +149,7 @@ impl OpenAi {
             server_state: false,
             additional_tools,
             rules,
+            service: service.map(|service| service.name),
             written: Written::default(),
         };
         Ok(Self(Arc::new(Parts { connection, urls, options })))
@@ -227,6 +228,7 @@ impl OpenAi {
         };
         openai = openai.with(|parts| {
             parts.options.rules = Rules::of_service(service);
+            parts.options.service = Some(service.name);
             (parts.options.api, parts.options.dialect) = (service.api, service.dialect);
             parts.options.structured_output = !parts.options.rules.has(Quirk::NoStructuredOutput);
         });
@@ -276,6 +278,7 @@ impl OpenAi {
         let service = Service::ALL.iter().find(|service| service.name == "azure");
         Ok(openai.with(|parts| {
             parts.urls = urls;
+            parts.options.service = service.map(|service| service.name);
             parts.options.rules =
                 service.map_or_else(|| parts.options.rules.clone(), Rules::of_service);
         }))
@@ -666,6 +669,10 @@ impl LanguageModel for OpenAi {
     fn provider(&self) -> &str {
         // Also for a compatible server: the name stands for the API.
         "openai"
+    }
+
+    fn service(&self) -> Option<&str> {
+        self.0.options.service
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -40,6 +40,8 @@ pub(crate) struct Options {
     /// Whether found tools are sent behind the result of the search.
     pub(crate) additional_tools: bool,
     pub(crate) rules: Rules,
+    /// The name of the service, if the server is a known one.
+    pub(crate) service: Option<&'static str>,
     pub(crate) written: Written,
 }
 

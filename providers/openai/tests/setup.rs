@@ -4,7 +4,8 @@ use std::env;
 use std::process::Command;
 
 use toolwright_module::LanguageModel;
-use toolwright_openai::{Api, ErrorKind, OpenAi, ProviderError};
+use toolwright_module::budget::Prices;
+use toolwright_openai::{Api, ErrorKind, OpenAi, ProviderError, Service};
 use toolwright_signature::Dialect;
 
 use crate::common::{self, Answer, Server, hi};
@@ -271,4 +272,50 @@ fn the_key_and_the_base_url_are_read_from_the_environment() {
     ] {
         assert_eq!(in_environment(variables), said, "{variables:?}");
     }
+}
+
+/// Prices are found by the service. A server of which nothing is known has none, whatever its model is
+/// called.
+#[test]
+fn a_model_names_the_service_that_is_paid_for_it() {
+    let at = |url: &str| OpenAi::at(url, "gpt-5-mini").unwrap();
+    let service = |model: &OpenAi| model.service().map(str::to_owned);
+    assert_eq!(service(&at("https://api.openai.com/v1")).as_deref(), Some("openai"));
+    assert_eq!(service(&at("https://api.groq.com/openai/v1")).as_deref(), Some("groq"));
+    assert_eq!(service(&at("http://127.0.0.1:8080/v1")), None);
+    assert_eq!(service(&at("https://proxy.example.com/v1")), None);
+    let local = OpenAi::service("ollama", "qwen3").unwrap();
+    assert_eq!(service(&local).as_deref(), Some("ollama"));
+    let azure = OpenAi::azure("https://example.openai.azure.com", "ours", None).unwrap();
+    assert_eq!(service(&azure).as_deref(), Some("azure"));
+}
+
+/// Every service with prices is a service that a model can have.
+#[test]
+fn the_built_in_prices_have_the_names_of_the_services() {
+    let prices = Prices::builtin();
+    for (service, model) in [
+        ("openai", "gpt-4.1"),
+        ("openrouter", "openai/gpt-4.1"),
+        ("mistral", "mistral-small-latest"),
+        ("deepseek", "deepseek-chat"),
+        ("groq", "openai/gpt-oss-120b"),
+        ("xai", "grok-4"),
+        ("doubleword", "openai/gpt-oss-20b"),
+        ("copilot", "gpt-5-mini"),
+        ("zai", "glm-4.6"),
+        ("cerebras", "gpt-oss-120b"),
+        ("bedrock", "openai.gpt-5.4"),
+        ("azure", "gpt-4.1"),
+        ("google", "gemini-2.5-flash"),
+        ("together", "zai-org/GLM-5.3"),
+        ("fireworks", "accounts/fireworks/models/glm-5p3"),
+        ("moonshot", "kimi-k2-thinking"),
+    ] {
+        assert!(Service::ALL.iter().any(|known| known.name == service), "{service}");
+        assert!(prices.of(Some(service), model).is_some(), "{service} {model}");
+    }
+    // A server on the user's machine is not free: nobody knows what it costs.
+    let local = Service::ALL.iter().filter(|service| service.key_variable.is_none());
+    assert!(local.into_iter().all(|local| prices.of(Some(local.name), "gpt-5-mini").is_none()));
 }

@@ -40,6 +40,12 @@ pub struct TokenCounts {
     pub cached: Option<Count>,
     /// Tokens written to the provider's cache.
     pub cache_written: Option<Count>,
+    /// Tokens that the provider's cache keeps for an hour; part of `cache_written`.
+    pub cache_written_1h: Option<Count>,
+    /// Tokens of audio that were read; part of `read`.
+    pub audio_read: Option<Count>,
+    /// Tokens of audio that were written; part of `written`.
+    pub audio_written: Option<Count>,
     /// Reasoning tokens.
     pub reasoning: Option<Count>,
     /// All tokens. It only decides whether a part stands beside its whole.
@@ -84,6 +90,7 @@ struct Names {
 struct Parts {
     cached_tokens: Option<Count>,
     cache_write_tokens: Option<Count>,
+    audio_tokens: Option<Count>,
     reasoning_tokens: Option<Count>,
     thinking_tokens: Option<Count>,
 }
@@ -118,6 +125,9 @@ impl From<Names> for TokenCounts {
             cache_written: Self::first(
                 read.iter().map(|parts| parts.cache_write_tokens).chain(cache_written),
             ),
+            cache_written_1h: ages.ephemeral_1h_input_tokens,
+            audio_read: Self::first(read.iter().map(|parts| parts.audio_tokens)),
+            audio_written: Self::first(written.iter().map(|parts| parts.audio_tokens)),
             reasoning: Self::first(
                 written
                     .iter()
@@ -166,6 +176,9 @@ impl TokenCounts {
         newer(&mut self.written, later.written);
         newer(&mut self.cached, later.cached);
         newer(&mut self.cache_written, later.cache_written);
+        newer(&mut self.cache_written_1h, later.cache_written_1h);
+        newer(&mut self.audio_read, later.audio_read);
+        newer(&mut self.audio_written, later.audio_written);
         newer(&mut self.reasoning, later.reasoning);
         newer(&mut self.total, later.total);
     }
@@ -201,13 +214,17 @@ impl TokenCounts {
             output_tokens: written.saturating_add(beside.1),
             cached_tokens: cached,
             cache_written_tokens: cache_written,
+            cache_written_1h_tokens: named(self.cache_written_1h),
+            audio_input_tokens: named(self.audio_read),
+            audio_output_tokens: named(self.audio_written),
             reasoning_tokens: reasoning,
             incomplete: false,
         };
-        let parts = [self.cached, self.cache_written, self.reasoning];
+        let caches = [self.cached, self.cache_written, self.cache_written_1h];
+        let parts = caches.into_iter().chain([self.audio_read, self.audio_written, self.reasoning]);
         usage.incomplete = of(self.read).is_none()
             || of(self.written).is_none()
-            || parts.into_iter().flatten().any(|count| count.0.is_none())
+            || parts.flatten().any(|count| count.0.is_none())
             || total.is_some_and(|total| total > sum(beside));
         usage
     }

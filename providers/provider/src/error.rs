@@ -118,7 +118,7 @@ pub enum ProviderError {
         /// The error as JSON, the first 64 KiB.
         raw: Box<str>,
         /// The usage, for which the server may charge.
-        usage: Usage,
+        usage: Box<Usage>,
     },
 
     /// The server's response is not a reply of the API.
@@ -146,7 +146,7 @@ pub enum ProviderError {
         /// The reply's parts as JSON, the first 64 KiB.
         raw: String,
         /// The usage, for which the server may charge.
-        usage: Usage,
+        usage: Box<Usage>,
         /// The pause that the server asks for in the headers. A decoder sets `None`.
         retry_after: Option<Duration>,
     },
@@ -196,7 +196,7 @@ impl ProviderError {
         let ServerError { code, message } = ServerError::of(error);
         let message = message.unwrap_or_else(|| "no reason given".to_owned()).into();
         let (retry_after, raw) = (retry_info(error), error.to_string().into());
-        let code = code.map(Into::into);
+        let (code, usage) = (code.map(Into::into), Box::new(usage));
         Self::Reported { message, code, retry_after, raw, usage }
     }
 
@@ -211,7 +211,7 @@ impl ProviderError {
             return Some(Self::reported(error, usage));
         }
         let (retry_after, raw) = (retry_info(body), body.to_string().into());
-        let code = code.map(Into::into);
+        let (code, usage) = (code.map(Into::into), Box::new(usage));
         Some(Self::Reported { message: message?.into(), code, retry_after, raw, usage })
     }
 
@@ -383,10 +383,8 @@ impl ProviderError {
 
     fn counted(&self) -> Option<Usage> {
         match self {
-            Self::Reported { usage, .. }
-            | Self::Empty { usage, .. }
-            | Self::Unclear { usage, .. }
-            | Self::Unfinished { usage, .. } => Some(*usage),
+            Self::Reported { usage, .. } | Self::Unfinished { usage, .. } => Some(**usage),
+            Self::Empty { usage, .. } | Self::Unclear { usage, .. } => Some(*usage),
             _ => None,
         }
     }

@@ -444,7 +444,7 @@ pub fn complete_reply(
         return Err(ProviderError::Unfinished {
             status: word.clone(),
             raw: json_of(&parts),
-            usage,
+            usage: Box::new(usage),
             retry_after: None,
         });
     }

@@ -130,3 +130,27 @@ fn counts_are_read_under_the_names_of_every_api() {
         assert_eq!(found, expected, "{wire}");
     }
 }
+
+/// These parts have prices of their own.
+#[test]
+fn audio_and_an_hour_in_the_cache_are_counted() {
+    for (wire, expected) in [
+        (
+            r#"{"prompt_tokens":100,"completion_tokens":50,"prompt_tokens_details":{"audio_tokens":60},"completion_tokens_details":{"audio_tokens":40}}"#,
+            (100, 0, 60, 40, false),
+        ),
+        (
+            r#"{"input_tokens":1,"output_tokens":50,"cache_creation_input_tokens":9,"cache_creation":{"ephemeral_5m_input_tokens":2,"ephemeral_1h_input_tokens":7}}"#,
+            (10, 7, 0, 0, false),
+        ),
+        (
+            r#"{"prompt_tokens":100,"completion_tokens":50,"prompt_tokens_details":{"audio_tokens":"many"}}"#,
+            (100, 0, 0, 0, true),
+        ),
+    ] {
+        let usage = serde_json::from_str::<TokenCounts>(wire).unwrap().usage();
+        let (hour, read) = (usage.cache_written_1h_tokens, usage.audio_input_tokens);
+        let found = (usage.input_tokens, hour, read, usage.audio_output_tokens, usage.incomplete);
+        assert_eq!(found, expected, "{wire}");
+    }
+}

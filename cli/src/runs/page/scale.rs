@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use toolwright_module::budget::Spent;
+use toolwright_module::budget::{Cost, Money, Spent};
 
 use super::tree::Tree;
 use super::words;
@@ -34,16 +34,29 @@ impl Scale {
         if self.has_money { spent.money.micros } else { tokens(spent) }
     }
 
+    /// Returns the cost for a column. Unknown is a question mark.
     pub(super) fn cost_text(&self, spent: Spent) -> String {
-        match (self.has_money, spent.usage.incomplete) {
-            (true, _) => words::aligned_money(spent.money.micros, self.decimals),
-            (false, true) if tokens(spent) == 0 => "?".to_owned(),
+        let aligned = |money: Money| words::aligned_money(money.micros, self.decimals);
+        match (self.has_money, spent.cost()) {
+            (true, Cost::Known(money)) => aligned(money),
+            (true, Cost::AtLeast(money)) => format!("≥{}", aligned(money)),
+            (true, Cost::Unknown) => "?".to_owned(),
+            (false, _) if spent.usage.incomplete && tokens(spent) == 0 => "?".to_owned(),
             (false, _) => words::short(tokens(spent)),
         }
     }
 
+    /// Returns the cost for a column, and a dash if there is none.
+    pub(super) fn cost_or_dash(&self, spent: Spent) -> String {
+        let is_none = match self.has_money {
+            true => spent.cost() == Cost::Known(Money::default()),
+            false => tokens(spent) == 0 && !spent.usage.incomplete,
+        };
+        if is_none { "–".to_owned() } else { self.cost_text(spent) }
+    }
+
     pub(super) fn cost_name(&self) -> &'static str {
-        if self.has_money { "cost" } else { "tokens" }
+        if self.has_money { "cost in USD" } else { "tokens" }
     }
 }
 

@@ -19,6 +19,7 @@ use super::tree::{Call, MOST_LEVELS, Step};
 use super::view::View;
 use super::words::{self, shown};
 use crate::keys::without_keys;
+use crate::show::{cost_in_words, cost_of};
 
 /// Number of steps in a group, and the number above which steps are grouped.
 const GROUP: usize = 50;
@@ -135,7 +136,7 @@ impl View<'_> {
                     span.tag.warn { "Compaction" } " about " (words::short(made.tokens_before)) " → " (words::short(made.tokens_after)) " tokens"
                     @if made.cleared > 0 { ", " (words::number(made.cleared)) " results cleared or cut" }
                     @if made.summary.is_some() { ", earlier messages replaced by a summary" }
-                    @if spent.model_calls > 0 { ", cost " (self.scale.cost_text(spent)) }
+                    (cost_of(spent))
                 }
                 @if let Some(summary) = &made.summary { (text_block(summary)) }
                 @for kept in &made.kept { p.note { "Kept: " (shown(kept)) } }
@@ -198,7 +199,7 @@ impl View<'_> {
                 svg.meter aria-hidden="true" {
                     rect.cost width=(share(cost as f64, self.scale.cost as f64)) height="100%" {}
                 }
-                span.num { @if cost == 0 && !spent.usage.incomplete { "–" } @else { (self.scale.cost_text(spent)) } }
+                span.num { (self.scale.cost_or_dash(spent)) }
             }
         }
     }
@@ -230,7 +231,7 @@ impl View<'_> {
                 span { (words::number(usage.output_tokens)) " output tokens" }
                 @if usage.reasoning_tokens > 0 { span { (words::number(usage.reasoning_tokens)) " of them reasoning" } }
                 @if usage.incomplete { span { "the server did not report all" } }
-                @if step.spent.money.micros > 0 { span { "cost " (self.scale.cost_text(step.spent)) } }
+                @if let Some(cost) = cost_in_words(step.spent) { span { "cost " (cost) } }
                 span { (words::duration(step.elapsed)) }
                 @if let Some(at) = step.at { span { (words::time(at)) } }
                 @if let Some(model) = &reply.model { span { (shown(model)) } }

@@ -17,7 +17,7 @@ use super::words::{self, shown};
 use crate::keys::without_keys;
 use crate::runs::TASK;
 use crate::runs::decide::command;
-use crate::show::quoted;
+use crate::show::{cost_in_words, quoted};
 use crate::texts::in_words_of_run;
 
 /// Number of problems and of decisions that are shown at once.
@@ -184,14 +184,19 @@ impl<'a> View<'a> {
     }
 
     fn facts(&self) -> Markup {
-        let Spent { usage, money, model_calls, .. } = self.tree.spent;
+        let spent = self.tree.spent;
+        let Spent { usage, model_calls, .. } = spent;
         let in_all = self.run.changed.duration_since(self.run.started).unwrap_or_default();
         let at_work = self.tree.root.elapsed();
         let least = if usage.incomplete { "at least " } else { "" };
         let cached = words::percent(usage.cached_tokens, usage.input_tokens);
         html! {
-            @if money.micros > 0 {
-                (fact("Cost", html! { (money) }, "currency of the configured prices"))
+            @if let Some(cost) = cost_in_words(spent) {
+                (fact("Cost", html! { (cost) }, &match spent.unpriced_calls {
+                    0 => String::new(),
+                    calls if calls == model_calls => "the price of the model is unknown".to_owned(),
+                    calls => format!("the price of {} is unknown", words::count(usize::try_from(calls).unwrap_or(usize::MAX), "call")),
+                }))
             }
             (fact("Input tokens", html! { (least) (words::number(usage.input_tokens)) }, &match cached {
                 Some(share) if share > 0 => format!("{share}% from the cache"),
@@ -466,7 +471,7 @@ impl<'a> View<'a> {
                                 td.num { (words::number(line.calls as u64)) }
                                 td.num { @if line.failed > 0 { span.badtext { (words::number(line.failed as u64)) } } @else { "–" } }
                                 td.wide { span.time { svg.meter aria-hidden="true" { rect.tool width=(share(line.time.as_secs_f64(), most)) height="100%" {} } span.num { @if line.time.is_zero() { "–" } @else { (words::duration(line.time)) } } } }
-                                td.num { @if self.scale.cost(line.spent) == 0 { "–" } @else { (self.scale.cost_text(line.spent)) } }
+                                td.num { (self.scale.cost_or_dash(line.spent)) }
                             }
                         }
                     }

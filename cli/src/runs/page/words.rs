@@ -94,7 +94,7 @@ pub(super) fn time(at: SystemTime) -> String {
 /// Returns the amount of a limit with its unit.
 pub(super) fn limit(kind: LimitKind, allowed: u64) -> String {
     match kind {
-        LimitKind::Money => format!("{} of money", money(allowed)),
+        LimitKind::Money => money(allowed),
         LimitKind::Time => format!("{} of time", duration(Duration::from_millis(allowed))),
         kind => format!("{} {kind}", number(allowed)),
     }

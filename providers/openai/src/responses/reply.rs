@@ -251,6 +251,7 @@ impl Response {
             status if is_same(status, "failed") => {
                 let (status, raw) = (self.status.0, String::new());
                 let retry_after = None;
+                let usage = Box::new(usage);
                 return Err(ProviderError::Unfinished { status, raw, usage, retry_after });
             }
             status if is_same(status, "incomplete") => ending::incomplete(&why),
