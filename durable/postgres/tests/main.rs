@@ -13,3 +13,4 @@ mod driving;
 mod endless;
 mod leases;
 mod many;
+mod reading;
