@@ -386,7 +386,70 @@ fn heavy_runs_for_the_real_clients() {
     std::fs::write(folder.join("cases.jsonl"), lines).unwrap();
 }
 
+fn json_values() -> impl Strategy<Value = Value> {
+    let names = prop::sample::select(vec![
+        "id",
+        "role",
+        "content",
+        "type",
+        "source",
+        "value",
+        "mimeType",
+        "data",
+        "interruptId",
+        "status",
+        "payload",
+        "approved",
+        "toolwright",
+        "again",
+    ]);
+    let texts = prop::sample::select(vec![
+        "",
+        "user",
+        "reasoning",
+        "image",
+        "url",
+        "data",
+        "file",
+        "binary",
+        "text",
+        "resolved",
+        "AQID",
+        "data:,",
+        "https://",
+        "image/png",
+    ]);
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        texts.prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 24, 4, move |value| {
+        let fields = prop::collection::vec((names.clone(), value.clone()), 0..4);
+        prop_oneof![
+            prop::collection::vec(value, 0..4).prop_map(Value::from),
+            fields.prop_map(|fields| Value::Object(
+                fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+            )),
+        ]
+    })
+}
+
 proptest! {
+    #[test]
+    fn any_request_is_read_or_refused(
+        name in prop::sample::select(vec!["threadId", "messages", "tools", "context", "state",
+            "forwardedProps", "resume", "protocolVersion"]),
+        value in json_values(),
+    ) {
+        let mut body = json!({ "threadId": "t", "runId": "r", "messages": base() });
+        body[name] = value;
+        if let Ok(input) = read_json(body) {
+            AgUi::new("t", input).begin(true);
+        }
+    }
+
     #[test]
     fn runs_at_random(
         steps in steps(), lost: prop::sample::Index, back: prop::sample::Index,
