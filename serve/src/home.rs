@@ -256,7 +256,7 @@ impl Home {
 
     async fn contains(&self, id: &str) -> Result<bool> {
         match &self.0 {
-            Kind::Memory(memory) => Ok(memory.records(id).is_some()),
+            Kind::Memory(memory) => Ok(memory.contains(id)),
             Kind::Journal(journal) => Ok(journal.contains(id)?),
             #[cfg(feature = "postgres")]
             Kind::Postgres(runs) => Ok(runs.contains(id).await?),

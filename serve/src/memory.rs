@@ -47,6 +47,10 @@ impl Memory {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn contains(&self, id: &str) -> bool {
+        self.runs().contains_key(id)
+    }
+
     pub(crate) fn records(&self, id: &str) -> Option<Vec<Record>> {
         let runs = self.runs();
         Some(runs.get(id)?.records.iter().map(|(_, record)| record.clone()).collect())
