@@ -94,13 +94,13 @@ enum Home {
 }
 
 impl Home {
-    fn worker(&self, owner: &str, server: &Server) -> Child {
+    fn worker(&self, owner: &str, server: &Server, lease: Duration) -> Child {
         let mut command = program("shared_budget");
         match self {
             Self::Folder(folder) => command.arg("--folder").arg(folder),
             Self::Database(url) => command.args(["--postgres", url]),
         };
-        let (limit, lease) = (cents(LIMIT).to_string(), LEASE.as_millis().to_string());
+        let (limit, lease) = (cents(LIMIT).to_string(), lease.as_millis().to_string());
         let address = server.address.to_string();
         let arguments = ["--limit", &limit, "--lease", &lease, "--server", &address];
         command.args(arguments).args(["--owner", owner, "--parallel", "8"]);
@@ -140,7 +140,7 @@ async fn spend(home: Home, workers: usize, kills: u64, check: impl AsyncFn(&str)
         let kills = if budgets == 0 { 0 } else { kills };
         let killed_before = killed;
         let mut running: Vec<Option<Child>> =
-            (0..workers).map(|_| Some(home.worker(&owner, &server))).collect();
+            (0..workers).map(|_| Some(home.worker(&owner, &server, LEASE))).collect();
         while running.iter().any(Option::is_some) {
             let wait = Instant::now() + Duration::from_millis(random(300));
             loop {
@@ -160,7 +160,7 @@ async fn spend(home: Home, workers: usize, kills: u64, check: impl AsyncFn(&str)
                     running[place] = match ended(child) {
                         None => {
                             killed += 1;
-                            Some(home.worker(&owner, &server))
+                            Some(home.worker(&owner, &server, LEASE))
                         }
                         Some(()) => None,
                     };
@@ -240,6 +240,59 @@ async fn heavy_budgets_in_a_folder_hold_when_workers_are_killed() {
     in_a_folder(kills(100)).await;
 }
 
+/// Returns the name of a schema, and a URL with it.
+fn schema(server: &str, name: &str) -> (String, String) {
+    let schema = format!("toolwright_budgets_{name}_{}", std::process::id());
+    let and = if server.contains('?') { '&' } else { '?' };
+    let url = format!("{server}{and}options=-csearch_path%3D{schema}");
+    (schema, url)
+}
+
+async fn execute(url: &str, sql: &str) {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(sql).await.unwrap();
+}
+
+/// `TOOLWRIGHT_POSTGRES_RESTART` names the program that kills the server and starts it again.
+#[tokio::test]
+#[ignore = "kills the database server: see durable/postgres/tests/server.sh"]
+async fn heavy_budgets_in_a_database_hold_when_its_server_is_killed() {
+    let (Ok(server), Ok(restart)) =
+        (std::env::var("TOOLWRIGHT_POSTGRES"), std::env::var("TOOLWRIGHT_POSTGRES_RESTART"))
+    else {
+        println!("skipped: run durable/postgres/tests/server.sh");
+        return;
+    };
+    let (schema, url) = schema(&server, "server");
+    execute(&url, &format!("CREATE SCHEMA {schema}")).await;
+    let (home, model, owner) = (Home::Database(url.clone()), Server::start(), "tenant=acme");
+    let mut workers: Vec<Child> =
+        (0..4).map(|_| home.worker(owner, &model, Duration::from_secs(60))).collect();
+    let (mut kills, mut calls) = (0, 0);
+    while workers.iter_mut().any(|worker| worker.try_wait().unwrap().is_none()) {
+        assert!(model.charged(owner).cents <= LIMIT);
+        // Each time that work has gone on, while there is enough to spend.
+        if kills < 3 && model.charged(owner).calls >= calls + 40 {
+            assert!(std::process::Command::new(&restart).status().unwrap().success());
+            calls = model.charged(owner).calls;
+            kills += 1;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // None of them has failed.
+    for worker in workers {
+        ended(worker).unwrap();
+    }
+    // Statements whose answers were lost were made again, and counted once.
+    let (state, charged) = (home.state(owner).await, model.charged(owner));
+    assert_eq!((kills, state.held), (3, Spent::default()));
+    assert_eq!(state.spent.money, cents(charged.cents), "{charged:?}");
+    assert_eq!(state.spent.model_calls, charged.calls);
+    println!("{kills} kills of the server: {} calls cost {}", charged.calls, state.spent.money);
+    execute(&url, &format!("DROP SCHEMA {schema} CASCADE")).await;
+}
+
 /// `KILLS` sets how often a worker is killed. Default: 1,000.
 #[tokio::test]
 #[ignore = "takes minutes, and needs a database: see durable/postgres/tests/server.sh"]
@@ -248,9 +301,7 @@ async fn heavy_budgets_in_a_database_hold_when_workers_are_killed() {
         println!("skipped: run durable/postgres/tests/server.sh");
         return;
     };
-    let schema = format!("toolwright_budgets_{}", std::process::id());
-    let and = if server.contains('?') { '&' } else { '?' };
-    let url = format!("{server}{and}options=-csearch_path%3D{schema}");
+    let (schema, url) = schema(&server, "kills");
     let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
     client.batch_execute(&format!("CREATE SCHEMA {schema}")).await.unwrap();

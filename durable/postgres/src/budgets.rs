@@ -14,7 +14,7 @@ use toolwright_module::model::BoxFuture;
 
 use crate::error::{Result, RunsError};
 use crate::lease::{FIRST_PAUSE, LONGEST_PAUSE, milliseconds};
-use crate::runs::{LEASE, LONGEST_ID, NETWORK_TIMEOUT, SHORTEST_LEASE, pool};
+use crate::runs::{LEASE, LONGEST_ID, SHORTEST_LEASE, pool};
 use crate::tables::{self, Tables};
 
 /// What the tables count, as columns.
@@ -239,7 +239,8 @@ impl BudgetDatabase {
     /// milliseconds.
     ///
     /// A lease is renewed when a third of it has passed. If a worker dies, the calls that wait for its
-    /// reservations go on when the leases have ended.
+    /// reservations go on when the leases have ended. A failure of the database that is shorter than a
+    /// lease ends no call.
     #[must_use]
     pub fn with_lease(mut self, length: Duration) -> Self {
         self.lease = length.max(SHORTEST_LEASE);
@@ -347,7 +348,7 @@ impl DatabaseBudget {
         Ok(())
     }
 
-    /// Makes a statement, again and again for a while if the database is away.
+    /// Makes a statement, again and again for the length of a lease if the database is away.
     async fn patiently(
         &self,
         sql: &str,
@@ -356,7 +357,7 @@ impl DatabaseBudget {
         let (began, mut pause) = (Instant::now(), FIRST_PAUSE);
         loop {
             match self.once(sql, parameters).await {
-                Err(error) if error.is_passing() && began.elapsed() + pause < NETWORK_TIMEOUT => {
+                Err(error) if error.is_passing() && began.elapsed() + pause < self.lease => {
                     tracing::warn!(owner = &*self.owner, %error, "the database of a budget is away");
                 }
                 answer => return answer,

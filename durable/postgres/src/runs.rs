@@ -40,7 +40,7 @@ const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Timeout of connecting, and of a server that does not answer.
-pub(crate) const NETWORK_TIMEOUT: Duration = Duration::from_secs(10);
+const NETWORK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The runs of one agent in a PostgreSQL database. Each part of a run is committed before the run
 /// goes on.

@@ -80,4 +80,4 @@ cargo test -p toolwright-postgres --test main -- --ignored --nocapture --test-th
 cargo build -p toolwright-examples --example endless
 cargo test -p toolwright-examples --test main -- --ignored --nocapture heavy_conversation_in_a_database
 cargo build -p toolwright-examples --example shared_budget
-cargo test -p toolwright-examples --test main -- --ignored --nocapture heavy_budgets_in_a_database
+cargo test -p toolwright-examples --test main -- --ignored --nocapture --test-threads=1 heavy_budgets_in_a_database
