@@ -151,6 +151,10 @@ impl Reader {
                 })]
             }
             Record::Stopped { error, is_open, .. } => {
+                // Nobody can answer the questions of a run that has ended.
+                if !is_open {
+                    self.open.clear();
+                }
                 let (reason, can_go_on) = (self.shown(error.clone()), *is_open);
                 let by_person = is_cancellation(error);
                 vec![Update::new(UpdateKind::Stopped { reason, can_go_on, by_person })]

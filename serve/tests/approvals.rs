@@ -139,3 +139,20 @@ async fn a_question_is_answered_on_another_day_in_another_process() {
     assert_eq!(sent.load(Ordering::SeqCst), 1);
     assert_eq!(decide(&after, "kate", &question, &json!("approve")).await.0, 409);
 }
+
+#[tokio::test]
+async fn a_run_that_waits_is_stopped_and_asks_nobody_any_more() {
+    let (agent, sent) = payer();
+    let server = Server::start(Home::memory(), agent).await;
+    let mut reader = server.say("kate", "c1", "Pay Ann.").await;
+    let (_, question) = reader.until("approval_asked").await;
+    let path = format!("/runs/{}/stop", question["run"].as_str().unwrap());
+    assert_eq!(server.post("kate", &path, &json!({})).send().await.unwrap().status(), 200);
+    assert_eq!(reader.all().await.last().unwrap()["update"], "stopped");
+    assert_eq!(decide(&server, "kate", &question, &json!("approve")).await.0, 409);
+    assert_eq!(server.json("kate", "/questions").await, json!({"questions": []}));
+    assert_eq!(server.json("kate", "/conversations/c1").await["runs"][0]["rest"], "over");
+    let (_, again) = server.say("kate", "c1", "Pay Ann.").await.until("approval_asked").await;
+    assert_ne!(again["question"], question["question"]);
+    assert_eq!(sent.load(Ordering::SeqCst), 0);
+}
