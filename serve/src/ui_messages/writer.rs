@@ -157,6 +157,7 @@ impl UiMessages {
         self.is_over = true;
         match self.stopped.take() {
             Some(Stopped { reason, can_go_on, by_person }) => {
+                self.fail_calls(can_go_on, &mut out);
                 let stopped = json!({ "stopped": { "reason": reason, "canGoOn": can_go_on } });
                 out.push(Chunk::MessageMetadata { message_metadata: stopped });
                 out.push(match by_person {
@@ -184,7 +185,6 @@ impl UiMessages {
         };
         for call in self.calls.values().filter(is_held).filter(|_| self.is_seven) {
             let (tool_call_id, approval_id) = (call.id.clone(), format!("{}-held", call.id));
-            let (approved, reason) = (true, None);
             out.push(Chunk::ToolApprovalRequest {
                 approval_id: approval_id.clone(),
                 tool_call_id,
@@ -192,8 +192,35 @@ impl UiMessages {
                 reason: None,
                 is_automatic: true,
             });
-            out.push(Chunk::ToolApprovalResponse { approval_id, approved, reason });
+            out.extend(self.response(&approval_id, true, None));
         }
+    }
+
+    /// Marks the calls as failed that have no result. Those with a question keep it, unless nobody can
+    /// answer it any more.
+    fn fail_calls(&self, can_go_on: bool, out: &mut Vec<Chunk>) {
+        for call in self.calls.values().filter(|call| !call.has_result && !call.is_denied) {
+            let tool_call_id = call.id.clone();
+            match &call.question {
+                None => out.push(Chunk::ToolOutputError {
+                    tool_call_id,
+                    error_text: "The run ended before this call had a result.".to_owned(),
+                    provider_metadata: json!({}),
+                }),
+                Some(_) if can_go_on => {}
+                Some(question) => {
+                    let reason = Some("The run ended before this was answered.".to_owned());
+                    out.extend(self.response(question, false, reason));
+                    out.push(Chunk::ToolOutputDenied { tool_call_id });
+                }
+            }
+        }
+    }
+
+    /// Returns the answer to a question. Version 6 has no chunk for it.
+    fn response(&self, question: &str, approved: bool, reason: Option<String>) -> Option<Chunk> {
+        let approval_id = question.to_owned();
+        self.is_seven.then_some(Chunk::ToolApprovalResponse { approval_id, approved, reason })
     }
 
     /// Returns whether the last update says that the run has stopped.
@@ -554,25 +581,24 @@ impl UiMessages {
     ) {
         let Some(call) = self.calls.get_mut(key) else { return };
         let Some(question) = call.question.take() else { return };
+        let mut is_shown_anew = !self.is_seven;
         let reason = match decision {
             Decided::Deny { reason } => Some(reason.clone()),
+            Decided::Edit { arguments } => {
+                call.input = readable(arguments.clone());
+                is_shown_anew = true;
+                None
+            }
             _ => None,
         };
         call.is_denied = reason.is_some();
-        let mut is_edited = false;
-        if let Decided::Edit { arguments } = decision {
-            call.input = readable(arguments.clone());
-            is_edited = true;
-        }
-        // Version 6 has no chunk for an answer, but nobody is asked about a call that is shown anew. A
-        // call of an earlier step would be shown a second time.
-        if !call.is_denied && call.step == self.steps && (is_edited || !self.is_seven) {
+        // In version 6, nobody is asked about a call that is shown anew. A call of an earlier step would
+        // be shown a second time.
+        if is_shown_anew && !call.is_denied && call.step == self.steps {
             out.push(call.available());
         }
-        if self.is_seven {
-            let (approval_id, approved) = (question.clone(), reason.is_none());
-            out.push(Chunk::ToolApprovalResponse { approval_id, approved, reason });
-        }
+        let Some(call) = self.calls.get(key) else { return };
+        out.extend(self.response(&question, reason.is_none(), reason));
         if call.is_denied {
             out.push(Chunk::ToolOutputDenied { tool_call_id: call.id.clone() });
         }
@@ -618,6 +644,7 @@ impl UiMessages {
                 out.push(Chunk::data("data-answer", "answer", data));
             }
         }
+        self.fail_calls(false, out);
         self.finish_step(out);
         let mut metadata = json!({ "ending": ending, "usage": usage(cost) });
         if let Some(money) = &cost.money {

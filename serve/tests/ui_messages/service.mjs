@@ -273,6 +273,32 @@ const checks = {
     assert.equal(chat.lastMessage.metadata.stopped.canGoOn, false);
   },
 
+  async "a run that waits is stopped"() {
+    const chat = open();
+    await chat.sendMessage({ text: "pay" });
+    await at(`chat/${chat.id}/stop`, { method: "POST" });
+    await chat.resumeStream();
+    const [tool] = tools(chat.lastMessage);
+    assert.equal(tool.state, "output-denied");
+    await same(chat);
+    await chat.sendMessage({ text: "next" });
+    assert.equal(texts(chat.lastMessage), "You said: next");
+  },
+
+  async "a question is answered by a reader who comes back"() {
+    const first = open();
+    await first.sendMessage({ text: "pay" });
+    const [message] = await stored(first);
+    const second = open(first.id, [message]);
+    await second.resumeStream();
+    const { id } = tools(second.lastMessage)[0].approval;
+    await second.addToolApprovalResponse({ id, approved: true });
+    await answered(second, "Results");
+    await isReady(second);
+    assert.equal(texts(second.lastMessage), "I pay.|Results: paid 5 to Ann.");
+    await same(second);
+  },
+
   async "a reader who comes back in the middle, and one at the end"() {
     const text = "slow one two three four five six seven eight";
     const first = open();

@@ -461,6 +461,26 @@ fn a_stopped_run_is_an_error_unless_it_goes_on() {
 }
 
 #[test]
+fn a_run_that_ends_leaves_no_call_open() {
+    let stop = |can_go_on| {
+        let mut updates = asked();
+        updates.insert(3, update(called(1, "b", "add", "{}")));
+        let reason = "Bye.".to_owned();
+        updates.push(update(UpdateKind::Stopped { reason, can_go_on, by_person: false }));
+        let events = stream(UiMessages::after(true, ["q1"]), &updates);
+        events.lines().filter(|event| event.contains("toolCallId")).collect::<Vec<_>>().join("\n")
+    };
+    assert_snapshot!(stop(false), @r#"
+    {"type":"tool-output-denied","toolCallId":"run-1-0-0"}
+    {"type":"tool-output-error","toolCallId":"run-1-0-1","errorText":"The run ended before this call had a result.","providerMetadata":{}}
+    "#);
+    // The question can be answered still.
+    assert_snapshot!(stop(true), @r#"
+    {"type":"tool-output-error","toolCallId":"run-1-0-1","errorText":"The run ended before this call had a result.","providerMetadata":{}}
+    "#);
+}
+
+#[test]
 fn an_answer_that_was_not_shown_is_shown_at_the_end() {
     assert_snapshot!(seven(vec![started(), done("Yes.")]), @r#"
     {"type":"start","messageId":"run-1"}
