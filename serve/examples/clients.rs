@@ -1,7 +1,8 @@
 //! The service with which the scripts in `tests` check real clients. What its model does is in the last
 //! message of the user.
 //!
-//! It prints its address, and ends when its input does. The user is in the header `x-user`.
+//! It prints its address, and ends when its input does. Its runs are in memory, or in the journal of a
+//! folder that is its argument. The user is in the header `x-user`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use std::error::Error as StdError;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::time::sleep;
+use toolwright_journal::Journal;
 use toolwright_module::hook::Retry;
 use toolwright_module::message::{Part, Reasoning, ReplyPart};
 use toolwright_module::model::{Capabilities, Delta, LanguageModel, Reply, Request, Usage};
@@ -193,7 +195,11 @@ fn agent(payments: &Arc<Mutex<Vec<String>>>) -> Result<Agent, Box<dyn StdError>>
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn StdError>> {
     let payments = Arc::<Mutex<Vec<String>>>::default();
-    let service = Serve::new(Home::memory(), agent(&payments)?)
+    let home = match std::env::args_os().nth(1) {
+        Some(folder) => Journal::open(folder)?.into(),
+        None => Home::memory(),
+    };
+    let service = Serve::new(home, agent(&payments)?)
         .with_callers(async |parts| match parts.headers.get("x-user") {
             Some(user) => Ok(Caller::new(String::from_utf8_lossy(user.as_bytes()))),
             None => Err(Rejection::unauthorized("sign in first")),

@@ -28,16 +28,20 @@ target=$(cargo metadata --manifest-path "$here/../Cargo.toml" --format-version 1
 cd "$folder"
 node chunks.mjs cases.jsonl
 
-# The service ends when its input does: with this script, however that ends.
-rm -f input url
-mkfifo input
-"$target/debug/examples/clients" < input > url 2> service.log &
-exec 3> input
-while [ ! -s url ]; do sleep 0.1; done
 failed=0
-for version in 6 7; do
-    node service.mjs "$version" "$(cat url)" || failed=1
+for home in memory journal; do
+    # The service ends when its input does: with this script, however that ends.
+    rm -rf input url journal
+    mkfifo input
+    set --
+    [ "$home" = memory ] || set -- "$folder/journal"
+    "$target/debug/examples/clients" "$@" < input > url 2> service.log &
+    exec 3> input
+    while [ ! -s url ]; do sleep 0.1; done
+    for version in 6 7; do
+        node service.mjs "$version" "$(cat url)" "$home" || failed=1
+    done
+    exec 3>&-
+    wait
 done
-exec 3>&-
-wait
 exit $failed

@@ -1,13 +1,14 @@
 // The chat of `@ai-sdk/react` against a real service.
 //
-//   node service.mjs VERSION URL
+//   node service.mjs VERSION URL HOME
 //
-// VERSION is that of the package `ai`: 6 or 7. URL is that of `examples/clients.rs`.
+// VERSION is that of the package `ai`: 6 or 7. URL is that of `examples/clients.rs`, and HOME says where
+// it keeps its runs.
 
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 
-const [version, url] = process.argv.slice(2);
+const [version, url, home] = process.argv.slice(2);
 const { Chat } = await import(version === "7" ? "@ai-sdk/react-4" : "@ai-sdk/react-3");
 const sdk = await import(`ai-${version}`);
 const query = version === "7" ? "?version=7" : "";
@@ -447,5 +448,9 @@ for (const [name, check] of Object.entries(checks)) {
     console.error(`ai ${version}, ${name}: FAILED\n`, error);
   }
 }
-console.log(`ai ${version}, @ai-sdk/react ${version === "7" ? 4 : 3}: ${Object.keys(checks).length - failed} of ${Object.keys(checks).length} checks passed`);
+const count = Object.keys(checks).length;
+const react = version === "7" ? 4 : 3;
+console.log(
+  `ai ${version}, @ai-sdk/react ${react}, runs in ${home}: ${count - failed} of ${count} checks passed`,
+);
 process.exit(failed === 0 ? 0 : 1);
