@@ -1,6 +1,9 @@
 //! Bodies of requests.
 
 use insta::assert_snapshot;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
 use serde_json::json;
 use toolwright_module::message::{Audio, Document, Image, Part};
 
@@ -179,4 +182,54 @@ fn errors_say_what_to_send() {
     the file in part 1 of the last message: an attachment needs the media type of an image, a sound or a document, such as `image/png` or `application/pdf`
     the file in part 1 of the last message: the URL of an attachment must begin with `data:`, `https:` or `http:`
     "#);
+}
+
+fn any_part() -> impl Strategy<Value = Value> {
+    let kinds =
+        vec!["text", "file", "step-start", "dynamic-tool", "tool-pay", "data-x", "reasoning"];
+    let urls = vec!["", "data:,", "data:;base64,AQID", "https://", "data:image/png;base64,*"];
+    let types = vec!["", "image", "image/*", "text/plain", "video/mp4", "/"];
+    let states = vec!["approval-responded", "approval-requested", "output-available", "done"];
+    let approval = prop::option::of((any::<Option<bool>>(), any::<bool>()));
+    (select(kinds), select(urls), select(types), select(states), approval).prop_map(
+        |(kind, url, media_type, state, approval)| {
+            let approval = approval.map(|(approved, is_automatic)| {
+                json!({ "id": "q1", "approved": approved, "isAutomatic": is_automatic })
+            });
+            json!({
+                "type": kind, "url": url, "mediaType": media_type, "state": state, "text": url,
+                "approval": approval,
+            })
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_conversation_is_read_or_refused(
+        messages in vec((select(vec!["user", "assistant", "system"]), vec(any_part(), 0..4)), 0..5),
+        trigger in select(vec!["submit-message", "regenerate-message"]),
+        named in prop::option::of(0..5_usize),
+    ) {
+        let messages: Vec<_> = messages.into_iter().enumerate().map(|(nth, (role, parts))| {
+            json!({ "id": format!("m{nth}"), "role": role, "parts": parts })
+        }).collect();
+        let users = messages.iter().filter(|message| message["role"] == "user").count();
+        let named = named.map(|nth| format!("m{nth}"));
+        let body = body(json!(messages), trigger, named.as_deref());
+        let Ok(incoming) = read(body.as_bytes()) else { return Ok(()) };
+        // There is one thing to do.
+        prop_assert_ne!(incoming.message.is_some(), !incoming.decisions.is_empty());
+        match incoming.message {
+            Some(said) => {
+                prop_assert_eq!(incoming.earlier, users - 1);
+                prop_assert_eq!(incoming.again.is_some(), trigger == "regenerate-message");
+                prop_assert!(!said.parts.is_empty() || incoming.again.is_some());
+                prop_assert_eq!(&said.id, &incoming.again.or_else(|| said.id.clone()));
+            }
+            None => prop_assert_eq!((incoming.earlier, incoming.again), (users, None)),
+        }
+    }
 }
