@@ -284,6 +284,12 @@ impl RunState {
         self.output.as_deref().map(Contract::name)
     }
 
+    /// Returns how the model chooses tools.
+    #[must_use]
+    pub fn choosing(&self) -> Choosing {
+        self.choosing
+    }
+
     /// Sets the tools that the run was stored with. They are not stored with it.
     ///
     /// If the current tools differ, a resume then reports how.

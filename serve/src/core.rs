@@ -27,7 +27,7 @@ use crate::live::LiveTexts;
 use crate::protocol::{Answered, Incoming, Place, Said};
 use crate::recorded::{CONVERSATION, MESSAGE, OpenQuestion, USER};
 use crate::update::{Decided, Question};
-use crate::watched::{Cursor, Drive, Placed, Position, Rest, Watched};
+use crate::watched::{Cursor, Drive, Left, Placed, Position, Rest, Watched};
 
 /// How often runs are looked at that are driven elsewhere.
 const LOOK: Duration = Duration::from_millis(200);
@@ -168,6 +168,8 @@ pub(crate) struct Core {
     watched: Arc<Mutex<HashMap<String, Weak<Watched>>>>,
     /// The drives of this process.
     here: Mutex<HashMap<String, Arc<Here>>>,
+    /// The runs that drives of this process have left without a record of their error.
+    left: Mutex<HashMap<String, Left>>,
     /// Conversations in which a run is being created.
     creating: Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>,
     /// Whether the service ends.
@@ -210,6 +212,7 @@ impl Core {
             options,
             watched,
             here: Mutex::default(),
+            left: Mutex::default(),
             creating: Mutex::default(),
             closing: watch::Sender::new(false),
         }
@@ -466,6 +469,7 @@ impl Core {
         let (cancellation, is_over) = (Cancellation::default(), watch::Sender::new(false));
         let here = Arc::new(Here { watched, cancellation, is_over });
         self.here().insert(id.to_owned(), Arc::clone(&here));
+        locked(&self.left).remove(id);
         let live = Arc::new(LiveTexts::new(id, &self.home));
         Driving { core: Arc::clone(self), here, live, is_over: false }
     }
@@ -733,7 +737,10 @@ impl Core {
             let found = all.iter().find(|watched| watched.id == news.known.id);
             let Some(watched) = found else { continue };
             let is_here = self.here().contains_key(&watched.id);
-            let is_changed = watched.state().take_news(news, is_here);
+            let is_changed = {
+                let left = locked(&self.left).get(&watched.id).cloned();
+                watched.state().take_news(news, is_here, left)
+            };
             if is_changed {
                 watched.change(|_| ());
             }
@@ -776,6 +783,12 @@ impl Driving {
                 Drive::Nobody { error: Some(watched.state().reader.shown(error)) }
             }
         };
+        if let Drive::Nobody { error: Some(error) } = &drive
+            && !self.core.home.is_shared()
+        {
+            let left = Left { error: error.clone(), records: watched.state().stored() };
+            locked(&self.core.left).insert(watched.id.clone(), left);
+        }
         self.core.here().remove(&watched.id);
         watched.change(|state| {
             // A run that was cancelled or decided on meanwhile has records that no drive of ours wrote.

@@ -17,6 +17,7 @@ use toolwright_postgres::{Runs, RunsError, Seen};
 
 use crate::error::{Result, ServeError};
 use crate::memory::Memory;
+use crate::recorded::CONVERSATION;
 
 /// Where the runs of a service are kept: in memory, in a journal or in PostgreSQL.
 ///
@@ -281,7 +282,9 @@ impl Home {
             Kind::Journal(journal) => {
                 let journal = journal.clone();
                 let mut runs = blocking(move || journal.runs()).await??;
-                runs.retain(|run| run.status == RunStatus::Open);
+                // The folder may have runs of other programs.
+                let is_ours = |run: &RunSummary| run.metadata.contains_key(CONVERSATION);
+                runs.retain(|run| run.status == RunStatus::Open && is_ours(run));
                 Ok(runs.into_iter().map(|run| run.id).collect())
             }
             _ => Ok(Vec::new()),

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use toolwright_journal::home;
-use toolwright_module::Contract;
 use toolwright_module::approval::Decision;
 use toolwright_module::budget::{self, Spent};
 use toolwright_module::event::InCall;
 use toolwright_module::message::{CallIds, Message, Part, ReplyPart};
 use toolwright_module::model::Reply;
+use toolwright_module::{Contract, ToolCall};
+use toolwright_orchestrator::Choosing;
 use toolwright_orchestrator::perform::{OutcomeKind, PartIdKind, Record, Started, Waiting};
 use toolwright_signature::stable_hash;
 
@@ -75,6 +78,8 @@ pub(crate) struct Reader {
     run: String,
     /// Whether the answer is typed.
     has_output: bool,
+    /// Whether the model selects tools in its text.
+    selects: bool,
     /// The ids of the calls of each agent.
     ids: BTreeMap<Path, CallIds>,
     /// The questions without a decision, by the ids of their parts.
@@ -185,6 +190,7 @@ impl Reader {
         self.run.clone_from(&started.id);
         self.metadata.clone_from(&started.metadata);
         self.has_output = started.run.output_name().is_some();
+        self.selects = started.run.choosing() == Choosing::Selector;
         let (mut text, mut attachments) = (String::new(), Vec::new());
         if let Some(Message::User { parts }) = history.last().map(|message| &**message) {
             for part in parts {
@@ -200,6 +206,9 @@ impl Reader {
 
     fn replied(&mut self, path: &Path, nth: u64, reply: &Reply, spent: Spent) -> Replied {
         let mut parts = reply.parts.clone();
+        if path.is_empty() && self.selects {
+            select(&mut parts);
+        }
         self.ids.entry(path.clone()).or_default().complete(&mut parts, nth);
         let (mut pieces, mut after, mut place) = (Vec::new(), Vec::new(), 0);
         for part in &parts {
@@ -239,6 +248,36 @@ impl<T: serde::de::DeserializeOwned + Default> OrDefault for T {
     fn deserialize_or_default(value: &Value) -> Self {
         T::deserialize(value).unwrap_or_default()
     }
+}
+
+/// Replaces a selection in the text of a reply with the call that it selects. The end of a run is
+/// selected too, and is no text for people.
+fn select(parts: &mut Vec<ReplyPart>) {
+    let texts = parts.iter().filter_map(|part| match part {
+        ReplyPart::Text(text) => Some(text.text.as_str()),
+        _ => None,
+    });
+    let written = serde_json::from_str::<Selected>(&texts.collect::<String>());
+    // What the run cannot read either stays a text.
+    let Ok(Selected { selection }) = written else { return };
+    parts.retain(|part| !matches!(part, ReplyPart::Text(_)));
+    if let (Some(name), Some(input)) = (selection.tool_name, selection.tool_input) {
+        parts.push(ReplyPart::Call(ToolCall::new("", name, input.get())));
+    }
+}
+
+/// The text with which a model selects a tool.
+#[derive(Deserialize)]
+struct Selected {
+    selection: Selection,
+}
+
+#[derive(Deserialize)]
+struct Selection {
+    #[serde(default)]
+    tool_name: Option<String>,
+    #[serde(default)]
+    tool_input: Option<Box<RawValue>>,
 }
 
 /// Returns an update of the agent at this path.

@@ -61,6 +61,15 @@ pub(crate) enum Drive {
     Nobody { error: Option<String> },
 }
 
+/// What a drive of this process has left behind that has failed without a record.
+#[derive(Debug, Clone)]
+pub(crate) struct Left {
+    /// What readers read of the error.
+    pub(crate) error: String,
+    /// The number of records then. With more, something else has driven the run since.
+    pub(crate) records: usize,
+}
+
 /// A reply that is being written.
 #[derive(Debug, Default)]
 struct Live {
@@ -150,6 +159,12 @@ impl State {
         self.heard > self.entries.len() || self.wanted != self.looked
     }
 
+    /// Returns the number of records that drives of this process have stored, with the start of the run,
+    /// which is not heard.
+    pub(crate) fn stored(&self) -> usize {
+        self.heard.max(self.entries.len()).max(1)
+    }
+
     /// Wants the home to be looked at: something else than a drive of this process may have written
     /// records.
     pub(crate) fn want_look(&mut self) {
@@ -157,7 +172,7 @@ impl State {
     }
 
     /// Takes what is new in the home. Returns whether something is.
-    pub(crate) fn take_news(&mut self, news: News, is_here: bool) -> bool {
+    pub(crate) fn take_news(&mut self, news: News, is_here: bool, left: Option<Left>) -> bool {
         let News { known, records, status, is_driven, error, drive, live } = news;
         let (before, drive_before) = (self.entries.len(), self.drive.clone());
         let mut is_new = false;
@@ -194,6 +209,12 @@ impl State {
                     nobody(error.map(|error| self.reader.shown(error)))
                 }
                 (RunStatus::Open, _) if self.is_resting() => nobody(None),
+                (RunStatus::Open, None | Some(false))
+                    if let Some(left) = &left
+                        && self.entries.len() <= left.records =>
+                {
+                    nobody(Some(left.error.clone()))
+                }
                 (RunStatus::Open, _) => Drive::Elsewhere,
                 _ => nobody(None),
             };

@@ -3,6 +3,7 @@
 
 mod ag_ui;
 mod approvals;
+mod left;
 mod messages;
 mod readers;
 mod support;
