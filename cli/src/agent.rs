@@ -110,6 +110,10 @@ pub(crate) struct AgentArgs {
     #[arg(skip)]
     replay: Option<Arc<Recorded>>,
 
+    /// Whether a page asks, so that the task is not known yet and the tools stay as they are.
+    #[arg(skip)]
+    serves: bool,
+
     /// Whether the recorded run could not read long results. Its requests had other tools then.
     #[arg(skip)]
     reads_no_results: bool,
@@ -175,7 +179,7 @@ impl AgentMaker {
         if approval != ApprovalPolicy::default() {
             agent = agent.with_approval(approval)?;
         }
-        Ok(if servers.is_empty() { agent } else { agent.with_hook(fresh) })
+        Ok(if servers.is_empty() || args.serves { agent } else { agent.with_hook(fresh) })
     }
 }
 
@@ -320,8 +324,17 @@ impl AgentArgs {
         }
         let first = Recorded::first()?;
         let task = first.task();
-        if prompt != Some(task.as_str()) {
-            return Err(Box::new(NoModel { recorded: task, reason: self.model.reason() }));
+        let no_model = NoModel { recorded: task, reason: self.model.reason() };
+        if self.serves {
+            let args = self.recorded_with(&first)?;
+            // With other options, no request is a recorded one.
+            return match first.options == Some(args.options(false)) {
+                true => Ok((args, Chosen::recorded_task(&first, no_model))),
+                false => Err(Box::new(no_model)),
+            };
+        }
+        if prompt != Some(no_model.recorded.as_str()) {
+            return Err(Box::new(no_model));
         }
         Ok((self.recorded_with(&first)?, Chosen::replay(&first)))
     }
@@ -409,6 +422,12 @@ impl AgentArgs {
     pub(crate) fn replaying(mut self, recorded: Recorded, allowed: bool) -> Self {
         self.allows_replayed = allowed;
         self.replay = Some(Arc::new(recorded));
+        self
+    }
+
+    /// Makes an agent for a page.
+    pub(crate) fn serving(mut self) -> Self {
+        self.serves = true;
         self
     }
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use toolwright_journal::{Journal, JournalError, RunStatus, RunSummary};
 use toolwright_mcp::McpClient;
 use toolwright_module::approval::Approval;
-use toolwright_module::budget::{Ledger, LimitKind};
+use toolwright_module::budget::LimitKind;
 use toolwright_module::error::Stage;
 use toolwright_module::{Cancellation, Context, Error as ModuleError, Message};
 use toolwright_orchestrator::perform::with_decider;
@@ -27,7 +27,7 @@ use crate::approve::decide;
 use crate::fresh_tools::ToolsChanged;
 use crate::input::Input;
 use crate::keys::{MASKED, without_keys};
-use crate::model::Chosen;
+use crate::model::{Chosen, ledger};
 use crate::record::Options;
 use crate::runs;
 use crate::show::{
@@ -41,10 +41,10 @@ use crate::texts::{in_words_of_run, read_file};
 const MAX_RENEWALS: u32 = 10;
 
 /// The name of the metadata with the folder in which a run was started.
-const FOLDER: &str = "folder";
+pub(crate) const FOLDER: &str = "folder";
 
 /// The name of the metadata with the command that started a run.
-const COMMAND: &str = "command";
+pub(crate) const COMMAND: &str = "command";
 
 /// The command of a run whose replies come from a recording.
 const REPLAY: &str = "replay";
@@ -387,10 +387,7 @@ impl Assistant {
         }
         self.interrupts.forget();
         let screen = Arc::new(Screen::new(!self.json));
-        let (cancellation, mut ledger) = (Cancellation::default(), Ledger::default());
-        if let Some(prices) = &self.chosen.prices {
-            ledger = ledger.with_prices(prices.clone());
-        }
+        let (cancellation, ledger) = (Cancellation::default(), ledger(self.chosen.prices.as_ref()));
         let started = Instant::now();
         let mut work = work;
         let mut renewals = 0;
@@ -623,7 +620,7 @@ pub(crate) fn options_of(run: &RunSummary) -> Option<Options> {
 }
 
 /// Returns the present folder.
-fn folder() -> String {
+pub(crate) fn folder() -> String {
     env::current_dir().map(|folder| folder.display().to_string()).unwrap_or_default()
 }
 

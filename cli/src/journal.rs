@@ -138,7 +138,7 @@ fn kept_secret(file: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Returns a value that no one can guess. The keys of the standard hash come from the system.
-fn random() -> Vec<u8> {
+pub(crate) fn random() -> Vec<u8> {
     let state = RandomState::new();
     (0..SECRET_BYTES / size_of::<u64>()).flat_map(|nth| state.hash_one(nth).to_ne_bytes()).collect()
 }

@@ -25,6 +25,7 @@ mod record;
 mod run;
 pub mod runs;
 mod schema;
+mod serve;
 mod servers;
 mod show;
 mod signals;

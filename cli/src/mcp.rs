@@ -277,7 +277,7 @@ impl Serve {
     }
 }
 
-fn address(text: &str) -> Result<SocketAddr, &'static str> {
+pub(crate) fn address(text: &str) -> Result<SocketAddr, &'static str> {
     let here = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let address = text.parse().map(here).or_else(|_| text.parse());
     address.map_err(|_| "write a port, or an IP address with one, such as 127.0.0.1:8000")

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use toolwright_anthropic::Anthropic;
 use toolwright_gemini::Gemini;
 use toolwright_module::LanguageModel;
-use toolwright_module::budget::{Price, Prices};
+use toolwright_module::budget::{Ledger, Price, Prices};
 use toolwright_module::model::Settings;
 use toolwright_module::testing::{Recorder, RecordingError, Replay};
 use toolwright_openai::{Api, OpenAi, Service};
@@ -21,6 +21,7 @@ use toolwright_provider::{Connection, ProviderError};
 use crate::config::Config;
 use crate::keys::{Keys, shown_variable};
 use crate::record::{Options, Recorded};
+use crate::serve::RecordedTask;
 use crate::show::visible;
 use crate::texts::read_file;
 
@@ -219,6 +220,8 @@ pub(crate) struct Chosen {
     pub(crate) line: String,
     /// The prices, if they are not the built-in ones.
     pub(crate) prices: Option<Prices>,
+    /// The only task that it answers, if it repeats a recording.
+    pub(crate) only_task: Option<String>,
     recorder: Option<RecordTo>,
 }
 
@@ -236,7 +239,19 @@ impl Chosen {
         let model = Arc::new(Replay::new(recorded.recording.clone()));
         // Nobody is paid for a reply of a file.
         let prices = Prices::default().with(model.name(), Price::per_million(0.0, 0.0));
-        Self { model, line: recorded.line(), prices: Some(prices), recorder: None }
+        Self {
+            model,
+            line: recorded.line(),
+            prices: Some(prices),
+            only_task: Some(recorded.task()),
+            recorder: None,
+        }
+    }
+
+    /// Returns a model that replays a recorded run as often as it is asked. Other tasks get the error.
+    pub(crate) fn recorded_task(recorded: &Recorded, error: NoModel) -> Self {
+        let model = Arc::new(RecordedTask::new(recorded, error));
+        Self { model, ..Self::replay(recorded) }
     }
 
     /// Saves the recording, if the run is recorded and has replies. Returns the path of the file.
@@ -254,6 +269,14 @@ impl Chosen {
         let saved = recording.save_without(path, &secrets);
         saved.map_err(|error: RecordingError| error.to_string())?;
         Ok(Some(path))
+    }
+}
+
+/// Returns a ledger for a run, with these prices or the built-in ones.
+pub(crate) fn ledger(prices: Option<&Prices>) -> Ledger {
+    match prices {
+        None => Ledger::default(),
+        Some(prices) => Ledger::default().with_prices(prices.clone()),
     }
 }
 
@@ -602,14 +625,14 @@ impl ModelArgs {
 
     fn recorded(&self, model: Model, line: String) -> Chosen {
         let Some(path) = &self.record else {
-            return Chosen { model, line, prices: None, recorder: None };
+            return Chosen { model, line, prices: None, only_task: None, recorder: None };
         };
         let recorder = Arc::new(Recorder::new(model));
         let model = Arc::clone(&recorder) as Model;
         // The model was found with these keys, so they can be read.
         let secrets = self.keys().map(|keys| keys.values()).unwrap_or_default();
         let recorder = Some(RecordTo { recorder, path: path.clone(), secrets });
-        Chosen { model, line, prices: None, recorder }
+        Chosen { model, line, prices: None, only_task: None, recorder }
     }
 
     /// Reads the prices of the file.

@@ -19,6 +19,7 @@ use crate::mcp::McpCommandArgs;
 use crate::model::NoModel;
 use crate::run::{RecordArgs, ReplayArgs, RunArgs};
 use crate::runs::RunsArgs;
+use crate::serve::ServeArgs;
 use crate::show::{advise, note, say, tell, write_error};
 use crate::signals::terminated;
 use crate::texts::in_our_words;
@@ -47,6 +48,8 @@ enum Command {
     Run(Box<RunArgs>),
     /// Hold a conversation
     Chat(Box<ChatArgs>),
+    /// Try an agent in a page of your browser
+    Serve(Box<ServeArgs>),
     /// List and call tools
     Tools(ToolsArgs),
     /// Serve tools over MCP, and use the tools of MCP servers
@@ -79,6 +82,7 @@ impl Command {
             Self::Record(args) => args.run.agent.json,
             Self::Replay(args) => args.agent.json,
             Self::Runs(runs) => runs.is_json(),
+            Self::Serve(args) => args.agent.json,
             Self::Tools(_) | Self::Mcp(_) | Self::Contract(_) | Self::Completions { .. } => false,
         }
     }
@@ -92,6 +96,7 @@ impl Command {
         match self {
             Self::Run(args) => args.run().await,
             Self::Chat(args) => args.run().await,
+            Self::Serve(args) => args.run().await,
             Self::Tools(args) => args.run().await,
             Self::Mcp(args) => args.run().await,
             Self::Contract(args) => args.run().await,
@@ -167,8 +172,11 @@ pub fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error),
     };
-    // A server ends its calls first.
-    let serves = matches!(&command, Command::Mcp(mcp) if mcp.serves());
+    // A server ends its calls and runs first.
+    let serves = match &command {
+        Command::Mcp(mcp) => mcp.serves(),
+        command => matches!(command, Command::Serve(_)),
+    };
     let ends_tasks = command.ends_tasks();
     let (signal, signalled) = oneshot::channel();
     if !serves {

@@ -88,6 +88,6 @@ fn write(
 }
 
 /// Returns the source of a text for a content security policy.
-fn hash(text: &str) -> String {
+pub(crate) fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }
