@@ -70,7 +70,9 @@ const reply = (messages) => {
   const text = typeof said === "string" ? said : said.map((part) => part.text ?? `<${part.type}>`).join(" ");
   const after = messages.slice(messages.lastIndexOf(users.at(-1)) + 1);
   const results = after.filter(({ role }) => role === "tool").map(({ content }) => typeof content === "string" ? content : content.map((part) => part.text).join(""));
-  const [word] = text.split(/[\s.,:]/);
+  // A message without an answer is sent together with the one after it.
+  const texts = typeof said === "string" ? said.split("\n\n") : said.filter((part) => part.text !== undefined).map((part) => part.text);
+  const [word] = texts.at(-1).split(/[\s.,:]/);
   const last = results.at(-1);
   switch (word.toLowerCase()) {
     case "rich": return { text: RICH, pause: 4 };
@@ -97,7 +99,7 @@ const reply = (messages) => {
       : { text: HOSTILE, pause: 0 };
     case "huge": return { text: `${"x".repeat(1_000_000)}`, pause: 0, piece: 60_000 };
     case "image": return { text: `I see: ${text}` };
-    default: return { text: `You said: ${text}`, pause: 2 };
+    default: return { text: `You said: ${texts.at(-1)}`, pause: 2 };
   }
 };
 

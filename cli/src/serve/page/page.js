@@ -234,7 +234,7 @@ const app = {
   showList() {
     const focused = document.activeElement?.closest?.("#list a")?.getAttribute("href");
     $("list").replaceChildren(...[...this.listed.values()].map((one) => {
-      const parts = [one.status === "finished" ? null : { open: "running", waiting: "waits for you", failed: "stopped" }[one.status] ?? one.status,
+      const parts = [one.status === "finished" ? null : { open: "not ended", waiting: "waits for you", failed: "stopped" }[one.status] ?? one.status,
         ago(one.changed), one.runs > 1 ? `${one.runs} runs` : null,
         one.cost.money ?? (one.cost.input_tokens + one.cost.output_tokens > 0 ? `${number(one.cost.input_tokens + one.cost.output_tokens)} tokens` : null)];
       return el("li", {}, el("a", { href: `#c=${encodeURIComponent(one.conversation)}`, "aria-current": one.conversation === this.conversation ? "page" : undefined, "data-status": one.status },
@@ -337,6 +337,7 @@ const app = {
     this.isAtEnd = true;
     this.runs.push(view);
     $("log").append(view.element);
+    this.update();
     this.grown();
     const body = JSON.stringify({
       conversation: this.conversation, id: newId(), text,
@@ -377,7 +378,7 @@ const app = {
     try {
       await post(`api/runs/${encodeURIComponent(view.id)}/stop`);
       this.tell();
-      if (!this.stream) { view.position = "none"; await this.reload(); }
+      if (!this.stream) await this.reload();
     } catch (error) { this.failed(error); }
   },
 
@@ -418,7 +419,8 @@ const app = {
   async attach(files) {
     const takes = this.about?.takes ?? [];
     for (const file of files) {
-      const type = file.type || (/\.(txt|md|csv|log|toml|rs|py|js|json|yaml|yml)$/i.test(file.name) ? "text/plain" : "");
+      // A browser that does not know the kind may say so in this way.
+      const type = file.type.replace("application/octet-stream", "") || (/\.(txt|md|csv|log|toml|rs|py|js|json|yaml|yml)$/i.test(file.name) ? "text/plain" : "");
       const total = this.attachments.reduce((sum, one) => sum + one.size, file.size);
       if (takes.length === 0) this.notice("This model takes no attachments.");
       else if (type === "") this.notice(`The kind of ${file.name} is not known, so it cannot be sent.`);
@@ -532,11 +534,17 @@ $("list").addEventListener("click", (event) => { if (event.target.closest("a")) 
 $("attach").addEventListener("click", () => $("file").click());
 $("file").addEventListener("change", () => { app.attach([...$("file").files]); $("file").value = ""; $("text").focus(); });
 $("others").addEventListener("toggle", () => { if ($("others").open) app.showOthers(); });
+let topBefore = 0;
 $("main").addEventListener("scroll", () => {
   const main = $("main");
-  app.isAtEnd = main.scrollHeight - main.scrollTop - main.clientHeight < 60;
-  $("down").hidden = app.isAtEnd;
+  const isNear = main.scrollHeight - main.scrollTop - main.clientHeight < 60;
+  // What grows above the end moves the end away; only a person scrolls up.
+  if (isNear) app.isAtEnd = true;
+  else if (main.scrollTop < topBefore - 2) app.isAtEnd = false;
+  topBefore = main.scrollTop;
+  $("down").hidden = isNear;
 }, { passive: true });
+new ResizeObserver(() => app.grown()).observe($("log"));
 $("down").addEventListener("click", () => { app.isAtEnd = true; $("main").scrollTop = $("main").scrollHeight; $("text").focus(); });
 addEventListener("keydown", (event) => {
   if (event.key !== "Escape" || event.defaultPrevented || event.isComposing) return;
@@ -585,13 +593,14 @@ const start = async () => {
   // The token must not stay in the address.
   if (location.search.includes("token=")) history.replaceState(null, "", location.pathname + location.hash);
   menu(false);
+  // On a phone this would open the keyboard.
+  if (!matchMedia("(pointer: coarse)").matches) $("text").focus();
   try {
     app.about = await read("about");
     app.showEmpty();
   } catch (error) { app.failed(error); }
   route();
   await app.list();
-  if (!matchMedia("(pointer: coarse)").matches) $("text").focus();
   look();
 };
 start();

@@ -147,7 +147,7 @@ const decodeURIComponentSafely = (text) => {
 
 const WORD = /[\p{L}\p{N}]/u;
 
-const inline = (to, text, depth = 0) => {
+const inline = (to, text, depth = 0, hasLinks = true) => {
   if (text.length > 20_000 || depth > DEEPEST) return addText(to, text, true);
   const none = new Map(), next = new Map();
   // Where a character is next. Each is looked for only once.
@@ -189,7 +189,7 @@ const inline = (to, text, depth = 0) => {
       i = end + ticks.length;
       continue;
     }
-    if (char === "[" || (char === "!" && text[i + 1] === "[")) {
+    if (hasLinks && (char === "[" || (char === "!" && text[i + 1] === "["))) {
       const open = char === "!" ? i + 1 : i;
       const close = find("]", open + 1);
       const isInner = close > 0 && find("[", open + 1) >= 0 && find("[", open + 1) < close;
@@ -204,7 +204,7 @@ const inline = (to, text, depth = 0) => {
         const url = target.length < 2000 ? linkTo(target) : null;
         if (url) {
           flush();
-          to.append(linkWith(url, (link) => inline(link, label === "" ? target : label, DEEPEST), label));
+          to.append(linkWith(url, (link) => inline(link, label === "" ? target : label, depth + 1, false), label));
           i = to2 + 1;
           continue;
         }
@@ -213,7 +213,7 @@ const inline = (to, text, depth = 0) => {
       i += 1;
       continue;
     }
-    if (char === "<" || ((char === "h" || char === "H") && !WORD.test(text[i - 1] ?? ""))) {
+    if (hasLinks && (char === "<" || ((char === "h" || char === "H") && !WORD.test(text[i - 1] ?? "")))) {
       const pattern = char === "<" ? /<(https?:\/\/[^\s<>]{1,2000})>/iy : /(https?:\/\/[^\s<>"'`\]]{1,2000})/iy;
       pattern.lastIndex = i;
       const found = pattern.exec(text);
@@ -245,7 +245,7 @@ const inline = (to, text, depth = 0) => {
           flush();
           const inner = text.slice(i + mark.length, end);
           const name = char === "~" ? "del" : double ? "strong" : "em";
-          to.append(inline(el(name), inner, depth + 1));
+          to.append(inline(el(name), inner, depth + 1, hasLinks));
           i = end + mark.length;
           continue;
         }
