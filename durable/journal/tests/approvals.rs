@@ -6,8 +6,9 @@ use std::path::Path;
 use serde_json::{Value, json};
 use toolwright_journal::{Journal, JournalError, RunStatus};
 use toolwright_module::approval::Decision;
+use toolwright_module::budget::{Cost, Ledger, Money, Price, Prices};
 use toolwright_module::error::Stage;
-use toolwright_module::{Context, Effect, Message, Reply, Tool, ToolCall};
+use toolwright_module::{Context, Effect, LanguageModel, Message, Reply, Tool, ToolCall};
 use toolwright_orchestrator::perform::{Part, PartKind, ReplayError};
 use toolwright_orchestrator::{Agent, ApprovalPolicy, AwaitsApproval};
 
@@ -193,5 +194,35 @@ async fn a_question_that_is_not_about_the_call_that_would_be_made_is_damage() {
         let told = journal.drive(&agent(&world), "run", TASK, &cx).await.unwrap_err();
         assert_eq!(told.stage(), Stage::Journal, "{told:#}");
         assert_eq!(world.counts()[2], 0);
+    }
+}
+
+/// Prices change while a run waits. What was paid does not.
+#[tokio::test]
+async fn the_money_of_a_call_is_that_of_the_prices_when_it_was_made() {
+    let world = World::default();
+    let model = || world.model([calls([("a", "tidy", "1")]), Reply::text("Done.")]);
+    let agent = || {
+        let agent = Agent::new(model(), [world.tidy()]).unwrap();
+        agent.with_approval(ApprovalPolicy::from_effect(Effect::Write)).unwrap()
+    };
+    let name = model().name().to_owned();
+    let priced = |dollars| Prices::default().with(&name, Price::per_million(dollars, 1.0));
+    // Each reply has 10 tokens read and 2 written.
+    for (later, cost) in [
+        (priced(5.0), Cost::Known(Money { micros: 22 + 52 })),
+        (Prices::default(), Cost::AtLeast(Money { micros: 22 })),
+    ] {
+        let folder = folder();
+        let journal = Journal::open(folder.path()).unwrap();
+        let at = |prices: &Prices| {
+            Context::default().with_ledger(Ledger::default().with_prices(prices.clone()))
+        };
+        journal.drive(&agent(), "run", TASK, &at(&priced(2.0))).await.unwrap_err();
+        let waiting = journal.run("run").unwrap().waiting;
+        journal.decide("run", &waiting[0], Decision::Approve).unwrap();
+        let finished = journal.drive(&agent(), "run", TASK, &at(&later)).await.unwrap();
+        assert_eq!(finished.spent.cost(), cost);
+        assert_eq!(journal.run("run").unwrap().spent.unwrap().cost(), cost);
     }
 }
