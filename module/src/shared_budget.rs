@@ -66,12 +66,12 @@ pub trait SharedBudget: Send + Sync + 'static {
 }
 
 /// The answer of a [`SharedBudget`] to a reservation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reserving {
     /// The amount is reserved.
     Reserved,
     /// The amount does not fit now, and nothing is reserved.
-    Full(BudgetState),
+    Full(Box<BudgetState>),
 }
 
 /// The state of a [`SharedBudget`] in the current period.
@@ -153,7 +153,7 @@ impl SharedHold {
             let reserving = ask(Arc::clone(budget), key, self.most).await?;
             if let Reserving::Full(state) = reserving {
                 self.parts.pop();
-                return Ok(Some((Arc::clone(budget), state)));
+                return Ok(Some((Arc::clone(budget), *state)));
             }
         }
         Ok(None)

@@ -99,7 +99,11 @@ impl SharedBudget for Stored {
             let held = state.held.values().fold(Spent::default(), |sum, (most, _)| sum + *most);
             if stored.0.limits.refuses(state.spent + held, most).is_some() {
                 let until = SystemTime::UNIX_EPOCH + Duration::from_secs(86_400);
-                return Ok(Reserving::Full(BudgetState { spent: state.spent, held, until }));
+                return Ok(Reserving::Full(Box::new(BudgetState {
+                    spent: state.spent,
+                    held,
+                    until,
+                })));
             }
             state.held.insert(key, (most, now + LEASE));
             Ok(Reserving::Reserved)

@@ -195,7 +195,7 @@ impl Stored {
             return Reserving::Reserved;
         }
         if limits.refuses(self.spent + self.held(), most).is_some() {
-            return Reserving::Full(self.state());
+            return Reserving::Full(Box::new(self.state()));
         }
         let reservation = Reservation { since: self.since, most, ends_at, has_ended: false };
         self.reservations.insert(key.to_owned(), reservation);

@@ -320,7 +320,7 @@ impl DatabaseBudget {
     async fn try_reserve(&self, key: &str, most: Spent) -> Result<Reserving> {
         // An amount beyond a limit also does not fit into a period without a row.
         if self.limits.refuses(Spent::default(), most).is_some() {
-            return Ok(Reserving::Full(self.state().await?));
+            return Ok(Reserving::Full(Box::new(self.state().await?)));
         }
         let Budget { model_calls, input_tokens, output_tokens, tokens, money, .. } = self.limits;
         let money = money.map(|money| money.micros);
@@ -333,7 +333,7 @@ impl DatabaseBudget {
         parameters.extend(limits.iter().map(|limit| -> &(dyn ToSql + Sync) { limit }));
         match self.patiently(&RESERVE, &parameters).await {
             Ok(Some(_)) => Ok(Reserving::Reserved),
-            Ok(None) => Ok(Reserving::Full(self.state().await?)),
+            Ok(None) => Ok(Reserving::Full(Box::new(self.state().await?))),
             // The answer to an earlier attempt was lost, and the amounts would fit twice.
             Err(error) if error.has_code(&SqlState::UNIQUE_VIOLATION) => Ok(Reserving::Reserved),
             Err(error) => Err(error),

@@ -41,7 +41,7 @@ impl Database {
 async fn reserve(budget: &DatabaseBudget, key: &str, most: Spent) -> Option<BudgetState> {
     match budget.reserve(key, most).await.unwrap() {
         Reserving::Reserved => None,
-        Reserving::Full(state) => Some(state),
+        Reserving::Full(state) => Some(*state),
     }
 }
 
