@@ -169,12 +169,17 @@ fn finish(reason: Option<&StopReason>) -> Finish {
     }
 }
 
-/// Returns why a reply of Responses is not whole although genai reads it as whole: by its details, or by
-/// the status of a message or a call.
+/// Returns why a reply is not whole although genai reads it as whole: by its status and details, by the
+/// older form of the reason, or by the status of a message or a call.
 fn cut_off(body: &Value) -> Option<Finish> {
-    let reason = body.pointer("/incomplete_details/reason").and_then(Value::as_str);
-    if let Some(reason) = reason.filter(|reason| !reason.is_empty()) {
+    let at = |place: &str| body.pointer(place).and_then(Value::as_str).unwrap_or_default();
+    let reason = at("/incomplete_details/reason");
+    if !reason.is_empty() || ending::is_same(at("/status"), "incomplete") {
         return Some(ending::incomplete(reason));
+    }
+    let kind = at("/choices/0/finish_details/type");
+    if !kind.is_empty() && at("/choices/0/finish_reason").is_empty() {
+        return Some(ending::finish(kind)).filter(|finish| *finish != Finish::Stop);
     }
     let is_cut = |item: &Value| {
         let status = item["status"].as_str().unwrap_or("completed");

@@ -269,6 +269,18 @@ async fn what_the_rest_of_a_reply_says_of_its_end_counts() {
         let message = json!({"content": null, "refusal": refusal, "tool_calls": [call]});
         json!({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]})
     };
+    let beside = |more: Value| {
+        let mut reply = chat("");
+        reply.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        reply
+    };
+    let older = |kind: &str| {
+        let mut reply = chat("");
+        reply["choices"][0]["finish_reason"] = Value::Null;
+        reply["choices"][0]["finish_details"] = json!({ "type": kind });
+        reply
+    };
+    let incomplete = || Finish::Other("incomplete".to_owned());
     let gemini = |call: Value| {
         let content = json!({"role": "model", "parts": [{"functionCall": call}]});
         json!({"candidates": [{"content": content, "finishReason": "STOP"}]})
@@ -291,6 +303,8 @@ async fn what_the_rest_of_a_reply_says_of_its_end_counts() {
     for (kind, reply, finish, is_complete) in [
         (openai, chat(""), Finish::Stop, true),
         (openai, chat("I cannot."), Finish::Refused, false),
+        (openai, beside(json!({"status": "incomplete"})), incomplete(), false),
+        (openai, older("max_tokens"), Finish::Length, false),
         (google, gemini(json!({"name": "purge", "args": {"prefix": "t"}})), Finish::Stop, true),
         (
             google,

@@ -139,6 +139,18 @@ async fn a_reply_of_chat_is_incomplete_wherever_the_server_says_so() {
 }
 
 #[tokio::test]
+async fn a_call_of_chat_has_its_status_in_either_place() {
+    for (status, is_cut) in [("incomplete", true), ("in_progress", true), ("completed", false)] {
+        let function = json!({"name": "purge", "arguments": "{}", "status": status});
+        let call = json!({"index": 0, "id": "1", "type": "function", "function": function});
+        let choice = |of: &str| json!({"choices": [{"index": 0, of: {"tool_calls": [call]}, "finish_reason": "tool_calls"}]});
+        for reply in read(Api::Chat, &choice("message"), &[choice("delta")]).await {
+            assert_eq!(incomplete(&reply), is_cut, "{status}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_call_with_its_result_was_made_by_the_server() {
     let made = json!({"id": "1", "type": "function", "function": {"name": "purge", "arguments": "{}", "output": "Gone."}});
     let chat = json!({"choices": [{"index": 0, "message": {"tool_calls": [made]}, "finish_reason": "tool_calls"}]});

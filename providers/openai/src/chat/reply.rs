@@ -179,6 +179,10 @@ impl From<CallForm<'_>> for Call {
             extra_content: extra,
         } = form;
         let is_made = function.is_made() || is_set(&output) || is_set(&result);
+        let status = match status.is_empty() {
+            true => function.status.0.clone(),
+            false => status.0.into_owned(),
+        };
         let is_custom = &*kind == "custom" || !custom.name.is_empty();
         let (called, text, is_clear) = function.name_and_arguments();
         let (name, is_one) = Text::one_of([custom.name, called, name]);
@@ -191,7 +195,7 @@ impl From<CallForm<'_>> for Call {
             arguments: arguments.0,
             is_custom,
             unread: Unread::Nothing,
-            status: status.0.into_owned(),
+            status,
             is_unclear: !(is_clear && is_one && is_same),
             is_made,
             extra,
@@ -202,7 +206,7 @@ impl From<CallForm<'_>> for Call {
 impl From<Function> for Call {
     fn from(function: Function) -> Self {
         let unread = function.unread;
-        let is_made = function.is_made();
+        let (is_made, status) = (function.is_made(), function.status.0.clone());
         let (name, arguments, is_clear) = function.name_and_arguments();
         Self {
             index: None,
@@ -211,7 +215,7 @@ impl From<Function> for Call {
             arguments: arguments.0,
             is_custom: false,
             unread,
-            status: String::new(),
+            status,
             is_unclear: !is_clear,
             is_made,
             extra: Value::Null,
@@ -251,6 +255,8 @@ pub(crate) struct Function {
     // Its result.
     pub(super) output: Value,
     pub(super) result: Value,
+    /// Whether the server finished it, if it says so here and not beside `function`.
+    pub(super) status: Text,
     /// What stands under unknown names.
     #[serde(skip)]
     pub(super) unread: Unread,
