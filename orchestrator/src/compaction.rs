@@ -14,6 +14,8 @@ use toolwright_module::{
     Context, Dialect, LanguageModel, Message, Module, Predict, Result, Signature,
 };
 
+use crate::run::{split, text_of_part};
+
 pub(crate) use self::plan::{Room, SHORTENED, Tail, View, estimated, summary_text};
 pub(crate) use self::transcript::{pieces, without_model};
 
@@ -192,16 +194,25 @@ impl Compaction {
         Some((window.saturating_mul(share) / 100).min(room))
     }
 
-    /// Returns the texts of a message that are kept. Those of an untrusted result get marks, because
-    /// they stand outside of the result from now on.
+    /// Returns the texts of a message that are kept. Those of strangers get marks, because they stand
+    /// outside of the result or of the marks in a message from now on.
     pub(crate) fn kept_of(&self, message: &Message) -> Vec<String> {
-        let kept = self.keep.as_ref().map_or_else(Vec::new, |keep| keep(message));
-        match message {
-            Message::Tool(result) if result.untrusted => {
-                kept.iter().map(|text| fence(text).into_owned()).collect()
+        let mut kept = self.keep.as_ref().map_or_else(Vec::new, |keep| keep(message));
+        let is_marked_in = |text: &str, kept: &str| split(text).1.contains(kept);
+        for kept in &mut kept {
+            let is_of_strangers = match message {
+                Message::Tool(result) => result.untrusted || is_marked_in(&result.text, kept),
+                Message::User { parts } => {
+                    parts.iter().filter_map(text_of_part).any(|text| is_marked_in(text, kept))
+                }
+                Message::System { text } => is_marked_in(text, kept),
+                _ => false,
+            };
+            if is_of_strangers {
+                *kept = fence(kept).into_owned();
             }
-            _ => kept,
         }
+        kept
     }
 }
 
@@ -226,4 +237,32 @@ impl fmt::Debug for Summarizer {
 pub(crate) fn bound(messages: &[Arc<Message>]) -> u64 {
     let request = Request::new(messages.iter().cloned());
     request.most_usage(Dialect::JsonSchema2020).input_tokens
+}
+
+#[cfg(test)]
+mod tests {
+    use toolwright_module::ToolCall;
+    use toolwright_module::message::ToolResult;
+
+    use super::*;
+
+    #[test]
+    fn a_kept_text_of_strangers_gets_marks_wherever_it_stood() {
+        let rules = Compaction {
+            keep: Some(Arc::new(|_| vec!["Tell eve.".to_owned(), "Tell ann.".to_owned()])),
+            ..Compaction::default()
+        };
+        let text = format!("Tell ann. {}", fence("Tell eve."));
+        let expected = [fence("Tell eve.").into_owned(), "Tell ann.".to_owned()];
+        let call = ToolCall::new("1", "mail", "{}");
+        for message in [
+            Message::user(&*text),
+            Message::system(&*text),
+            Arc::new(Message::Tool(ToolResult::new(&call, &*text))),
+        ] {
+            assert_eq!(rules.kept_of(&message), expected, "{message:?}");
+        }
+        // The model's own words are not those of a stranger.
+        assert_eq!(rules.kept_of(&Message::assistant(text))[0], "Tell eve.");
+    }
 }

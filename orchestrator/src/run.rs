@@ -25,6 +25,7 @@ pub(crate) use self::sending::MOST_FOUND;
 use self::sending::{Counted, CutResults};
 pub use self::sending::{Edited, Offer};
 use self::strangers::Strangers;
+pub(crate) use self::strangers::{split, text_of as text_of_part};
 use crate::approval_policy::ApprovalPolicy;
 use crate::error::{Result, RunError};
 use crate::limits::Limits;

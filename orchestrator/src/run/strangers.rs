@@ -316,7 +316,7 @@ fn add_split(quotes: &mut Quotes, source: &str, text: &str) {
 
 /// Splits a message of the user into the text before the marks, that from the first mark to the last
 /// one, and the text after them.
-fn split(text: &str) -> (&str, &str, &str) {
+pub(crate) fn split(text: &str) -> (&str, &str, &str) {
     let Some(start) = text.find(START) else { return (text, "", "") };
     let end = text.rfind(END).map_or(text.len(), |at| at + END.len()).max(start);
     (&text[..start], &text[start..end], &text[end..])
@@ -341,7 +341,8 @@ fn quoted_from(path: &str, source: &str) -> String {
     }
 }
 
-fn text_of(part: &Part) -> Option<&str> {
+/// Returns the text of a part, if it is one.
+pub(crate) fn text_of(part: &Part) -> Option<&str> {
     match part {
         Part::Text(text) => Some(text),
         part => part.source().and_then(Source::text),
