@@ -4,10 +4,12 @@
 //! Restate's context is borrowed. So the work stays in the future of the drive, and only the
 //! permission to begin and the outcome are sent.
 
+use std::mem;
 use std::sync::Arc;
 
 use futures_util::future::{Either, join_all, select};
 use tokio::sync::{Notify, mpsc, oneshot};
+use toolwright_module::Message;
 use toolwright_module::message::{Part as MessagePart, Source};
 use toolwright_module::model::BoxFuture;
 use toolwright_orchestrator::perform::{
@@ -91,6 +93,11 @@ impl Performer {
                 bound_parts(&mut outcome);
                 Ok(outcome)
             }
+            PartKind::Compact { .. } => {
+                let mut outcome = outcome;
+                bound_sent(&mut outcome);
+                Ok(outcome)
+            }
             _ => Ok(outcome),
         }
     }
@@ -100,24 +107,77 @@ impl Performer {
     }
 }
 
-/// Leaves out the images, documents and audio that are too large for a message. The text says so.
+/// Leaves out the images, documents and audio of a result that are too large for a message. The text
+/// says so.
 fn bound_parts(outcome: &mut Outcome) {
     let OutcomeKind::Called { result, .. } = &mut outcome.kind else { return };
-    let (all, mut room) = (result.parts.len(), Some(MAX_PART_BYTES));
-    result.parts.retain(|part| {
-        let size = match part {
-            MessagePart::Text(text) => text.len(),
-            part => part.source().map_or(0, Source::size),
-        };
-        // The numbers in the text, such as `[image 2]`, count from the first one.
-        room = room.and_then(|left| left.checked_sub(size));
-        room.is_some()
-    });
-    let missing = all - result.parts.len();
+    let all = result.parts.len();
+    // The numbers in the text, such as `[image 2]`, count from the first one.
+    let missing = leave_out(&mut result.parts, &mut Some(MAX_PART_BYTES));
     if missing > 0 {
         result.text.push_str(&format!(
             "\n[{missing} of {all} images or files are left out: this run keeps at most {MAX_PART_BYTES} bytes of them; ask for smaller ones]"
         ));
+    }
+}
+
+/// Leaves out images, documents and audio of what is sent after a compaction, if they are too large for
+/// a message. The last ones stay. The texts say so.
+fn bound_sent(outcome: &mut Outcome) {
+    let OutcomeKind::Compacted { sent, .. } = &mut outcome.kind else { return };
+    let mut room = Some(MAX_PART_BYTES);
+    for message in sent.iter_mut().rev() {
+        let parts = match &**message {
+            Message::User { parts } => parts,
+            Message::Tool(result) => &result.parts,
+            _ => continue,
+        };
+        let size = parts.iter().map(size).fold(0, usize::saturating_add);
+        if let Some(left) = room.and_then(|left| left.checked_sub(size)) {
+            room = Some(left);
+            continue;
+        }
+        let note = |missing: usize| {
+            format!(
+                "[{missing} images or files are left out: the conversation was shortened, and this run sends at most {MAX_PART_BYTES} bytes of them]"
+            )
+        };
+        match Arc::make_mut(message) {
+            Message::User { parts } => {
+                // What the user wrote stays.
+                let is_text = |part: &MessagePart| matches!(part, MessagePart::Text(_));
+                let (texts, mut others) = mem::take(parts).into_iter().partition(is_text);
+                let missing = leave_out(&mut others, &mut room);
+                *parts = texts;
+                parts.append(&mut others);
+                if missing > 0 {
+                    parts.push(MessagePart::Text(note(missing)));
+                }
+            }
+            Message::Tool(result) => match leave_out(&mut result.parts, &mut room) {
+                0 => {}
+                missing => result.text = format!("{}\n{}", result.text, note(missing)),
+            },
+            _ => {}
+        }
+    }
+}
+
+/// Keeps the first parts that fit. Returns the number of the others.
+fn leave_out(parts: &mut Vec<MessagePart>, room: &mut Option<usize>) -> usize {
+    let all = parts.len();
+    parts.retain(|part| {
+        let left = room.and_then(|left| left.checked_sub(size(part)));
+        *room = left;
+        left.is_some()
+    });
+    all - parts.len()
+}
+
+fn size(part: &MessagePart) -> usize {
+    match part {
+        MessagePart::Text(text) => text.len(),
+        part => part.source().map_or(0, Source::size),
     }
 }
 

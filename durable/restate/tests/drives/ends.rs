@@ -6,17 +6,19 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use toolwright_module::approval::Decision;
-use toolwright_module::error::Stage;
-use toolwright_module::message::{Image, ToolResult};
+use toolwright_module::error::{ContextExceeded, Stage};
+use toolwright_module::message::{Image, ReplyPart, ToolResult};
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
     Cancellation, Context, Contract, Effect, Error, Message, Reply, Request, Tool, ToolCall,
     ToolOutput, from_fn,
 };
 use toolwright_orchestrator::perform::Record;
-use toolwright_orchestrator::{Agent, ApprovalPolicy, Limits};
+use toolwright_orchestrator::{
+    Agent, ApprovalPolicy, Compaction, ConversationSummary, Limits, Summarize, Summarizer,
+};
 
-use super::memory::{End, Fate, Workflow, workflow};
+use super::memory::{End, Entry, Fate, Workflow, workflow};
 use super::world::{Look, World, calls};
 use crate::record::Question;
 use crate::restate::Restate;
@@ -203,6 +205,65 @@ async fn a_picture_does_not_count_for_the_limit_of_a_text_and_too_many_are_left_
     assert_eq!((result.failed, result.parts.len()), (false, 2));
     assert!(result.text.contains("[image 1]"), "{}", result.text);
     assert!(result.text.contains("2 of 4 images or files are left out"), "{}", result.text);
+}
+
+/// Restate takes messages of 32 MiB.
+#[tokio::test]
+async fn what_is_sent_after_a_compaction_has_no_more_pictures_than_a_message_takes() {
+    let workflow = workflow();
+    let tool = from_fn(async |_: Photograph| Ok(vec![Image::bytes("image/png", vec![1; 7 << 20])]));
+    let tool = Tool::new(tool.with_effect(Effect::Read)).unwrap().named("look").unwrap();
+    let (asked, seen) = (AtomicUsize::default(), Arc::new(Mutex::new(Vec::new())));
+    let last = Arc::clone(&seen);
+    let model = Scripted::new(move |request: &Request| {
+        match asked.fetch_add(1, Ordering::Relaxed) {
+            nth @ 0..6 => {
+                let mut reply = calls([(&*nth.to_string(), "look", "1")]);
+                // The first round is most of the conversation.
+                let text = if nth == 0 { "word ".repeat(100_000) } else { String::new() };
+                reply.parts.insert(0, ReplyPart::Text(text.into()));
+                return Ok(reply);
+            }
+            6 => {
+                let exceeded = ContextExceeded::new(Some(90_000), Some(80_000));
+                return Err(Error::other("too long").with_context_exceeded(exceeded));
+            }
+            _ => {}
+        }
+        *last.lock().unwrap() = request.messages.to_vec();
+        Ok(Reply::text("Done."))
+    });
+    let summarizer = from_fn(async |_: Summarize| {
+        Ok(ConversationSummary { summary: "Pictures were made.".to_owned() })
+    });
+    let compaction = Compaction {
+        clears_results: false,
+        summarizer: Some(Summarizer::new(summarizer)),
+        ..Compaction::default()
+    };
+    let limits = Limits { max_part_bytes: 1 << 30, ..Limits::default() };
+    let agent = Agent::new(model, [tool]).unwrap().with_limits(limits);
+    let agent = agent.with_compaction(compaction).unwrap();
+    let end = workflow
+        .attempt(&Restate::default(), &agent, TASK, &Context::default(), Fate::default())
+        .await;
+    let End::Finished(_) = end else { panic!("not finished") };
+    let results: Vec<_> = seen
+        .lock()
+        .unwrap()
+        .iter()
+        .filter_map(|message| match &**message {
+            Message::Tool(result) => Some((result.parts.len(), result.text.contains("left out"))),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(results, [(0, true), (0, true), (1, false), (1, false)]);
+    for entry in &*workflow.entries.lock().unwrap() {
+        if let Entry::Run { name, result } = entry {
+            let length = serde_json::to_string(result).unwrap().len();
+            assert!(length < 32 << 20, "{name} has {length} bytes");
+        }
+    }
 }
 
 #[tokio::test]
