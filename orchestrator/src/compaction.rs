@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolwright_module::model::{BoxFuture, Request};
+use toolwright_module::model::{BoxFuture, Request, Setting, Settings};
 use toolwright_module::untrusted::fence;
 use toolwright_module::{
     Context, Dialect, LanguageModel, Message, Module, Predict, Result, Signature,
@@ -18,6 +18,7 @@ use crate::run::{split, text_of_part};
 
 pub(crate) use self::plan::{Room, SHORTENED, Tail, View, estimated, summary_text};
 pub(crate) use self::transcript::{pieces, without_model};
+use crate::error::RunError;
 
 /// Rules by which an agent shortens its conversation; set them with
 /// [`Agent::with_compaction`](crate::Agent::with_compaction).
@@ -60,7 +61,7 @@ pub struct Compaction {
     /// user asked to remember. Default: none. They must be much shorter than the window together.
     pub keep: Option<Keep>,
     /// The module that writes the summary. Default: the agent's model, with the signature
-    /// [`Summarize`].
+    /// [`Summarize`]. In a window below 16,384 tokens, its reply has at most a quarter of the window.
     pub summarizer: Option<Summarizer>,
 }
 
@@ -91,9 +92,17 @@ impl Summarizer {
         Self(Arc::new(module))
     }
 
-    /// Returns the summarizer that asks a model.
-    pub(crate) fn of_model(model: Arc<dyn LanguageModel>) -> Result<Self> {
-        Ok(Self::new(Predict::<Summarize>::new(model)?))
+    /// Returns the summarizer that asks a model. `max_output` is the maximum number of tokens of its
+    /// reply. Default: that of the model.
+    pub(crate) fn of_model(model: Arc<dyn LanguageModel>, max_output: Option<u64>) -> Result<Self> {
+        let supported = model.capabilities().settings;
+        let mut summarize = Predict::<Summarize>::new(model)?;
+        if let Some(most) = max_output.filter(|_| supported.has(Setting::MaxOutputTokens)) {
+            let settings = Settings::default().with_max_output_tokens(most);
+            let set = summarize.with_settings(settings).map_err(RunError::from);
+            summarize = set.map_err(RunError::into_module)?;
+        }
+        Ok(Self::new(summarize))
     }
 
     pub(crate) async fn summarize(&self, ask: Summarize, cx: &Context) -> Result<String> {

@@ -254,6 +254,24 @@ async fn a_request_has_room_for_the_longest_reply() {
     assert_eq!(*server.refused.lock().unwrap(), 0);
 }
 
+/// Some servers refuse a request whose longest reply does not fit beside it.
+#[tokio::test]
+async fn a_summary_has_room_in_a_small_window() {
+    for window in [2500, 4000, 7000, 20_000] {
+        let server = Server { with_reply: true, ..Server::new(window, 60) };
+        let rules = Compaction { clears_results: false, ..rules(Some(window)) };
+        let settings = Settings::default().with_max_output_tokens(200);
+        let agent = agent(&server, rules).with_settings(settings).unwrap();
+        let (run, _) = go(&agent, &Context::default()).await;
+        let made = run.compactions();
+        assert!(!made.is_empty(), "{window}");
+        for made in made {
+            assert_eq!(made.summary.as_deref(), Some("Rooms were looked at."), "{window}");
+        }
+        assert_eq!(*server.refused.lock().unwrap(), 0, "{window}");
+    }
+}
+
 #[tokio::test]
 async fn old_results_are_cleared_first() {
     let server = Server::new(8000, 40);

@@ -46,6 +46,8 @@ pub(crate) struct Room {
     pub(crate) target: u64,
     /// The number of tokens that a request for a summary should have at most.
     pub(crate) summary_request: u64,
+    /// The maximum number of tokens of the reply with a summary, if it is not the default.
+    pub(crate) summary_reply: Option<u64>,
 }
 
 impl Room {

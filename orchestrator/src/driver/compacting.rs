@@ -274,7 +274,7 @@ impl Caller<'_> {
         let agent = self.agent;
         let summarizer = match agent.compaction.as_ref().and_then(|it| it.summarizer.clone()) {
             Some(summarizer) => summarizer,
-            None => Summarizer::of_model(Arc::clone(&agent.model))?,
+            None => Summarizer::of_model(Arc::clone(&agent.model), room.summary_reply)?,
         };
         let task = view.task_text();
         // The request has the task, the earlier summary and the signature too.

@@ -23,6 +23,9 @@ pub(crate) struct Measured {
 /// The least length of a result that a small window allows, in bytes.
 const LEAST_RESULT: usize = 1000;
 
+/// The least maximum of tokens for the reply with a summary that a small window allows.
+const LEAST_SUMMARY_REPLY: u64 = 256;
+
 /// No tokenizer is known that makes fewer tokens of a text.
 const LEAST_RATIO: f64 = 0.2;
 
@@ -113,15 +116,19 @@ impl Run {
         most: u64,
         tokens: u64,
     ) -> Room {
-        // The reply with a summary is not limited by the settings of the agent.
-        let window = window.into_iter().chain(self.state.window).min();
-        let with_reply = rules.most_tokens(window, Request::MAX_OUTPUT_TOKENS);
+        // The reply with a summary is not limited by the settings of the agent: they may be made for short
+        // answers. A server may refuse a request whose longest reply does not fit beside it.
+        let window = window.into_iter().chain(self.state.window).chain(rules.window).min();
+        let summary_reply = window.map(|window| (window / 4).max(LEAST_SUMMARY_REPLY));
+        let summary_reply = summary_reply.filter(|most| *most < Request::MAX_OUTPUT_TOKENS);
+        let max_output = summary_reply.unwrap_or(Request::MAX_OUTPUT_TOKENS);
+        let with_reply = rules.most_tokens(window, max_output);
         let summary_request = with_reply.map_or(most, |with_reply| with_reply.min(most)) / 4 * 3;
         let contracts = self.contracts_tokens();
         let all = bound(&self.state.sent()).saturating_add(contracts);
         // The provider may have counted more than the estimate.
         let ratio = (tokens as f64 / all.max(1) as f64).max(self.ratio());
-        Room { ratio, contracts, target: most / 2, summary_request }
+        Room { ratio, contracts, target: most / 2, summary_request, summary_reply }
     }
 
     /// Returns the conversation for a compaction.
