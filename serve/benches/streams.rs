@@ -138,14 +138,22 @@ impl Drop for Server {
 
 /// What a reader measures: the age of each word in microseconds.
 async fn read(
+    kind: String,
     client: reqwest::Client,
     base: String,
     user: usize,
     counts: Arc<AtomicUsize>,
     end: Instant,
 ) -> Vec<u32> {
-    let body = json!({"conversation": "c", "text": "What time is it?"});
-    let request = client.post(format!("{base}/messages")).header("x-user", user.to_string());
+    let text = "What time is it?";
+    let (path, body) = match &*kind {
+        "ag-ui" => {
+            let messages = json!([{"id": "1", "role": "user", "content": text}]);
+            ("ag-ui", json!({"threadId": "c", "runId": "r", "messages": messages}))
+        }
+        _ => ("messages", json!({"conversation": "c", "text": text})),
+    };
+    let request = client.post(format!("{base}/{path}")).header("x-user", user.to_string());
     let Ok(mut response) = request.json(&body).send().await else { return Vec::new() };
     let (mut ages, mut rest) = (Vec::new(), Vec::new());
     let mut is_counted = false;
@@ -181,7 +189,8 @@ async fn measure(kind: &str) -> std::io::Result<()> {
     let counts = Arc::new(AtomicUsize::new(0));
     let read_one = |user: usize, seconds: u64| {
         let end = Instant::now() + Duration::from_secs(seconds);
-        tokio::spawn(read(client.clone(), server.base.clone(), user, counts.clone(), end))
+        let (kind, base) = (kind.to_owned(), server.base.clone());
+        tokio::spawn(read(kind, client.clone(), base, user, counts.clone(), end))
     };
     // One stream first, so that what all share is there.
     let _ = read_one(usize::MAX, 2).await;
@@ -218,10 +227,11 @@ async fn measure(kind: &str) -> std::io::Result<()> {
 #[tokio::main]
 async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     match std::env::args().nth(1).as_deref() {
-        Some(kind @ ("bare" | "serve")) => serve(kind).await,
+        Some(kind @ ("bare" | "serve" | "ag-ui")) => serve(kind).await,
         _ => {
             measure("bare").await?;
             measure("serve").await?;
+            measure("ag-ui").await?;
             Ok(())
         }
     }
