@@ -174,6 +174,8 @@ impl Stream {
 
     /// The next update, or `None` at the end.
     pub(crate) async fn next(&mut self) -> Option<Value> {
+        // Not for each piece: a stream that has nothing to say sends comments.
+        let until = tokio::time::Instant::now() + Duration::from_secs(20);
         loop {
             if let Some(end) = self.buffer.find("\n\n") {
                 let event: String = self.buffer.drain(..end + 2).collect();
@@ -190,7 +192,7 @@ impl Stream {
                     None => continue,
                 }
             }
-            let chunk = tokio::time::timeout(Duration::from_secs(20), self.response.chunk());
+            let chunk = tokio::time::timeout_at(until, self.response.chunk());
             let chunk = chunk.await.expect("an update within 20 s").ok()??;
             self.buffer.push_str(std::str::from_utf8(&chunk).unwrap());
         }
