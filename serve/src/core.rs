@@ -1,5 +1,6 @@
 //! The core: its runs, who drives them, and who reads them.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -22,7 +23,7 @@ use toolwright_orchestrator::{Agent, Conversation, Task};
 
 use crate::caller::{Caller, Callers};
 use crate::error::{Result, ServeError};
-use crate::home::{Home, is_locked};
+use crate::home::{Home, is_taken};
 use crate::live::LiveTexts;
 use crate::protocol::{Answered, Incoming, Place, Said};
 use crate::recorded::{CONVERSATION, MESSAGE, OpenQuestion, USER};
@@ -124,7 +125,7 @@ impl<O: Serialize + DeserializeOwned + Send + Sync + 'static> Drives for Agent<O
                 for taken in taken {
                     let (core, agent) = (Arc::clone(core), self.clone());
                     let id = taken.id().to_owned();
-                    let driving = core.driving(&id);
+                    let driving = core.driving_taken(&id);
                     tokio::spawn(async move {
                         let work = taken.drive(&agent, async |started| {
                             let caller = caller_of(&started.metadata);
@@ -201,7 +202,8 @@ impl Core {
         let watched = Arc::<Mutex<HashMap<String, Weak<Watched>>>>::default();
         let hears = Arc::clone(&watched);
         let home = home.heard(move |id, nth, record| {
-            if let Some(watched) = locked(&hears).get(id).and_then(Weak::upgrade) {
+            let watched = locked(&hears).get(id).and_then(Weak::upgrade);
+            if let Some(watched) = watched {
                 watched.change(|state| state.add(nth, record));
             }
         });
@@ -362,7 +364,7 @@ impl Core {
             return Err(ServeError::request("the message of the user is empty"));
         }
         let id = format!("{prefix}{}", last + 1);
-        let driving = self.driving(&id);
+        let Some(driving) = self.driving(&id) else { return Err(ServeError::Busy { run: id }) };
         let mut task = Task::from(parts);
         if let Some((before, _)) = &before {
             let records = self.home.records(before).await?.unwrap_or_default();
@@ -379,9 +381,12 @@ impl Core {
         let cx = self.context(caller, &driving).await.map_err(failed)?.with_run(&id, metadata);
         let started = self.agent.start(&self.home, &id, &task, &cx).await;
         started.map_err(|error| conflict(error, &id))?;
-        let watched = Arc::clone(&driving.here.watched);
-        self.spawn(driving, id, task, cx);
-        Ok(watched)
+        let here = Arc::clone(&driving.here);
+        self.spawn(driving, id.clone(), task, cx);
+        if !self.home.is_shared() && !here.begins().await {
+            return Err(ServeError::Busy { run: id });
+        }
+        Ok(Arc::clone(&here.watched))
     }
 
     /// Finds the run of a message, from the last run of the conversation on.
@@ -437,14 +442,11 @@ impl Core {
             watched.change(|state| state.drive = Drive::Elsewhere);
             return Ok(watched);
         }
-        if self.here().contains_key(id) {
-            return Ok(watched);
-        }
+        let Some(driving) = self.driving(id) else { return Ok(watched) };
         let records = self.home.records(id).await?.unwrap_or_default();
         let Some(Record::Started(started)) = records.first() else {
             return Err(ServeError::NoSuchRun { id: id.to_owned() });
         };
-        let driving = self.driving(id);
         let caller = caller_of(&started.metadata);
         let cx = self.context(&caller, &driving).await.map_err(failed)?;
         let cx = cx.with_run(id, started.metadata.clone());
@@ -463,14 +465,34 @@ impl Core {
         }))
     }
 
-    fn driving(self: &Arc<Self>, id: &str) -> Driving {
-        let watched = self.watched(id);
-        watched.change(|state| state.drive = Drive::Here);
-        let (cancellation, is_over) = (Cancellation::default(), watch::Sender::new(false));
-        let here = Arc::new(Here { watched, cancellation, is_over });
+    /// Begins a drive of this process, unless there is one.
+    fn driving(self: &Arc<Self>, id: &str) -> Option<Driving> {
+        let here = self.not_yet_here(id);
+        match self.here().entry(id.to_owned()) {
+            Entry::Occupied(_) => return None,
+            Entry::Vacant(place) => drop(place.insert(Arc::clone(&here))),
+        }
+        Some(self.begun(here))
+    }
+
+    /// Begins a drive of a run that was taken. If the process has another drive of it, that one can
+    /// record nothing more.
+    #[cfg(feature = "postgres")]
+    fn driving_taken(self: &Arc<Self>, id: &str) -> Driving {
+        let here = self.not_yet_here(id);
         self.here().insert(id.to_owned(), Arc::clone(&here));
-        locked(&self.left).remove(id);
-        let live = Arc::new(LiveTexts::new(id, &self.home));
+        self.begun(here)
+    }
+
+    fn not_yet_here(&self, id: &str) -> Arc<Here> {
+        let (cancellation, is_over) = (Cancellation::default(), watch::Sender::new(false));
+        Arc::new(Here { watched: self.watched(id), cancellation, is_over })
+    }
+
+    fn begun(self: &Arc<Self>, here: Arc<Here>) -> Driving {
+        here.watched.change(|state| state.drive = Drive::Here);
+        locked(&self.left).remove(&here.watched.id);
+        let live = Arc::new(LiveTexts::new(&here.watched.id, &self.home));
         Driving { core: Arc::clone(self), here, live, is_over: false }
     }
 
@@ -749,6 +771,28 @@ impl Core {
     }
 }
 
+impl Here {
+    /// Waits until the run is stored, so that the next message of its conversation finds it. Returns
+    /// whether this drive has stored it: it has not if another process was faster.
+    async fn begins(&self) -> bool {
+        let mut changes = self.watched.changes();
+        loop {
+            changes.mark_unchanged();
+            {
+                let state = self.watched.state();
+                match state.drive {
+                    Drive::Here if state.records() == 0 && !state.has_gap() => {}
+                    Drive::Elsewhere => return false,
+                    _ => return true,
+                }
+            }
+            if changes.changed().await.is_err() {
+                return true;
+            }
+        }
+    }
+}
+
 impl Driving {
     /// Does the work of the drive, and stores what models write for readers at other workers.
     async fn with_live<T>(&self, work: impl Future<Output = T>) -> T {
@@ -774,7 +818,7 @@ impl Driving {
         let Here { watched, is_over, .. } = &*self.here;
         let drive = match &result {
             Ok(()) => Drive::Nobody { error: None },
-            Err(error) if is_locked(error) => Drive::Elsewhere,
+            Err(error) if is_taken(error) => Drive::Elsewhere,
             Err(error) if matches!(error.stage(), Stage::Approval) => Drive::Nobody { error: None },
             Err(error) if error.stage() == Stage::Cancelled => Drive::Nobody { error: None },
             Err(error) => {
@@ -789,14 +833,22 @@ impl Driving {
             let left = Left { error: error.clone(), records: watched.state().stored() };
             locked(&self.core.left).insert(watched.id.clone(), left);
         }
-        self.core.here().remove(&watched.id);
+        let is_last = match self.core.here().entry(watched.id.clone()) {
+            Entry::Occupied(place) if Arc::ptr_eq(place.get(), &self.here) => {
+                place.remove();
+                true
+            }
+            _ => false,
+        };
         watched.change(|state| {
-            // A run that was cancelled or decided on meanwhile has records that no drive of ours wrote.
-            if result.is_err() {
+            // Records that no drive of ours wrote: it was cancelled, decided on or driven elsewhere.
+            if !state.is_done() {
                 state.want_look();
             }
-            state.drive = drive;
-            state.end_live();
+            if is_last {
+                state.drive = drive;
+                state.end_live();
+            }
         });
         is_over.send_replace(true);
     }
@@ -893,10 +945,9 @@ fn failed(error: Error) -> ServeError {
 
 /// Returns the error of a run that could not be started because there is another one with its id.
 fn conflict(error: Error, id: &str) -> ServeError {
-    use toolwright_journal::JournalError;
-    match error.downcast_ref::<JournalError>() {
-        Some(JournalError::OtherTask { .. }) => ServeError::Busy { run: id.to_owned() },
-        _ => failed(error),
+    match is_taken(&error) {
+        true => ServeError::Busy { run: id.to_owned() },
+        false => failed(error),
     }
 }
 

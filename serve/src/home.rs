@@ -368,19 +368,19 @@ impl ServeError {
     }
 }
 
-/// Returns whether the error of a drive says that another drive has the run now.
-pub(crate) fn is_locked(error: &Error) -> bool {
-    let journal = error.downcast_ref::<JournalError>();
-    if journal.is_some_and(|error| matches!(error, JournalError::Locked { .. })) {
-        return true;
-    }
+/// Returns whether the error of a drive says that another one has the run, or has started it with
+/// another task.
+pub(crate) fn is_taken(error: &Error) -> bool {
+    let in_journal = |error: &JournalError| {
+        matches!(error, JournalError::Locked { .. } | JournalError::OtherTask { .. })
+    };
     #[cfg(feature = "postgres")]
-    if let Some(RunsError::Locked { .. } | RunsError::Lost { .. }) =
-        error.downcast_ref::<RunsError>()
-    {
-        return true;
+    match error.downcast_ref::<RunsError>() {
+        Some(RunsError::Locked { .. } | RunsError::Lost { .. }) => return true,
+        Some(RunsError::Journal(error)) => return in_journal(error),
+        _ => {}
     }
-    false
+    error.downcast_ref::<JournalError>().is_some_and(in_journal)
 }
 
 /// Returns the state of a run with these records.

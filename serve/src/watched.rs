@@ -322,10 +322,15 @@ impl State {
         !self.live.is_empty()
     }
 
+    /// Returns whether the run has its answer.
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self.last(), Some(UpdateKind::Done { .. }))
+    }
+
     /// Returns whether more updates follow.
     pub(crate) fn rest(&self) -> Rest {
-        match (self.last(), &self.drive) {
-            (Some(UpdateKind::Done { .. }), _) => Rest::Over,
+        match (self.is_done(), &self.drive) {
+            (true, _) => Rest::Over,
             (_, Drive::Nobody { .. }) if !self.reader.open.is_empty() => Rest::Waiting,
             (_, Drive::Nobody { .. }) => Rest::Over,
             _ => Rest::Open,

@@ -1,6 +1,9 @@
 //! Messages, conversations and callers.
 
+use std::sync::Arc;
+
 use serde_json::json;
+use toolwright_journal::Journal;
 use toolwright_module::model::Reply;
 use toolwright_module::{Context, Error};
 use toolwright_orchestrator::Agent;
@@ -151,4 +154,33 @@ async fn an_error_of_the_context_is_that_of_the_request() {
     assert_eq!((status, &*error), (500, "the service cannot do this now; try again later"));
     // Nothing was started.
     assert_eq!(server.json("kate", "/conversations").await, json!({"conversations": []}));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_messages_at_once_none_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = || Journal::open(folder.path()).unwrap();
+    let here = Arc::new(Server::start(journal(), Agent::new(echo(), []).unwrap()).await);
+    let other = Arc::new(Server::start(journal(), Agent::new(echo(), []).unwrap()).await);
+    for round in 0..20 {
+        let second = if round % 2 == 0 { &here } else { &other };
+        let say = async |server: &Server, text: &str| {
+            let body = json!({"conversation": format!("c{round}"), "text": text});
+            let response = server.post("kate", "/messages", &body).send().await.unwrap();
+            match response.status().as_u16() {
+                200 => {
+                    let updates = crate::support::Stream::of(response).all().await;
+                    assert_eq!(shown(&updates), format!("You said: {text}"));
+                    1
+                }
+                status => {
+                    assert_eq!(status, 409);
+                    0
+                }
+            }
+        };
+        let (one, two) = tokio::join!(say(&here, "One."), say(second, "Two."));
+        let told = here.json("kate", &format!("/conversations/c{round}")).await;
+        assert_eq!(told["runs"].as_array().unwrap().len(), one + two);
+    }
 }

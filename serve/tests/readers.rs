@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use reqwest::StatusCode;
 use serde_json::json;
 use toolwright_journal::Journal;
 use toolwright_module::Error;
@@ -156,4 +157,31 @@ async fn a_run_that_failed_goes_on_when_the_user_asks() {
     let updates = server.resume("kate", run, &reader.position).await.all().await;
     assert_eq!(shown(&updates), POEM);
     assert_eq!(updates.last().unwrap()["update"], "done");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_goes_on_twice_at_once_can_be_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::open(folder.path()).unwrap();
+    let server = Server::start(journal, Agent::new(poet(), []).unwrap()).await;
+    let body = json!({});
+    for round in 0..10 {
+        let mut reader = server.say("kate", &format!("c{round}"), "A poem.").await;
+        reader.next().await;
+        let path = |what: &str| format!("/runs/kate:c{round}:1/{what}");
+        let stop =
+            async || server.post("kate", &path("stop"), &body).send().await.unwrap().status();
+        assert_eq!(stop().await, 200);
+        let (go_on, poem) = (path("go-on"), json!({}));
+        let (one, two) = tokio::join!(
+            server.post("kate", &go_on, &poem).send(),
+            server.post("kate", &go_on, &poem).send(),
+        );
+        assert_eq!(
+            (one.unwrap().status(), two.unwrap().status()),
+            (StatusCode::OK, StatusCode::OK)
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(stop().await, 200);
+    }
 }
