@@ -11,7 +11,8 @@ use toolwright_module::message::ReplyPart;
 use toolwright_orchestrator::perform::{OutcomeKind, Record};
 
 use super::home::Home;
-use crate::keys::MASKED;
+use crate::approve::on_one_line;
+use crate::keys::{MASKED, without_keys};
 use crate::show::{note, quoted, shortened, shown, visible};
 
 /// The decision, and the call that it is for.
@@ -161,7 +162,7 @@ fn chosen<'a>(waiting: &'a [Approval], call: Option<&str>) -> Result<&'a Approva
 fn list(waiting: &[Approval]) -> String {
     let calls = waiting.iter().map(|asked| {
         let (id, name) = (visible(&asked.call.id), visible(&asked.call.name));
-        let arguments = shortened(&shown(&asked.call.arguments));
+        let arguments = shortened(&without_keys(&on_one_line(&asked.call.arguments)));
         let reason = asked.reason.as_ref().map(|reason| format!("; {}", shown(reason)));
         let reason = reason.unwrap_or_default();
         format!("\n{} ({id}): {name} {arguments}{reason}", short_hash(asked))

@@ -285,10 +285,11 @@ impl View<'_> {
             Some((_, Decision::Edit { arguments })) => Some(arguments),
             _ => None,
         });
-        // A long text on one line, or one with escaped lines, is easier to read as fields.
+        // A long text on one line, or one with escaped lines or letters, is easier to read as fields.
         let read =
             repaired.map(|repaired| &repaired.json).or(edited).map(|json| without_keys(json));
-        let is_long = written.len() > 120 || written.contains("\\n");
+        let is_escaped = ["\\n", "\\u"].iter().any(|escape| written.contains(escape));
+        let is_long = written.len() > 120 || is_escaped;
         let fields = read.as_ref().or(is_long.then_some(&written));
         let fields = fields.and_then(|json| serde_json::from_str::<Value>(json).ok());
         html! {
