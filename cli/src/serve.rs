@@ -28,7 +28,7 @@ use crate::mcp::address;
 use crate::model::ledger;
 use crate::record::Options;
 use crate::runs;
-use crate::show::note;
+use crate::show::note_own_key;
 use crate::signals::terminated;
 
 /// The port if the arguments have none. If it is taken, one of the next ports is used.
@@ -129,7 +129,7 @@ impl ServeArgs {
         let about = About::new(&assistant);
         let app = routes::router(about, assistant.journal.clone(), service.router());
         let app = guard.around(app);
-        note(&format!("at {}", guard.url()));
+        note_own_key(&format!("at {}", guard.url()));
 
         let ends = async {
             tokio::select! {

@@ -258,6 +258,12 @@ pub fn note(text: &str) {
     let _ = write!(stderr(), "{}", noted(&mut Lines::on_stderr(), text));
 }
 
+/// Prints a line on stderr with a key that this program has made for the user.
+pub(crate) fn note_own_key(text: &str) {
+    let text = Lines::on_stderr().own(text).take();
+    let _ = writeln!(stderr(), "{NOTE}{text}{NOTE:#}");
+}
+
 /// Prints several lines on stderr, each of which begins with words of this program.
 pub(crate) fn advise(text: &str) {
     let mut lines = Lines::on_stderr();

@@ -20,6 +20,7 @@ mod mcp;
 mod odd_files;
 mod record;
 mod run;
+mod serve;
 #[cfg(unix)]
 mod terminal;
 mod texts;

@@ -478,9 +478,9 @@ const scenes = {
     await page.waitForFunction(() => document.querySelectorAll("#chips li").length === 3);
     check("files can be dropped and pasted", true);
     await page.getByRole("button", { name: "Remove paste.png" }).click();
-    await page.setInputFiles("#file", [{ name: "what.xyz", mimeType: "", buffer: png }]);
+    await page.setInputFiles("#file", [{ name: "what.zzz9", mimeType: "", buffer: png }]);
     await page.locator("#notice").waitFor();
-    check("a file of an unknown kind is refused in words", (await page.locator("#notice").innerText()).includes("what.xyz"));
+    check("a file of an unknown kind is refused in words", (await page.locator("#notice").innerText()).includes("what.zzz9"));
     await say(page, "image what is it?");
     await over(page);
     check("the model gets the attachments", (await page.locator(".prose").last().innerText()).includes("<image_url> <image_url>") || /image_url.*image_url/.test(await page.locator(".prose").last().innerText()), await page.locator(".turn").last().innerText());

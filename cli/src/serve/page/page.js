@@ -211,8 +211,11 @@ const app = {
 
   async list() {
     let found;
+    // Of two answers, the one to the earlier request may come later.
+    const nth = this.asks = (this.asks ?? 0) + 1;
     try {
       const text = await (await ask("api/conversations")).text();
+      if (nth !== this.asks) return;
       if (this.isLost) { this.isLost = false; this.notice(""); }
       if (text === this.listText) return;
       this.listText = text;
