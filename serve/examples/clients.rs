@@ -156,14 +156,20 @@ impl LanguageModel for Obedient {
             let (asked, _) = asked(&request);
             let wait = Duration::from_millis(if asked.starts_with("slow") { 100 } else { 1 });
             let mut pieces: Vec<_> = reply.iter().flat_map(Self::pieces).map(Ok).collect();
-            // Every second reply to this word breaks off and is asked for again.
-            if asked.starts_with("lose")
-                && self.broken.fetch_add(1, Ordering::Relaxed).is_multiple_of(2)
-            {
-                pieces.truncate(2);
-                pieces.push(Err(Error::other("the connection was lost").retryable(true)));
-            } else {
-                pieces.push(reply.map(|reply| Delta::Done(Box::new(reply))));
+            let is_odd = || self.broken.fetch_add(1, Ordering::Relaxed) % 2 == 0;
+            // Every second reply to these words breaks off. It is asked for again, or the run stops.
+            let breaks_off = match asked.split(' ').next() {
+                Some("lose") if is_odd() => Some(true),
+                Some("stumble") if is_odd() => Some(false),
+                _ => None,
+            };
+            match breaks_off {
+                Some(is_retryable) => {
+                    pieces.truncate(2);
+                    let error = Error::other("the connection was lost").retryable(is_retryable);
+                    pieces.push(Err(error));
+                }
+                None => pieces.push(reply.map(|reply| Delta::Done(Box::new(reply)))),
             }
             stream::iter(pieces).then(move |piece| async move {
                 sleep(wait).await;

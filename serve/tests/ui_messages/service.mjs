@@ -415,6 +415,21 @@ const checks = {
     assert.equal(nobody.error.message, "sign in first");
   },
 
+  async "a run that stopped at an error goes on"() {
+    const chat = open();
+    await chat.sendMessage({ text: "stumble once" });
+    assert.equal(chat.status, "error");
+    const { id, metadata } = chat.lastMessage;
+    assert.equal(metadata.stopped.canGoOn, true);
+    const response = await at(`runs/${id}/go-on`, { method: "POST" });
+    assert.equal(response.status, 200);
+    await chat.resumeStream();
+    assert.equal(chat.status, "ready", chat.error?.stack);
+    assert.equal(texts(chat.lastMessage), "You said: stumble once");
+    assert.equal(chat.messages.length, 2);
+    await same(chat);
+  },
+
   async "a message that did not arrive is tried again"() {
     let isAway = true;
     const chat = open(undefined, [], async (...request) => {
