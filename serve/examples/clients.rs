@@ -156,7 +156,7 @@ impl LanguageModel for Obedient {
             let (asked, _) = asked(&request);
             let wait = Duration::from_millis(if asked.starts_with("slow") { 100 } else { 1 });
             let mut pieces: Vec<_> = reply.iter().flat_map(Self::pieces).map(Ok).collect();
-            let is_odd = || self.broken.fetch_add(1, Ordering::Relaxed) % 2 == 0;
+            let is_odd = || self.broken.fetch_add(1, Ordering::Relaxed).is_multiple_of(2);
             // Every second reply to these words breaks off. It is asked for again, or the run stops.
             let breaks_off = match asked.split(' ').next() {
                 Some("lose") if is_odd() => Some(true),
