@@ -175,6 +175,8 @@ pub(crate) struct Core {
     creating: Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>,
     /// Whether the service ends.
     closing: watch::Sender<bool>,
+    /// Whether it has ended, so that all streams end.
+    closed: watch::Sender<bool>,
 }
 
 /// A drive of this process.
@@ -217,6 +219,7 @@ impl Core {
             left: Mutex::default(),
             creating: Mutex::default(),
             closing: watch::Sender::new(false),
+            closed: watch::Sender::new(false),
         }
     }
 
@@ -261,6 +264,7 @@ impl Core {
         self.here().values().for_each(|here| here.cancellation.cancel());
         // A tool that blocks its thread cannot be ended.
         all_over(MOST_WAIT).await;
+        self.closed.send_replace(true);
     }
 
     pub(crate) fn is_closing(&self) -> bool {
@@ -665,12 +669,14 @@ impl Core {
             watched: Arc<Watched>,
             changes: watch::Receiver<u64>,
             closing: watch::Receiver<bool>,
+            closed: watch::Receiver<bool>,
             cursor: Cursor,
             is_over: bool,
         }
         let reads = Reads {
             changes: watched.changes(),
             closing: self.closing.subscribe(),
+            closed: self.closed.subscribe(),
             core: Arc::clone(self),
             watched,
             cursor: Cursor::at(from),
@@ -708,6 +714,7 @@ impl Core {
                 tokio::select! {
                     _ = reads.changes.changed() => {}
                     _ = parked, if reads.watched.state().drive != Drive::Here => return None,
+                    _ = reads.closed.wait_for(|closed| *closed) => return None,
                 }
             }
         })

@@ -157,6 +157,11 @@ async fn updates(
         _ => Position::default(),
     };
     let run = core.read(&caller, &run).await?;
+    if !run.state().has(from) {
+        // The reader would wait for records that never come.
+        let reason = "the `last-event-id` is of another run, which was deleted; leave it out";
+        return Err(ServeError::request(reason));
+    }
     Ok(stream_of(&core, run, from))
 }
 

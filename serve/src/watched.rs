@@ -146,6 +146,11 @@ impl State {
         self.entries.len()
     }
 
+    /// Returns whether the position is one of this run, as far as it is.
+    pub(crate) fn has(&self, position: Position) -> bool {
+        position.entry <= self.entries.len()
+    }
+
     /// Adds a record that a drive of this process has stored.
     pub(crate) fn add(&mut self, nth: usize, record: &Record) {
         self.heard = self.heard.max(nth + 1);

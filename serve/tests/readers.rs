@@ -1,12 +1,15 @@
 //! Readers who leave and come back.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use reqwest::StatusCode;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use toolwright_journal::Journal;
-use toolwright_module::Error;
 use toolwright_module::model::Reply;
+use toolwright_module::{Error, Signature, Tool, ToolCall, from_fn};
 use toolwright_orchestrator::Agent;
 use toolwright_serve::Home;
 
@@ -184,4 +187,43 @@ async fn a_run_that_goes_on_twice_at_once_can_be_stopped() {
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert_eq!(stop().await, 200);
     }
+}
+
+#[tokio::test]
+async fn a_position_behind_the_end_of_a_run_is_an_error() {
+    let model = Slow::fast(|_| Ok(Reply::text(POEM)));
+    let server = Server::start(Home::memory(), Agent::new(model, []).unwrap()).await;
+    let mut reader = server.say("kate", "c1", "A poem.").await;
+    reader.all().await;
+    assert!(server.resume("kate", "kate:c1:1", &reader.position).await.all().await.is_empty());
+    let request = server.get("kate", "/runs/kate:c1:1/updates").header("last-event-id", "99.0");
+    let (status, error) = Server::error(request).await;
+    assert_eq!(status, 400, "{error}");
+}
+
+/// Blocks its thread.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+struct Block {}
+
+impl Signature for Block {
+    type Output = String;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn streams_end_with_the_service_although_a_tool_goes_on() {
+    let (unblock, blocked) = std::sync::mpsc::channel::<()>();
+    let blocked = Mutex::new(blocked);
+    let tool = from_fn(move |_: Block| {
+        // Until the test has ended.
+        let _ = blocked.lock().unwrap().recv();
+        async { Ok(String::new()) }
+    });
+    let model = Slow::fast(|_| Ok(Reply::calls([ToolCall::new("", "block", "{}")])));
+    let agent = Agent::new(model, [Tool::new(tool).unwrap()]).unwrap();
+    let server = Server::start(Home::memory(), agent).await;
+    let mut reader = server.say("kate", "c1", "Block.").await;
+    reader.until("replied").await;
+    server.service.shutdown(Duration::from_millis(10)).await;
+    assert_eq!(reader.all().await, [json!(0); 0]);
+    drop(unblock);
 }
