@@ -35,7 +35,8 @@ impl Caller {
     }
 
     /// Adds what else is known of the caller, such as a tenant. No secrets: it is stored, and lists of
-    /// runs show it.
+    /// runs show it. The names `user`, `conversation`, `message`, `after` and `turn` are the service's own:
+    /// a value of such a name is not stored.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.values.insert(name.into(), value.into());

@@ -42,7 +42,7 @@ const MOST_WAIT: Duration = Duration::from_secs(5);
 /// How many bytes a reader gets at once.
 const BATCH: usize = 256 * 1024;
 
-/// The longest name of a user and of a conversation, in bytes.
+/// The longest id of a user, of a conversation and of a message, in bytes.
 const LONGEST_NAME: usize = 200;
 
 /// The metadata with the run before this one in its conversation, and the number of runs before it.
@@ -321,6 +321,13 @@ impl Core {
         mut said: Said,
         earlier: usize,
     ) -> Result<Arc<Watched>> {
+        if let Some(id) = &said.id
+            && (id.len() > LONGEST_NAME || id.contains('\0'))
+        {
+            let reason =
+                format!("the id of a message must have at most {LONGEST_NAME} bytes, without NUL");
+            return Err(ServeError::Request { reason });
+        }
         let (mut before, mut parts, mut turn) = (None, std::mem::take(&mut said.parts), 0);
         if last > 0 {
             let id = format!("{prefix}{last}");
@@ -377,6 +384,7 @@ impl Core {
             task = task.with_conversation(before);
         }
         let mut metadata = caller.values.clone();
+        metadata.retain(|name, _| !is_own(name));
         metadata.insert(USER.to_owned(), caller.user.clone());
         metadata.insert(CONVERSATION.to_owned(), conversation.to_owned());
         metadata.insert(TURN.to_owned(), turn.to_string());
@@ -913,11 +921,14 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Returns the caller whose run has these metadata.
 fn caller_of(metadata: &BTreeMap<String, String>) -> Caller {
     let mut values = metadata.clone();
-    let user = values.remove(USER).unwrap_or_default();
-    for own in [CONVERSATION, MESSAGE, AFTER, TURN] {
-        values.remove(own);
-    }
+    let user = values.get(USER).cloned().unwrap_or_default();
+    values.retain(|name, _| !is_own(name));
     Caller { user, values }
+}
+
+/// Returns whether the service sets these metadata, and not the program.
+fn is_own(name: &str) -> bool {
+    [USER, CONVERSATION, MESSAGE, AFTER, TURN].contains(&name)
 }
 
 /// Returns the beginning of the ids of the runs of a conversation.

@@ -115,6 +115,8 @@ async fn wrong_requests_say_what_is_wrong() {
         json!({"conversation": "", "text": "Hello."}),
         json!({"conversation": "c".repeat(201), "text": "Hello."}),
         json!({"conversation": "c1"}),
+        json!({"conversation": "c1", "text": "Hello.", "id": "a\u{0}"}),
+        json!({"conversation": "c1", "text": "Hello.", "id": "m".repeat(201)}),
         json!({"conversation": "c1", "text": "Hello.", "txt": "?"}),
         json!({"conversation": "c1", "attachments": [{"url": "file:///etc/passwd"}]}),
         json!({"conversation": "c1", "attachments": [{"url": "https://example.com/a"}]}),
