@@ -18,7 +18,8 @@ use crate::runs::{LEASE, LONGEST_ID, SHORTEST_LEASE, pool};
 use crate::tables::{self, Tables};
 
 /// What the tables count, as columns.
-const COLUMNS: [&str; 4] = ["model_calls", "input_tokens", "output_tokens", "money"];
+const COLUMNS: [&str; 5] =
+    ["model_calls", "input_tokens", "output_tokens", "money", "unpriced_calls"];
 
 /// The largest amount that is stored. A thousand sums of it still fit into a column.
 const MOST: u64 = 1 << 50;
@@ -65,17 +66,17 @@ static RESERVE: LazyLock<String> = LazyLock::new(|| {
         "
 WITH budget AS (
     INSERT INTO toolwright_budgets AS budget (owner, period, since, {})
-    VALUES ($2, $3, date_trunc($3, clock_timestamp(), 'UTC'), $5, $6, $7, $8)
+    VALUES ($2, $3, date_trunc($3, clock_timestamp(), 'UTC'), $5, $6, $7, $8, $9)
     ON CONFLICT (owner, period, since) DO UPDATE SET {}
     WHERE {}
-        AND ($13::bigint IS NULL OR excluded.held_input_tokens + excluded.held_output_tokens = 0
+        AND ($15::bigint IS NULL OR excluded.held_input_tokens + excluded.held_output_tokens = 0
             OR budget.spent_input_tokens + budget.held_input_tokens + excluded.held_input_tokens
                 + budget.spent_output_tokens + budget.held_output_tokens
-                + excluded.held_output_tokens <= $13)
+                + excluded.held_output_tokens <= $15)
     RETURNING since
 ), reserved AS (
     INSERT INTO toolwright_reservations (key, owner, period, since, {}, ends_at)
-    SELECT $1, $2, $3, since, $5, $6, $7, $8, clock_timestamp() + $4::bigint * interval '1 ms'
+    SELECT $1, $2, $3, since, $5, $6, $7, $8, $9, clock_timestamp() + $4::bigint * interval '1 ms'
     FROM budget
     RETURNING key
 )
@@ -84,7 +85,7 @@ UNION ALL SELECT key FROM toolwright_reservations WHERE key = $1",
         each("held_@", ", "),
         each("held_@ = budget.held_@ + excluded.held_@", ", "),
         each_from(
-            9,
+            10,
             "($#::bigint IS NULL OR excluded.held_@ = 0
         OR budget.spent_@ + budget.held_@ + excluded.held_@ <= $#)",
             " AND "
@@ -324,7 +325,7 @@ impl DatabaseBudget {
         }
         let Budget { model_calls, input_tokens, output_tokens, tokens, money, .. } = self.limits;
         let money = money.map(|money| money.micros);
-        let limits = [model_calls, input_tokens, output_tokens, money, tokens];
+        let limits = [model_calls, input_tokens, output_tokens, money, None, tokens];
         let limits = limits.map(|limit| limit.map(stored));
         let (amounts, lease) = (amounts(most), milliseconds(self.lease));
         let (owner, period) = (&*self.owner, self.period.name());
@@ -428,8 +429,9 @@ fn stored(amount: u64) -> i64 {
 
 /// Returns the amounts in the order of [`COLUMNS`].
 fn amounts(spent: Spent) -> [i64; COLUMNS.len()] {
-    let Spent { model_calls, usage, money, .. } = spent;
-    [model_calls, usage.input_tokens, usage.output_tokens, money.micros].map(stored)
+    let Spent { model_calls, usage, money, unpriced_calls, .. } = spent;
+    let (input, output) = (usage.input_tokens, usage.output_tokens);
+    [model_calls, input, output, money.micros, unpriced_calls].map(stored)
 }
 
 /// Reads amounts from a column on.
@@ -440,7 +442,7 @@ fn spent(row: &Row, first: usize) -> Result<Spent> {
         *amount = u64::try_from(row.try_get::<_, i64>(first + place)?).unwrap_or(0);
     }
     let mut spent = Spent::default();
-    [spent.model_calls, spent.usage.input_tokens, spent.usage.output_tokens, spent.money.micros] =
-        amounts;
+    [spent.model_calls, spent.usage.input_tokens, spent.usage.output_tokens, ..] = amounts;
+    [.., spent.money.micros, spent.unpriced_calls] = amounts;
     Ok(spent)
 }
