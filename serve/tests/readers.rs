@@ -224,6 +224,6 @@ async fn streams_end_with_the_service_although_a_tool_goes_on() {
     let mut reader = server.say("kate", "c1", "Block.").await;
     reader.until("replied").await;
     server.service.shutdown(Duration::from_millis(10)).await;
-    assert_eq!(reader.all().await, [json!(0); 0]);
+    assert!(reader.all().await.is_empty());
     drop(unblock);
 }
