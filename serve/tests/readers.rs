@@ -214,8 +214,8 @@ async fn streams_end_with_the_service_although_a_tool_goes_on() {
     let (unblock, blocked) = std::sync::mpsc::channel::<()>();
     let blocked = Mutex::new(blocked);
     let tool = from_fn(move |_: Block| {
-        // Until the test has ended.
-        let _ = blocked.lock().unwrap().recv();
+        // Until the test has ended. The other tasks of the thread go on.
+        let _ = tokio::task::block_in_place(|| blocked.lock().unwrap().recv());
         async { Ok(String::new()) }
     });
     let model = Slow::fast(|_| Ok(Reply::calls([ToolCall::new("", "block", "{}")])));
