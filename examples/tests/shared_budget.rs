@@ -100,7 +100,8 @@ impl Home {
             Self::Folder(folder) => command.arg("--folder").arg(folder),
             Self::Database(url) => command.args(["--postgres", url]),
         };
-        let (limit, lease) = (cents(LIMIT).to_string(), lease.as_millis().to_string());
+        // Without the currency.
+        let (limit, lease) = ((LIMIT / 100).to_string(), lease.as_millis().to_string());
         let address = server.address.to_string();
         let arguments = ["--limit", &limit, "--lease", &lease, "--server", &address];
         command.args(arguments).args(["--owner", owner, "--parallel", "8"]);
