@@ -45,7 +45,7 @@ async fn drive_one(journal: Journal, id: &str, plan: Vec<Value>) -> Result<(), B
     let tool = Tool::new(EchoModule { effect: effect(), prefix: prefix.clone() })?;
     let agent = Agent::new(Script { plan, prefix }, [tool])?;
     let journal = journal.with_options(Options {
-        listener: Some(Arc::new(|_, record| {
+        listener: Some(Arc::new(|_, _, record| {
             if let Some(name) = ended(record) {
                 die_at("after", &name);
             }
@@ -67,7 +67,7 @@ async fn drive_many(
     count: usize,
 ) -> Result<(), Box<dyn Error>> {
     let journal = journal.with_options(Options {
-        listener: Some(Arc::new(|id, record| {
+        listener: Some(Arc::new(|id, _, record| {
             if let Some(name) = ended(record) {
                 // A log that cannot be written shows in the test.
                 let _ = log(&format!("after:{id}/{name}"));

@@ -113,7 +113,7 @@ pub(crate) fn call(id: &str, tool: &str, arguments: &str) -> Reply {
 /// Opens the journal in the folder that the program was started with.
 pub(crate) fn journal() -> std::result::Result<Journal, Box<dyn Error>> {
     let folder = env::args().nth(1).ok_or("give a folder")?;
-    let after = |_: &str, record: &Record| {
+    let after = |_: &str, _: usize, record: &Record| {
         if let Record::Ended { outcome, .. } = record
             && let OutcomeKind::Called { result, .. } = &outcome.kind
         {
