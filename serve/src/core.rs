@@ -380,7 +380,11 @@ impl Core {
         if let Some((before, _)) = &before {
             let records = self.home.records(before).await?.unwrap_or_default();
             let cx = Context::default();
-            let before = self.agent.conversation(before, records, &cx).await.map_err(failed)?;
+            let before = self
+                .agent
+                .conversation(before, records, &cx)
+                .await
+                .map_err(|error| self.failed(error))?;
             task = task.with_conversation(before);
         }
         let mut metadata = caller.values.clone();
@@ -390,9 +394,17 @@ impl Core {
         metadata.insert(TURN.to_owned(), turn.to_string());
         metadata.extend(said.id.map(|id| (MESSAGE.to_owned(), id)));
         metadata.extend(before.map(|(before, _)| (AFTER.to_owned(), before)));
-        let cx = self.context(caller, &driving).await.map_err(failed)?.with_run(&id, metadata);
+        let cx = self
+            .context(caller, &driving)
+            .await
+            .map_err(|error| self.failed(error))?
+            .with_run(&id, metadata);
         let started = self.agent.start(&self.home, &id, &task, &cx).await;
-        started.map_err(|error| conflict(error, &id))?;
+        started.map_err(|error| match is_taken(&error) {
+            // There is another one with its id.
+            true => ServeError::Busy { run: id.clone() },
+            false => self.failed(error),
+        })?;
         let here = Arc::clone(&driving.here);
         self.spawn(driving, id.clone(), task, cx);
         if !self.home.is_shared() && !here.begins().await {
@@ -460,10 +472,18 @@ impl Core {
             return Err(ServeError::NoSuchRun { id: id.to_owned() });
         };
         let caller = caller_of(&started.metadata);
-        let cx = self.context(&caller, &driving).await.map_err(failed)?;
+        let cx = self.context(&caller, &driving).await.map_err(|error| self.failed(error))?;
         let cx = cx.with_run(id, started.metadata.clone());
         self.spawn(driving, id.to_owned(), started.task(), cx);
         Ok(watched)
+    }
+
+    /// Returns the error of a request for an error of the agent or the context.
+    fn failed(&self, error: Error) -> ServeError {
+        match self.options.shows_errors {
+            true => ServeError::Shown { error: format!("{error:#}") },
+            false => ServeError::Agent(error.into_std().into()),
+        }
     }
 
     async fn context(&self, caller: &Caller, driving: &Driving) -> Result<Context, Error> {
@@ -955,18 +975,6 @@ fn escaped(name: &str) -> String {
         }
     }
     escaped
-}
-
-fn failed(error: Error) -> ServeError {
-    ServeError::Agent(error.into_std().into())
-}
-
-/// Returns the error of a run that could not be started because there is another one with its id.
-fn conflict(error: Error, id: &str) -> ServeError {
-    match is_taken(&error) {
-        true => ServeError::Busy { run: id.to_owned() },
-        false => failed(error),
-    }
 }
 
 /// Returns an error with its causes.

@@ -72,6 +72,13 @@ pub enum ServeError {
     /// The agent or the caller's context failed.
     #[error("the service cannot do this now; try again later")]
     Agent(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The agent or the caller's context failed, and
+    /// [the client may read why](crate::Serve::with_shown_errors).
+    #[error("{error}")]
+    Shown {
+        /// The error with its causes.
+        error: String,
+    },
     /// A task of the service panicked.
     #[error("the service cannot do this now; try again later")]
     Panicked,

@@ -154,6 +154,13 @@ async fn an_error_of_the_context_is_that_of_the_request() {
     let body = json!({"conversation": "c1", "text": "Hello."});
     let (status, error) = Server::error(server.post("kate", "/messages", &body)).await;
     assert_eq!((status, &*error), (500, "the service cannot do this now; try again later"));
+    let serve = Serve::new(Home::memory(), Agent::new(echo(), []).unwrap())
+        .with_context(async |_| Err::<Context, _>(Error::stop("no database at 10.0.0.7")))
+        .with_shown_errors();
+    let shown = Server::of(serve).await;
+    let (status, error) = Server::error(shown.post("kate", "/messages", &body)).await;
+    assert_eq!(status, 500);
+    assert!(error.contains("no database at 10.0.0.7"), "{error}");
     // Nothing was started.
     assert_eq!(server.json("kate", "/conversations").await, json!({"conversations": []}));
 }
