@@ -368,6 +368,9 @@ const scenes = {
     await page.locator("#main").evaluate((main) => { main.scrollTop = 100; });
     await page.locator("#down").waitFor();
     check("from above, a button leads to the newest", true);
+    const listing = performance.now();
+    await page.waitForFunction(() => document.getElementById("list").textContent.includes("61 runs"));
+    check("the list has all runs", true, `${Math.round(performance.now() - listing)} ms later`);
     await picture(page, "long");
     silent(page, "long");
     await server.kill();

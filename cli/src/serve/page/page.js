@@ -237,9 +237,10 @@ const app = {
   showList() {
     const focused = document.activeElement?.closest?.("#list a")?.getAttribute("href");
     $("list").replaceChildren(...[...this.listed.values()].map((one) => {
+      const tokens = one.cost.input_tokens + one.cost.output_tokens;
       const parts = [one.status === "finished" ? null : { open: "not ended", waiting: "waits for you", failed: "stopped" }[one.status] ?? one.status,
         ago(one.changed), one.runs > 1 ? `${one.runs} runs` : null,
-        one.cost.money ?? (one.cost.input_tokens + one.cost.output_tokens > 0 ? `${number(one.cost.input_tokens + one.cost.output_tokens)} tokens` : null)];
+        tokens > 0 ? one.cost.money ?? `${number(tokens)} tokens` : null];
       return el("li", {}, el("a", { href: `#c=${encodeURIComponent(one.conversation)}`, "aria-current": one.conversation === this.conversation ? "page" : undefined, "data-status": one.status },
         el("span", { class: "name" }, textOf(one.title.trim() === "" ? "(attachment)" : one.title.slice(0, 200))),
         el("span", { class: "faint" }, parts.filter((part) => part).join(" · "))));
