@@ -34,6 +34,9 @@ const WRITTEN_SCHEMAS: &[(&str, &str)] = &[
     ("orchestrator/src/selector.rs", "the choice between the schemas of all tools of a run"),
     ("orchestrator/src/selector/fields.rs", "any object, so that each tool reads its own input"),
     ("providers/anthropic/src/request.rs", "a tool of the history that the request lacks"),
+    ("serve/src/ag_ui/tests.rs", "the schema of a question, as a client reads it"),
+    ("serve/src/ag_ui/writer.rs", "the answers to a question, around the schema of its tool"),
+    ("serve/src/ui_messages/tests/written.rs", "the schema of a question, as a client reads it"),
     ("toolsets/mcp/src/mcp_client.rs", "the tools of a server"),
     ("toolsets/mcp/src/mcp_client/listing.rs", "the tools of a server"),
 ];
@@ -92,6 +95,7 @@ fn nothing_but_the_signature_crate_makes_schemas() {
 const OF_THE_MODULE_LAYER: &[&str] = &[
     "ARGUMENTS",
     "Unread",
+    "canonical_json",
     "given_arguments",
     "is_same_json",
     "Arguments",

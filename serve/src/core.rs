@@ -292,7 +292,7 @@ impl Core {
             lock
         };
         let _one_at_a_time = lock.lock().await;
-        let last = self.last_in(&prefix).await?;
+        let last = self.last_in(&caller.user, &incoming.conversation, &prefix).await?;
         let last_id = format!("{prefix}{last}");
         for answered in incoming.decisions {
             self.decide_in(caller, &last_id, answered).await?;
@@ -361,7 +361,12 @@ impl Core {
                 parts = self.parts_of(&run.0).await?;
             }
             before = match run.1.get(AFTER) {
-                Some(after) => Some((after.clone(), self.metadata(after).await?)),
+                Some(after) => {
+                    let Some(found) = self.metadata(after).await? else {
+                        return Err(ServeError::Forgotten { earlier: earlier.max(1) });
+                    };
+                    Some((after.clone(), found))
+                }
                 None => None,
             };
         }
@@ -424,15 +429,25 @@ impl Core {
                 return Ok(Some((id, metadata)));
             }
             run = match metadata.get(AFTER) {
-                Some(after) => Some((after.clone(), self.metadata(after).await?)),
+                Some(after) => self.metadata(after).await?.map(|found| (after.clone(), found)),
                 None => None,
             };
         }
         Ok(None)
     }
 
-    async fn metadata(self: &Arc<Self>, id: &str) -> Result<BTreeMap<String, String>> {
-        Ok(self.watch(id).await?.state().reader.metadata.clone())
+    /// Returns the metadata of a run, unless it was deleted.
+    async fn metadata(self: &Arc<Self>, id: &str) -> Result<Option<BTreeMap<String, String>>> {
+        let watched = self.if_there(id).await?;
+        Ok(watched.map(|watched| watched.state().reader.metadata.clone()))
+    }
+
+    async fn if_there(self: &Arc<Self>, id: &str) -> Result<Option<Arc<Watched>>> {
+        match self.watch(id).await {
+            Ok(watched) => Ok(Some(watched)),
+            Err(ServeError::NoSuchRun { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns the parts of the user's message of a run.
@@ -645,7 +660,7 @@ impl Core {
         conversation: &str,
     ) -> Result<Option<Arc<Watched>>> {
         let prefix = prefix(&caller.user, conversation)?;
-        match self.last_in(&prefix).await? {
+        match self.last_in(&caller.user, conversation, &prefix).await? {
             0 => Ok(None),
             last => self.watch(&format!("{prefix}{last}")).await.map(Some),
         }
@@ -653,10 +668,12 @@ impl Core {
 
     /// Returns the number of the last run of a conversation. A run that has just begun here may not be
     /// stored yet.
-    async fn last_in(&self, prefix: &str) -> Result<u64> {
+    async fn last_in(&self, user: &str, conversation: &str, prefix: &str) -> Result<u64> {
         let number = |id: &String| id.strip_prefix(prefix)?.parse().ok();
         let here = self.here().keys().filter_map(number).max().unwrap_or(0);
-        Ok(self.home.last(prefix).await?.max(here))
+        let stored = self.home.ids(user, conversation, prefix).await?;
+        // Runs may have been deleted, so there may be any numbers.
+        Ok(stored.iter().filter_map(number).max().unwrap_or(0).max(here))
     }
 
     /// Returns the runs of a conversation in their order, without those that were replaced.
@@ -671,7 +688,8 @@ impl Core {
             let after = run.state().reader.metadata.get(AFTER).cloned();
             runs.push(run);
             next = match after {
-                Some(after) => Some(self.watch(&after).await?),
+                // What was deleted is not shown.
+                Some(after) => self.if_there(&after).await?,
                 None => None,
             };
         }

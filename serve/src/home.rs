@@ -18,6 +18,8 @@ use toolwright_postgres::{Runs, RunsError, Seen};
 use crate::error::{Result, ServeError};
 use crate::memory::Memory;
 use crate::recorded::CONVERSATION;
+#[cfg(feature = "postgres")]
+use crate::recorded::USER;
 
 /// Where the runs of a service are kept: in memory, in a journal or in PostgreSQL.
 ///
@@ -238,29 +240,25 @@ impl Home {
         Ok(news)
     }
 
-    /// Returns the number of the last run of a conversation. The ids of its runs are this text with
-    /// their numbers, from 1, without a gap.
-    pub(crate) async fn last(&self, prefix: &str) -> Result<u64> {
-        let (mut there, mut beyond) = (0, 1_u64);
-        while self.contains(&format!("{prefix}{beyond}")).await? {
-            (there, beyond) = (beyond, beyond.saturating_mul(2));
-        }
-        while beyond - there > 1 {
-            let middle = there + (beyond - there) / 2;
-            match self.contains(&format!("{prefix}{middle}")).await? {
-                true => there = middle,
-                false => beyond = middle,
-            }
-        }
-        Ok(there)
-    }
-
-    async fn contains(&self, id: &str) -> Result<bool> {
+    /// Returns the ids of the runs of a conversation. They begin with `prefix`, and end with their
+    /// numbers.
+    pub(crate) async fn ids(
+        &self,
+        user: &str,
+        conversation: &str,
+        prefix: &str,
+    ) -> Result<Vec<String>> {
         match &self.0 {
-            Kind::Memory(memory) => Ok(memory.contains(id)),
-            Kind::Journal(journal) => Ok(journal.contains(id)?),
+            Kind::Memory(memory) => Ok(memory.ids_with(prefix)),
+            Kind::Journal(journal) => {
+                let _ = (user, conversation);
+                let (journal, prefix) = (journal.clone(), prefix.to_owned());
+                Ok(blocking(move || journal.ids_with(&prefix)).await??)
+            }
             #[cfg(feature = "postgres")]
-            Kind::Postgres(runs) => Ok(runs.contains(id).await?),
+            Kind::Postgres(runs) => {
+                Ok(runs.ids_with(&[(USER, user), (CONVERSATION, conversation)]).await?)
+            }
         }
     }
 

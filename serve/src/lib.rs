@@ -1,7 +1,7 @@
 //! A service around an agent: streams that readers may leave and come back to, and stored approvals.
 //!
 //! [`Serve`] takes a [`Home`] for the runs, an agent, and what the program says about its callers.
-//! [`Service::router`] returns the routes, which a program mounts into its own axum service.
+//! [`Serving::router`] returns the routes, which a program mounts into its own axum service.
 //!
 //! - A message of a user starts a run, and its response streams the [`Update`]s of the run. Its readers may
 //!   leave and come back at any worker: the id of each event says what the reader has.
@@ -29,7 +29,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `serve.rs` | [`Serve`] and [`Service`] |
+//! | `serve.rs` | [`Serve`] and [`Serving`] |
 //! | `core.rs` | the runs of a service: starting, driving, deciding, reading |
 //! | `routes.rs` | the service's own routes |
 //! | `ag_ui/`, `ui_messages/` | the protocols of front ends: requests, events, routes |
@@ -59,5 +59,5 @@ mod watched;
 pub use caller::Caller;
 pub use error::{Rejection, ServeError};
 pub use home::Home;
-pub use serve::{Serve, Service, router};
+pub use serve::{Serve, Serving, router};
 pub use update::{Around, Attachment, Cost, Decided, Question, Update, UpdateKind, update_schema};

@@ -47,8 +47,10 @@ impl Memory {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn contains(&self, id: &str) -> bool {
-        self.runs().contains_key(id)
+    pub(crate) fn ids_with(&self, prefix: &str) -> Vec<String> {
+        let runs = self.runs();
+        let from = runs.range(prefix.to_owned()..).map(|(id, _)| id);
+        from.take_while(|id| id.starts_with(prefix)).cloned().collect()
     }
 
     pub(crate) fn records(&self, id: &str) -> Option<Vec<Record>> {

@@ -1,4 +1,4 @@
-//! [`Serve`] and [`Service`]: an agent as a part of an axum service.
+//! [`Serve`] and [`Serving`]: an agent as a part of an axum service.
 
 use std::fmt;
 use std::sync::Arc;
@@ -146,11 +146,11 @@ impl Serve {
     ///
     /// It is not called in a tokio runtime.
     #[must_use]
-    pub fn start(self) -> Service {
+    pub fn start(self) -> Serving {
         let Self { home, agent, callers, options } = self;
         let core = Arc::new(Core::new(home, agent, callers, options));
         core.begin();
-        Service(core)
+        Serving(core)
     }
 }
 
@@ -162,9 +162,9 @@ impl fmt::Debug for Serve {
 
 /// A service that was [started](Serve::start). It ends when all its clones and routers are dropped.
 #[derive(Clone)]
-pub struct Service(Arc<Core>);
+pub struct Serving(Arc<Core>);
 
-impl Service {
+impl Serving {
     /// Returns the routes, to be mounted into the program's own router.
     ///
     /// | route | what it does |
@@ -196,8 +196,8 @@ impl Service {
     }
 }
 
-impl fmt::Debug for Service {
+impl fmt::Debug for Serving {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Service").finish_non_exhaustive()
+        f.debug_struct("Serving").finish_non_exhaustive()
     }
 }

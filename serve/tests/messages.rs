@@ -193,3 +193,29 @@ async fn of_two_messages_at_once_none_is_lost() {
         assert_eq!(told["runs"].as_array().unwrap().len(), one + two);
     }
 }
+
+#[tokio::test]
+async fn a_conversation_goes_on_when_its_first_runs_were_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = toolwright_journal::Journal::open(folder.path()).unwrap();
+    let model = echo();
+    let requests = model.requests.clone();
+    let server = Server::start(journal.clone(), Agent::new(model, []).unwrap()).await;
+    // Also for ids that are too long for the name of a file.
+    for conversation in ["c1".to_owned(), "C".repeat(200)] {
+        for text in ["One.", "Two.", "Three."] {
+            server.say("kate", &conversation, text).await.all().await;
+        }
+        for first in journal.ids_with(&format!("kate:{conversation}:")).unwrap() {
+            if first.ends_with(":1") {
+                journal.delete(&first).unwrap();
+            }
+        }
+        let updates = server.say("kate", &conversation, "Four.").await.all().await;
+        assert_eq!(updates[0]["run"], format!("kate:{conversation}:4"));
+        assert_eq!(requests.lock().unwrap().last().unwrap().messages.len(), 7);
+        // What was deleted is not shown.
+        let told = server.json("kate", &format!("/conversations/{conversation}")).await;
+        assert_eq!(told["runs"].as_array().unwrap().len(), 3);
+    }
+}

@@ -103,22 +103,45 @@ impl Journal {
         summary_of(&self.path(id)?)?.ok_or_else(|| self.no_such_run(id))
     }
 
-    /// Returns whether there is a run with this id. Its file is not read.
+    /// Returns the ids of the runs that begin with a text, such as the name of a user. No more than the
+    /// names of the files is read, unless an id is so long that its file has only its beginning.
     ///
     /// ```
     /// # use toolwright_journal::Journal;
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Reply};
+    /// # use toolwright_orchestrator::Agent;
     /// # let folder = tempfile::tempdir()?;
-    /// # let journal = Journal::open(folder.path())?;
-    /// assert!(!journal.contains("greeting")?);
+    /// # let agent = Agent::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// # let (journal, cx) = (Journal::open(folder.path())?, Context::default());
+    /// journal.drive(&agent, "kate:1", "Say hello.", &cx).await?;
+    /// journal.drive(&agent, "tom:1", "Say hello.", &cx).await?;
+    /// assert_eq!(journal.ids_with("kate:")?, ["kate:1"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// The id is empty, or the folder cannot be read.
-    pub fn contains(&self, id: &str) -> Result<bool> {
-        let path = self.path(id)?;
-        path.try_exists().map_err(|error| JournalError::io(&path, error))
+    /// The folder cannot be read.
+    pub fn ids_with(&self, prefix: &str) -> Result<Vec<String>> {
+        let mut ids = Vec::new();
+        for (path, stem) in self.files()? {
+            match name::begins_with(&stem, prefix) {
+                Some(true) => ids.push(name::id_of(&stem)),
+                Some(false) => {}
+                // A file that cannot be read is in the list of all runs, with its error.
+                None => ids.extend(
+                    summary_of(&path)
+                        .ok()
+                        .flatten()
+                        .map(|run| run.id)
+                        .filter(|id| id.starts_with(prefix)),
+                ),
+            }
+        }
+        Ok(ids)
     }
 
     /// Returns the recorded parts of a run, in the order in which they were written.

@@ -13,6 +13,9 @@ pub(crate) const EXTENSION: &str = "journal";
 /// Maximum length of an encoded id. Longer ones are cut, and have a hash at the end.
 const LONGEST: usize = 180;
 
+/// What is between the start of an id that was cut and its hash.
+const CUT: &str = "%%";
+
 /// Names that Windows does not give to files, whatever extension they have.
 const RESERVED: [&str; 4] = ["con", "prn", "aux", "nul"];
 
@@ -21,6 +24,32 @@ const RESERVED: [&str; 4] = ["con", "prn", "aux", "nul"];
 /// Lower-case letters, digits, `-`, `_` and `.` stay. All other bytes are written as `%41`, also
 /// capitals, because two ids that differ in the case alone are two runs on every file system.
 pub(crate) fn of_run(id: &str) -> String {
+    let mut name = encoded(id);
+    if name.len() > LONGEST {
+        name.truncate(LONGEST);
+        // `%%` is in no name of a short id.
+        let _ = write!(name, "{CUT}{:032x}", stable_hash([id]));
+    }
+    format!("{name}.{EXTENSION}")
+}
+
+/// Returns whether the id of a run may begin with a text, by the name of its file without the
+/// extension. `None` says that the id was cut, and that nothing speaks against it.
+pub(crate) fn begins_with(stem: &str, prefix: &str) -> Option<bool> {
+    match stem.split_once(CUT) {
+        None => Some(id_of(stem).starts_with(prefix)),
+        Some((cut, _)) => {
+            let prefix = encoded(prefix);
+            match prefix.starts_with(cut) || cut.starts_with(&prefix) {
+                true => None,
+                false => Some(false),
+            }
+        }
+    }
+}
+
+/// Returns an id in the characters of all file systems.
+fn encoded(id: &str) -> String {
     let mut name = String::with_capacity(id.len() + 8);
     let reserved = is_reserved(id);
     for (place, byte) in id.bytes().enumerate() {
@@ -37,12 +66,7 @@ pub(crate) fn of_run(id: &str) -> String {
             let _ = write!(name, "%{byte:02x}");
         }
     }
-    if name.len() > LONGEST {
-        name.truncate(LONGEST);
-        // `%%` is in no name of a short id.
-        let _ = write!(name, "%%{:032x}", stable_hash([id]));
-    }
-    format!("{name}.{EXTENSION}")
+    name
 }
 
 /// Checks that a file has the run that its name says. `found` is the id of the run in it.

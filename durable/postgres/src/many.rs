@@ -110,17 +110,22 @@ impl Runs {
         Ok(run)
     }
 
-    /// Returns whether there is a run with this id.
+    /// Returns the ids of the runs whose metadata have these values.
     ///
     /// # Errors
     ///
-    /// The id is empty, or the database fails.
-    pub async fn contains(&self, id: &str) -> Result<bool> {
-        check_id(id)?;
-        let sql = "SELECT EXISTS (SELECT FROM toolwright_runs WHERE agent = $1 AND id = $2)";
+    /// The database fails.
+    pub async fn ids_with(&self, metadata: &[(&str, &str)]) -> Result<Vec<String>> {
+        if metadata.iter().any(|(name, value)| name.contains('\0') || value.contains('\0')) {
+            return Ok(Vec::new());
+        }
+        let (names, values): (Vec<&str>, Vec<&str>) = metadata.iter().copied().unzip();
+        let sql = "SELECT id FROM toolwright_runs
+            WHERE agent = $1 AND metadata @> jsonb_object($2::text[], $3::text[])";
         let connection = self.pool.get().await?;
         let statement = connection.prepare_cached(sql).await?;
-        Ok(connection.query_one(&statement, &[&&*self.agent, &id]).await?.try_get(0)?)
+        let rows = connection.query(&statement, &[&&*self.agent, &names, &values]).await?;
+        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
 
     async fn list(

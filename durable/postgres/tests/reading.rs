@@ -13,10 +13,11 @@ fn seen(id: &str, records: usize, live: (i64, i64)) -> Seen {
 async fn what_is_new_is_returned_once_and_the_end_comes_with_its_record() {
     let Some(database) = database().await else { return };
     let (runs, world) = (database.runs().await, World::default());
-    assert!(!runs.contains("run").await.unwrap());
     assert_eq!(runs.news(&[seen("run", 0, (0, -1))]).await.unwrap(), []);
-    runs.start(&world.small(), "run", TASK, &Context::default()).await.unwrap();
-    assert!(runs.contains("run").await.unwrap());
+    let cx = Context::default().with_run("run", [("user", "kate"), ("tenant", "acme")]);
+    runs.start(&world.small(), "run", TASK, &cx).await.unwrap();
+    assert_eq!(runs.ids_with(&[("user", "kate"), ("tenant", "acme")]).await.unwrap(), ["run"]);
+    assert!(runs.ids_with(&[("user", "kate"), ("tenant", "other")]).await.unwrap().is_empty());
     let new = runs.news(&[seen("run", 0, (0, -1)), seen("other", 0, (0, -1))]).await.unwrap();
     let [new] = &new[..] else { panic!("{new:?}") };
     assert_eq!((new.status, new.is_driven, new.records.len()), (RunStatus::Open, false, 1));

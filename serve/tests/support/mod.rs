@@ -14,7 +14,7 @@ use toolwright_module::message::Part;
 use toolwright_module::model::{Capabilities, Delta, LanguageModel, Reply, Request};
 use toolwright_module::{Dialect, Message, Result};
 use toolwright_orchestrator::Agent;
-use toolwright_serve::{Caller, Home, Rejection, Serve, Service};
+use toolwright_serve::{Caller, Home, Rejection, Serve, Serving};
 
 type Script = dyn Fn(&Request) -> Result<Reply> + Send + Sync;
 
@@ -95,7 +95,7 @@ pub(crate) fn asked(request: &Request) -> String {
 /// A service on a port.
 pub(crate) struct Server {
     pub(crate) base: String,
-    pub(crate) service: Service,
+    pub(crate) service: Serving,
     pub(crate) client: Client,
 }
 
