@@ -330,7 +330,7 @@ async fn an_unreachable_server_and_other_tables_are_clear_errors() {
     assert!(error.to_string().contains("refused"), "{error}");
 
     let runs = database.runs().await;
-    database.execute("UPDATE toolwright_runs_version SET version = 2").await;
+    database.execute("UPDATE toolwright_runs_version SET version = 99").await;
     let error = toolwright_postgres::Runs::connect(&database.url, "agent").await.unwrap_err();
     assert!(matches!(error, RunsError::Version { found: 2, known: 1 }), "{error}");
     // An error of a statement has no values of it.
