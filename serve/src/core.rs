@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
-use toolwright_journal::{RunSummary, home};
+use toolwright_journal::{RunStatus, RunSummary, home};
 use toolwright_module::approval::Decision;
 use toolwright_module::error::Stage;
 use toolwright_module::event::Event;
@@ -33,8 +33,8 @@ use crate::watched::{Cursor, Drive, Left, Placed, Position, Rest, Watched};
 /// How often runs are looked at that are driven elsewhere.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Every how many looks runs are looked at that wait for a person.
-const LOOKS_AT_WAITING: u64 = 3;
+/// Every how many looks runs are looked at that change only if a person does something elsewhere.
+const SLOW_LOOK: u64 = 3;
 
 /// How long a decision waits for the end of a drive.
 const MOST_WAIT: Duration = Duration::from_secs(5);
@@ -811,7 +811,14 @@ impl Core {
         for news in self.home.news(known.collect()).await? {
             let found = all.iter().find(|watched| watched.id == news.known.id);
             let Some(watched) = found else { continue };
-            let is_here = self.here().contains_key(&watched.id);
+            let here = self.here().get(&watched.id).cloned();
+            let is_here = here.is_some();
+            if let Some(here) = here
+                && news.status == RunStatus::Failed
+            {
+                // It was stopped at another worker. What it would do now could not be recorded.
+                here.cancellation.cancel();
+            }
             let is_changed = {
                 let left = locked(&self.left).get(&watched.id).cloned();
                 watched.state().take_news(news, is_here, left)
@@ -927,21 +934,20 @@ async fn look_after(core: Weak<Core>) {
             core.agent.take_free(&core).await;
             let all: Vec<_> = locked(&core.watched).values().filter_map(Weak::upgrade).collect();
             count += 1;
-            let elsewhere = |watched: &Arc<Watched>| {
-                let is_due = {
-                    let state = watched.state();
-                    match state.drive {
-                        Drive::Elsewhere | Drive::Unknown => true,
-                        Drive::Here => state.has_gap(),
-                        // A person may decide at another worker.
-                        Drive::Nobody { .. } => {
-                            state.has_gap() || count.is_multiple_of(LOOKS_AT_WAITING)
-                        }
+            // A person may decide or stop at another worker.
+            let is_slow_look = count.is_multiple_of(SLOW_LOOK);
+            let is_due = |watched: &Arc<Watched>| {
+                let state = watched.state();
+                match state.drive {
+                    Drive::Here if is_slow_look && core.home.is_shared() => true,
+                    Drive::Elsewhere | Drive::Unknown => watched.has_readers(),
+                    Drive::Here => state.has_gap() && watched.has_readers(),
+                    Drive::Nobody { .. } => {
+                        (state.has_gap() || is_slow_look) && watched.has_readers()
                     }
-                };
-                is_due && watched.has_readers()
+                }
             };
-            let all: Vec<_> = all.into_iter().filter(elsewhere).collect();
+            let all: Vec<_> = all.into_iter().filter(is_due).collect();
             if !all.is_empty()
                 && let Err(error) = core.refresh(&all).await
             {

@@ -96,6 +96,8 @@ impl ServeError {
             Self::Decision { .. } => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Forgotten { .. } => StatusCode::GONE,
             Self::Closing => StatusCode::SERVICE_UNAVAILABLE,
+            // Another process of the folder, or a worker, drives the run.
+            error if error.is_locked() => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -106,6 +108,7 @@ impl ServeError {
         match self {
             Self::Rejected(rejection) => rejection.retry_after,
             Self::Closing => Some(Duration::from_secs(3)),
+            error if error.is_locked() => Some(Duration::from_secs(1)),
             _ => None,
         }
     }
