@@ -30,7 +30,7 @@
 //! | file | content |
 //! |---|---|
 //! | `serve.rs` | [`Serve`] and [`Serving`] |
-//! | `core.rs` | the runs of a service: starting, driving, deciding, reading |
+//! | `core.rs` | the runs of a service; `core/`: messages of users, drives, questions, readers |
 //! | `routes.rs` | the service's own routes |
 //! | `ag_ui/`, `ui_messages/` | the protocols of front ends: requests, events, routes |
 //! | `protocol.rs` | what the protocols share |

@@ -1,0 +1,118 @@
+//! Questions to people, and runs that people stop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use toolwright_journal::RunSummary;
+use toolwright_module::approval::Decision;
+
+use super::{Core, MOST_WAIT, escaped};
+use crate::caller::Caller;
+use crate::error::{Result, ServeError};
+use crate::protocol::Answered;
+use crate::recorded::{OpenQuestion, USER};
+use crate::update::Question;
+use crate::watched::Watched;
+
+impl Core {
+    /// Answers a question of a run.
+    pub(crate) async fn decide(
+        self: &Arc<Self>,
+        caller: &Caller,
+        run: &str,
+        answered: Answered,
+    ) -> Result<Arc<Watched>> {
+        self.check_owner(caller, run)?;
+        self.decide_in(caller, run, answered).await
+    }
+
+    pub(super) async fn decide_in(
+        self: &Arc<Self>,
+        caller: &Caller,
+        run: &str,
+        answered: Answered,
+    ) -> Result<Arc<Watched>> {
+        let Answered { question, decision } = answered;
+        let watched = self.watch(run).await?;
+        let until = Instant::now() + MOST_WAIT;
+        loop {
+            let open = watched
+                .state()
+                .reader
+                .open
+                .values()
+                .find(|open| open.question.question == question)
+                .cloned();
+            let Some(OpenQuestion { waiting, .. }) = open else {
+                return Err(ServeError::NotOpen { question });
+            };
+            let decision = Decision::from(decision.clone());
+            let result = self.home.decide_as(&caller.user, run, &waiting.approval, decision).await;
+            match result {
+                Ok(()) => break,
+                // The drive that asked has not ended yet, or another call of the run is being decided.
+                Err(error) if error.is_locked() && Instant::now() < until => {
+                    sleep(Duration::from_millis(20)).await;
+                }
+                Err(error @ ServeError::Decision { .. }) => return Err(error),
+                Err(error) => {
+                    self.refresh(&[Arc::clone(&watched)]).await?;
+                    let is_open = watched
+                        .state()
+                        .reader
+                        .open
+                        .values()
+                        .any(|open| open.question.question == question);
+                    return Err(if is_open { error } else { ServeError::NotOpen { question } });
+                }
+            }
+        }
+        self.refresh(&[Arc::clone(&watched)]).await?;
+        if watched.state().reader.open.is_empty() {
+            self.go_on(run).await?;
+        }
+        Ok(watched)
+    }
+
+    /// Returns the open questions of a user.
+    pub(crate) async fn questions(self: &Arc<Self>, caller: &Caller) -> Result<Vec<Question>> {
+        let mut questions = Vec::new();
+        for run in self.home.runs_with(USER, &caller.user).await? {
+            if !run.waiting.is_empty() {
+                let watched = self.watch(&run.id).await?;
+                let state = watched.state();
+                questions.extend(state.reader.open.values().map(|open| open.question.clone()));
+            }
+        }
+        Ok(questions)
+    }
+
+    /// Returns the runs of a user.
+    pub(crate) async fn runs(&self, caller: &Caller) -> Result<Vec<RunSummary>> {
+        self.home.runs_with(USER, &caller.user).await
+    }
+
+    /// Ends a run for good.
+    pub(crate) async fn stop(self: &Arc<Self>, caller: &Caller, run: &str) -> Result<Arc<Watched>> {
+        self.check_owner(caller, run)?;
+        let watched = self.watch(run).await?;
+        let here = self.here().get(run).cloned();
+        if let Some(here) = here {
+            here.cancellation.cancel();
+            let mut over = here.is_over.subscribe();
+            let _ = tokio::time::timeout(MOST_WAIT, over.wait_for(|over| *over)).await;
+        }
+        self.home.cancel(run).await?;
+        self.refresh(&[Arc::clone(&watched)]).await?;
+        Ok(watched)
+    }
+
+    /// Checks that a run is one of the caller. The runs of others are not there.
+    pub(super) fn check_owner(&self, caller: &Caller, run: &str) -> Result<()> {
+        match run.strip_prefix(&escaped(&caller.user)).is_some_and(|rest| rest.starts_with(':')) {
+            true => Ok(()),
+            false => Err(ServeError::NoSuchRun { id: run.to_owned() }),
+        }
+    }
+}
