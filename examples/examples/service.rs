@@ -1,4 +1,5 @@
-//! A shop's assistant behind a page: two users, orders in SQLite, refunds that the user approves.
+//! A shop's assistant behind a page: two users, each with a million tokens a day, orders in SQLite, and
+//! refunds that the user approves.
 //!
 //! `cargo run -p toolwright-examples --example service`
 
@@ -7,7 +8,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension};
 use toolwright::agent::ApprovalPolicy;
-use toolwright::journal::Journal;
+use toolwright::journal::{BudgetFolder, Journal};
+use toolwright::module::budget::{Budget, Ledger, Period};
 use toolwright::openai::OpenAi;
 use toolwright::prelude::*;
 use toolwright::serve::{Caller, Rejection, Serve};
@@ -83,6 +85,7 @@ async fn caller(request: Arc<http::request::Parts>) -> Result<Caller, Rejection>
 async fn main() -> Result<()> {
     let folder = std::env::var("FOLDER").unwrap_or_else(|_| ".".to_owned());
     let orders = Orders::open(&format!("{folder}/orders.db"))?;
+    let budgets = BudgetFolder::open(format!("{folder}/budgets"))?;
     let agent = Agent::new(OpenAi::from_env("gpt-4.1-mini")?, orders.tools()?)?
         .with_instructions(
             "You help the customers of a shop. Look an order up before you refund it.",
@@ -90,7 +93,15 @@ async fn main() -> Result<()> {
         .with_approval(ApprovalPolicy::from_effect(Effect::Irreversible))?;
     let service = Serve::new(Journal::open(format!("{folder}/runs"))?, agent)
         .with_callers(caller)
-        .with_context(async |caller| Ok(Context::default().with(User(caller.user().to_owned()))))
+        .with_context(move |caller| {
+            let (budgets, user) = (budgets.clone(), caller.user().to_owned());
+            async move {
+                let limits = Budget { tokens: Some(1_000_000), ..Budget::default() };
+                let budget = budgets.budget(&user, Period::Day, limits)?;
+                let ledger = Ledger::default().with_shared_budget(budget);
+                Ok(Context::default().with(User(user)).with_ledger(ledger))
+            }
+        })
         .start();
 
     let app = axum::Router::new().nest("/assistant", service.router());

@@ -13,14 +13,17 @@ use crate::error::Rejection;
 /// Who a request comes from. Runs, conversations and questions belong to a user: nobody sees or decides
 /// those of another one.
 ///
+/// Only the name of the user tells users apart. Where two tenants may have a user of the same name, put the
+/// tenant into the name.
+///
 /// It is stored with each run, so that a run that goes on after a crash, at any worker, is still this
 /// caller's: see [`Serve::with_context`](crate::Serve::with_context).
 ///
 /// ```
 /// use toolwright_serve::Caller;
 ///
-/// let caller = Caller::new("kate").with("tenant", "acme");
-/// assert_eq!((caller.user(), caller.get("tenant")), ("kate", Some("acme")));
+/// let caller = Caller::new("acme/kate").with("tenant", "acme");
+/// assert_eq!((caller.user(), caller.get("tenant")), ("acme/kate", Some("acme")));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {

@@ -51,6 +51,12 @@ pub enum ServeError {
         /// The id of the run.
         run: String,
     },
+    /// The run has ended.
+    #[error("the run `{run}` has ended; send a message instead")]
+    Over {
+        /// The id of the run.
+        run: String,
+    },
     /// The client has messages of a conversation that the service does not know.
     #[error(
         "the service does not know the {earlier} earlier messages of this conversation: they were deleted, or its runs are kept in memory and it was restarted; start a new conversation"
@@ -92,7 +98,7 @@ impl ServeError {
             Self::Request { .. } => StatusCode::BAD_REQUEST,
             Self::Rejected(rejection) => rejection.status,
             Self::NoSuchRun { .. } => StatusCode::NOT_FOUND,
-            Self::NotOpen { .. } | Self::Busy { .. } => StatusCode::CONFLICT,
+            Self::NotOpen { .. } | Self::Busy { .. } | Self::Over { .. } => StatusCode::CONFLICT,
             Self::Decision { .. } => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Forgotten { .. } => StatusCode::GONE,
             Self::Closing => StatusCode::SERVICE_UNAVAILABLE,

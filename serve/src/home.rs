@@ -280,9 +280,12 @@ impl Home {
             Kind::Journal(journal) => {
                 let journal = journal.clone();
                 let mut runs = blocking(move || journal.runs()).await??;
-                // The folder may have runs of other programs.
+                // The folder may have runs of other programs. Whether a run that failed goes on is decided
+                // by its user.
                 let is_ours = |run: &RunSummary| run.metadata.contains_key(CONVERSATION);
-                runs.retain(|run| run.status == RunStatus::Open && is_ours(run));
+                let was_cut_off =
+                    |run: &RunSummary| run.status == RunStatus::Open && run.error.is_none();
+                runs.retain(|run| was_cut_off(run) && is_ours(run));
                 Ok(runs.into_iter().map(|run| run.id).collect())
             }
             _ => Ok(Vec::new()),

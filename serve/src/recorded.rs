@@ -29,6 +29,12 @@ const LONGEST_RESULT: usize = 16 * 1024;
 /// What readers read of a run that a person stopped.
 const STOPPED: &str = "The run was stopped.";
 
+/// The line with the stage, in the form of an error that is recorded.
+const LIMIT: &str = "stage: limit";
+
+/// What readers read of a limit, such as that of a budget.
+const REACHED_A_LIMIT: &str = "The run has reached a limit of the service. It can go on later.";
+
 /// What readers read of an error that is not theirs.
 const CANNOT_GO_ON: &str = "The run could not go on because of an error of the service.";
 
@@ -172,10 +178,14 @@ impl Reader {
 
     /// Returns what readers read of an error.
     pub(crate) fn shown(&self, error: String) -> String {
-        match is_cancellation(&error) {
-            _ if self.shows_errors => error,
-            true => STOPPED.to_owned(),
-            false => CANNOT_GO_ON.to_owned(),
+        if self.shows_errors {
+            error
+        } else if is_cancellation(&error) {
+            STOPPED.to_owned()
+        } else if error.lines().any(|line| line.starts_with(LIMIT)) {
+            REACHED_A_LIMIT.to_owned()
+        } else {
+            CANNOT_GO_ON.to_owned()
         }
     }
 

@@ -27,7 +27,7 @@ use crate::protocol::{Answered, Incoming, Said};
 use crate::recorded::{CONVERSATION, word};
 use crate::ui_messages;
 use crate::update::{Cost, Decided, Question, Update};
-use crate::watched::{Placed, Position, Watched};
+use crate::watched::{Placed, Position, Rest, Watched};
 
 /// The largest body of a request, in bytes. Images and documents are in it.
 const MOST_BODY: usize = 16 * 1024 * 1024;
@@ -222,8 +222,12 @@ async fn go_on(
     Called(caller): Called,
     Path(run): Path<String>,
 ) -> Result<Json<Done>> {
-    core.read(&caller, &run).await?;
-    core.go_on(&run).await?;
+    let watched = core.read(&caller, &run).await?;
+    if watched.state().can_go_on() {
+        core.go_on(&run).await?;
+    } else if core.rest(&watched) == Rest::Over {
+        return Err(ServeError::Over { run });
+    }
     Ok(Json(Done { run }))
 }
 

@@ -239,6 +239,15 @@ impl State {
         !self.reader.open.is_empty() || matches!(self.last(), Some(UpdateKind::Stopped { .. }))
     }
 
+    /// Returns whether the run stopped at an error and can be driven again.
+    pub(crate) fn can_go_on(&self) -> bool {
+        match (self.last(), &self.drive) {
+            (Some(UpdateKind::Stopped { can_go_on, .. }), _) => *can_go_on,
+            (_, Drive::Nobody { error }) => error.is_some(),
+            _ => false,
+        }
+    }
+
     /// Returns the last update.
     fn last(&self) -> Option<&UpdateKind> {
         match self.entries.last()? {

@@ -10,6 +10,7 @@ use toolwright_module::error::Stage;
 use toolwright_module::model::Reply;
 use toolwright_module::{Context, Error, Signature, Tool, from_fn};
 use toolwright_orchestrator::{Agent, Choosing};
+use toolwright_serve::Home;
 
 use crate::support::{Server, Slow, kinds};
 
@@ -54,6 +55,64 @@ async fn runs_of_other_programs_in_the_folder_are_left_alone() {
     server.say("kate", "c1", "Hello.").await.all().await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(requests.lock().unwrap().len(), 1);
+}
+
+/// A model that fails at its first request.
+fn fails_once() -> Slow {
+    let failures = std::sync::atomic::AtomicBool::new(true);
+    Slow::fast(move |_| match failures.swap(false, std::sync::atomic::Ordering::SeqCst) {
+        true => Err(Error::stop("the model is away")),
+        false => Ok(Reply::text("Sent.")),
+    })
+}
+
+#[tokio::test]
+async fn a_failed_run_is_not_driven_again_by_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = || Journal::open(folder.path()).unwrap();
+    let before = Server::start(journal(), Agent::new(fails_once(), []).unwrap()).await;
+    let mut reader = before.say("kate", "c1", "Mail Bob.").await;
+    let run = reader.until("stopped").await.0[0]["run"].as_str().unwrap().to_owned();
+    before.service.shutdown(Duration::ZERO).await;
+    drop(before);
+
+    let model = Slow::fast(|_| Ok(Reply::text("Sent.")));
+    let requests = model.requests.clone();
+    let after = Server::start(journal(), Agent::new(model, []).unwrap()).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(requests.lock().unwrap().len(), 0);
+    // The user decides.
+    let path = format!("/runs/{run}/go-on");
+    assert_eq!(after.post("kate", &path, &json!({})).send().await.unwrap().status(), 200);
+    after.resume("kate", &run, &reader.position).await.until("done").await;
+    let (status, error) = Server::error(after.post("kate", &path, &json!({}))).await;
+    assert_eq!((status, &*error), (409, "the run `kate:c1:1` has ended; send a message instead"));
+}
+
+#[tokio::test]
+async fn a_failed_run_ends_when_the_user_says_something_else() {
+    for replaces in [false, true] {
+        for home in
+            [Home::memory(), Journal::open(tempfile::tempdir().unwrap().keep()).unwrap().into()]
+        {
+            let model = fails_once();
+            let requests = model.requests.clone();
+            let server = Server::start(home, Agent::new(model, []).unwrap()).await;
+            let say = async |body| {
+                let response = server.post("kate", "/messages", &body).send().await.unwrap();
+                crate::support::Stream::of(response).all().await
+            };
+            let body = json!({"conversation": "c1", "id": "a", "text": "Mail Bob."});
+            assert_eq!(say(body).await.last().unwrap()["can_go_on"], true);
+            let id = if replaces { "a" } else { "b" };
+            let text = "Mail Bob, please.";
+            let body = json!({"conversation": "c1", "id": id, "text": text, "replaces": replaces});
+            assert_eq!(say(body).await.last().unwrap()["answer"], "Sent.");
+            let request = server.post("kate", "/runs/kate:c1:1/go-on", &json!({}));
+            assert_eq!(Server::error(request).await.0, 409);
+            assert_eq!(requests.lock().unwrap().len(), 2);
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Readers who leave and come back.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use toolwright_module::{Error, Signature, Tool, ToolCall, from_fn};
 use toolwright_orchestrator::Agent;
 use toolwright_serve::Home;
 
-use crate::support::{Server, Slow, kinds, shown};
+use crate::support::{Server, Slow, asked, kinds, shown};
 
 const POEM: &str = "one two three four five six seven eight nine ten";
 
@@ -166,15 +167,23 @@ async fn a_run_that_failed_goes_on_when_the_user_asks() {
 async fn a_run_that_goes_on_twice_at_once_can_be_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let journal = Journal::open(folder.path()).unwrap();
-    let server = Server::start(journal, Agent::new(poet(), []).unwrap()).await;
+    // It fails at the first request of each conversation.
+    let asked_before = Mutex::new(BTreeSet::new());
+    let model =
+        Slow::new(move |request| match asked_before.lock().unwrap().insert(asked(request)) {
+            true => Err(Error::stop("the model is away")),
+            false => Ok(Reply::text(POEM)),
+        });
+    let words = model.words.clone();
+    let server = Server::start(journal, Agent::new(model, []).unwrap()).await;
     let body = json!({});
     for round in 0..10 {
-        let mut reader = server.say("kate", &format!("c{round}"), "A poem.").await;
-        reader.next().await;
+        words.add_permits(1);
+        let text = format!("Poem {round}.");
+        server.say("kate", &format!("c{round}"), &text).await.until("stopped").await;
         let path = |what: &str| format!("/runs/kate:c{round}:1/{what}");
         let stop =
             async || server.post("kate", &path("stop"), &body).send().await.unwrap().status();
-        assert_eq!(stop().await, 200);
         let (go_on, poem) = (path("go-on"), json!({}));
         let (one, two) = tokio::join!(
             server.post("kate", &go_on, &poem).send(),

@@ -259,6 +259,25 @@ impl Driving {
         self.ends(result);
     }
 
+    /// Ends a drive that never began.
+    pub(super) fn leave(mut self) {
+        self.is_over = true;
+        self.make_room();
+        self.here.watched.change(|state| state.drive = Drive::Unknown);
+        self.here.is_over.send_replace(true);
+    }
+
+    /// Makes room for another drive of the run. Returns whether there was none.
+    fn make_room(&self) -> bool {
+        match self.core.here().entry(self.here.watched.id.clone()) {
+            Entry::Occupied(place) if Arc::ptr_eq(place.get(), &self.here) => {
+                place.remove();
+                true
+            }
+            _ => false,
+        }
+    }
+
     pub(super) fn ends(&mut self, result: Result<(), Error>) {
         self.is_over = true;
         let Here { watched, is_over, .. } = &*self.here;
@@ -279,13 +298,7 @@ impl Driving {
             let left = Left { error: error.clone(), records: watched.state().stored() };
             locked(&self.core.left).insert(watched.id.clone(), left);
         }
-        let is_last = match self.core.here().entry(watched.id.clone()) {
-            Entry::Occupied(place) if Arc::ptr_eq(place.get(), &self.here) => {
-                place.remove();
-                true
-            }
-            _ => false,
-        };
+        let is_last = self.make_room();
         watched.change(|state| {
             // Records that no drive of ours wrote: it was cancelled, decided on or driven elsewhere.
             if !state.is_done() {

@@ -73,6 +73,7 @@ impl Core {
             return Err(ServeError::Request { reason });
         }
         let (mut before, mut parts, mut turn) = (None, std::mem::take(&mut said.parts), 0);
+        let mut left = None;
         if last > 0 {
             let id = format!("{prefix}{last}");
             let watched = self.watch(&id).await?;
@@ -85,6 +86,8 @@ impl Core {
                 return Err(ServeError::Busy { run: id });
             }
             before = Some((id, metadata));
+            let can_go_on = watched.state().can_go_on();
+            left = can_go_on.then_some(watched);
         }
         if let (Place::After(after), Some((_, metadata))) = (&said.place, &before)
             && !(said.replaces || after.is_some() && metadata.get(MESSAGE) == after.as_ref())
@@ -124,36 +127,45 @@ impl Core {
             return Err(ServeError::request("the message of the user is empty"));
         }
         let id = format!("{prefix}{}", last + 1);
-        let Some(driving) = self.driving(&id) else { return Err(ServeError::Busy { run: id }) };
-        let mut task = Task::from(parts);
-        if let Some((before, _)) = &before {
-            let records = self.home.records(before).await?.unwrap_or_default();
-            let cx = Context::default();
-            let before = self
-                .agent
-                .conversation(before, records, &cx)
-                .await
-                .map_err(|error| self.failed(error))?;
-            task = task.with_conversation(before);
-        }
         let mut metadata = caller.values.clone();
         metadata.retain(|name, _| !is_own(name));
         metadata.insert(USER.to_owned(), caller.user.clone());
         metadata.insert(CONVERSATION.to_owned(), conversation.to_owned());
         metadata.insert(TURN.to_owned(), turn.to_string());
         metadata.extend(said.id.map(|id| (MESSAGE.to_owned(), id)));
-        metadata.extend(before.map(|(before, _)| (AFTER.to_owned(), before)));
-        let cx = self
-            .context(caller, &driving)
-            .await
-            .map_err(|error| self.failed(error))?
-            .with_run(&id, metadata);
-        let started = self.agent.start(&self.home, &id, &task, &cx).await;
-        started.map_err(|error| match is_taken(&error) {
-            // There is another one with its id.
-            true => ServeError::Busy { run: id.clone() },
-            false => self.failed(error),
-        })?;
+        metadata.extend(before.iter().map(|(before, _)| (AFTER.to_owned(), before.clone())));
+        let Some(driving) = self.driving(&id) else { return Err(ServeError::Busy { run: id }) };
+        let prepared = async {
+            let mut task = Task::from(parts);
+            if let Some((before, _)) = &before {
+                let records = self.home.records(before).await?.unwrap_or_default();
+                let cx = Context::default();
+                let before = self.agent.conversation(before, records, &cx).await;
+                task = task.with_conversation(before.map_err(|error| self.failed(error))?);
+            }
+            let cx = self.context(caller, &driving).await;
+            let cx = cx.map_err(|error| self.failed(error))?.with_run(&id, metadata);
+            if let Some(left) = left {
+                // The user goes on without it. It must not be driven again, by a worker or after a
+                // restart.
+                self.home.cancel(&left.id).await?;
+                self.refresh(&[left]).await?;
+            }
+            let started = self.agent.start(&self.home, &id, &task, &cx).await;
+            started.map_err(|error| match is_taken(&error) {
+                // There is another one with its id.
+                true => ServeError::Busy { run: id.clone() },
+                false => self.failed(error),
+            })?;
+            Ok((task, cx))
+        };
+        let (task, cx) = match prepared.await {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                driving.leave();
+                return Err(error);
+            }
+        };
         let here = Arc::clone(&driving.here);
         self.spawn(driving, id.clone(), task, cx);
         if !self.home.is_shared() && !here.begins().await {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 use toolwright_journal::RunSummary;
-use toolwright_module::approval::Decision;
+use toolwright_module::approval::{Approval, Decision, WrongDecision};
 
 use super::{Core, MOST_WAIT, escaped};
 use crate::caller::Caller;
@@ -48,6 +48,7 @@ impl Core {
                 return Err(ServeError::NotOpen { question });
             };
             let decision = Decision::from(decision.clone());
+            check(&waiting.approval, &decision)?;
             let result = self.home.decide_as(&caller.user, run, &waiting.approval, decision).await;
             match result {
                 Ok(()) => break,
@@ -115,4 +116,19 @@ impl Core {
             false => Err(ServeError::NoSuchRun { id: run.to_owned() }),
         }
     }
+}
+
+/// Checks that a decision suits its question, in the words of clients.
+fn check(asked: &Approval, decision: &Decision) -> Result<()> {
+    let reason = match asked.check(decision) {
+        Err(WrongDecision::Irreversible) => {
+            "the call may have taken effect and is irreversible; decide `call_again`, `happened` or `deny`"
+        }
+        Err(WrongDecision::NotMade) => {
+            "the call was not made, so it has no result; decide `approve`, `edit` or `deny`"
+        }
+        // The home checks the arguments.
+        _ => return Ok(()),
+    };
+    Err(ServeError::Decision { reason: reason.to_owned() })
 }
