@@ -73,10 +73,14 @@ impl Core {
             return Err(ServeError::Request { reason });
         }
         let (mut before, mut parts, mut turn) = (None, std::mem::take(&mut said.parts), 0);
-        let mut left = None;
-        if last > 0 {
-            let id = format!("{prefix}{last}");
-            let watched = self.watch(&id).await?;
+        let (mut left, mut last, mut found) = (None, last, None);
+        // A run that another process is about to create has a file, and no start yet.
+        while last > 0 && found.is_none() {
+            found = self.if_there(&format!("{prefix}{last}")).await?;
+            last -= u64::from(found.is_none());
+        }
+        if let Some(watched) = found {
+            let id = watched.id.clone();
             let metadata = watched.state().reader.metadata.clone();
             let is_same = said.id.is_some() && metadata.get(MESSAGE) == said.id.as_ref();
             if is_same && !said.replaces {
