@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes `module/src/prices.json`, the built-in prices, from the package `genai-prices`.
 
-    python3 -m venv /tmp/prices && /tmp/prices/bin/pip install genai-prices
-    /tmp/prices/bin/python module/prices.py RELEASED
+    python3 -m venv target/prices && target/prices/bin/pip install genai-prices
+    target/prices/bin/python module/prices.py RELEASED
 
 RELEASED is the day on which the installed version was released, such as 2026-11-10. Read the diff before
 you commit it.

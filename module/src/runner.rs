@@ -32,6 +32,7 @@ use crate::message::{Message, Part, ToolCall};
 use crate::model::{LanguageModel, Reply, Request};
 use crate::model_call::Emit;
 use crate::places;
+pub use crate::shared_budget::shared_budget_fault;
 pub use crate::shown_answer::ShownAnswer;
 use crate::telemetry;
 pub use crate::tool::{Contained, Handler, of_work};

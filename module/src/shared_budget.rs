@@ -251,6 +251,31 @@ async fn ask(budget: Arc<dyn SharedBudget>, key: String, most: Spent) -> Result<
     })
 }
 
+/// Returns why an owner of at most `longest` bytes cannot have these limits in a shared budget, for the
+/// error of a home of budgets. `None` if nothing is wrong.
+///
+/// ```
+/// use toolwright_module::budget::Budget;
+/// use toolwright_module::runner::shared_budget_fault;
+///
+/// assert_eq!(shared_budget_fault("tenant=acme", &Budget::default(), 100), None);
+/// let limits = Budget { tool_calls: Some(3), ..Budget::default() };
+/// assert!(shared_budget_fault("tenant=acme", &limits, 100).is_some());
+/// ```
+#[must_use]
+pub fn shared_budget_fault(owner: &str, limits: &Budget, longest: usize) -> Option<String> {
+    if owner.is_empty() {
+        Some("has no owner; name a user or a tenant".to_owned())
+    } else if owner.len() > longest {
+        Some(format!("has a name of {} bytes; the maximum is {longest}", owner.len()))
+    } else if limits.tool_calls.is_some() {
+        let text = "limits tool calls, which it does not count; limit them in the `Ledger`";
+        Some(text.to_owned())
+    } else {
+        None
+    }
+}
+
 /// Returns the error if the call does not fit even when all others have released their reservations.
 fn exhausted(budget: &dyn SharedBudget, most: Spent, state: BudgetState) -> Option<Exhausted> {
     let BudgetState { spent, held, until } = state;

@@ -1,4 +1,4 @@
-//! The core: its runs, who drives them, and who reads them.
+//! The core of a service: its runs, who drives them, and who reads them.
 
 mod driving;
 mod messages;
@@ -17,9 +17,7 @@ use self::driving::Here;
 use crate::caller::{Caller, Callers};
 use crate::error::{Result, ServeError};
 use crate::home::Home;
-use crate::protocol::Answered;
 use crate::recorded::{CONVERSATION, MESSAGE, USER};
-use crate::update::Decided;
 use crate::watched::{Drive, Left, Watched};
 
 pub(crate) use self::driving::Drives;
@@ -36,8 +34,11 @@ const MOST_WAIT: Duration = Duration::from_secs(5);
 /// How many bytes a reader gets at once.
 const BATCH: usize = 256 * 1024;
 
-/// The longest id of a user, of a conversation and of a message, in bytes.
-const LONGEST_NAME: usize = 200;
+/// The longest id of a message, in bytes.
+const LONGEST_MESSAGE: usize = 200;
+
+/// The longest beginning of the id of a run, in bytes. With a number, PostgreSQL takes it.
+const LONGEST_PREFIX: usize = 900;
 
 /// The metadata with the run before this one in its conversation, and the number of runs before it.
 const AFTER: &str = "after";
@@ -135,7 +136,7 @@ impl Core {
         Ok(())
     }
 
-    /// Ends the core: no run begins, those that do not end within `grace` stop where they are, and
+    /// Ends the service: no run begins, those that do not end within `grace` stop where they are, and
     /// the streams end.
     pub(crate) async fn close(&self, grace: Duration) {
         self.closing.send_replace(true);
@@ -215,13 +216,21 @@ fn is_own(name: &str) -> bool {
 /// Returns the beginning of the ids of the runs of a conversation.
 fn prefix(user: &str, conversation: &str) -> Result<String> {
     for (what, name) in [("user", user), ("conversation", conversation)] {
-        if name.is_empty() || name.len() > LONGEST_NAME || name.contains('\0') {
-            let reason =
-                format!("the id of the {what} must have 1 to {LONGEST_NAME} bytes, without NUL");
+        if name.is_empty() || name.contains('\0') {
+            let reason = format!("the id of the {what} must not be empty or have a NUL character");
             return Err(ServeError::Request { reason });
         }
     }
-    Ok(format!("{}:{}:", escaped(user), escaped(conversation)))
+    let prefix = format!("{}:{}:", escaped(user), escaped(conversation));
+    match prefix.len() {
+        ..=LONGEST_PREFIX => Ok(prefix),
+        bytes => {
+            let reason = format!(
+                "the ids of the user and of the conversation have {bytes} bytes together; the maximum is {LONGEST_PREFIX}. A byte counts three times if it is no ASCII letter, digit, `-`, `_`, `.` or `@`"
+            );
+            Err(ServeError::Request { reason })
+        }
+    }
 }
 
 /// Returns a name without the characters that part the ids of runs, or that an address cannot have.
@@ -247,11 +256,4 @@ pub(crate) fn causes(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
-}
-
-/// What a person decided, as the home stores it.
-impl Answered {
-    pub(crate) fn new(question: impl Into<String>, decision: Decided) -> Self {
-        Self { question: question.into(), decision }
-    }
 }

@@ -2,7 +2,7 @@
 
 use toolwright_module::message::Part;
 
-use crate::update::{Decided, Update};
+use crate::update::Decided;
 
 /// What a request of a reader asks for, in whatever protocol it came.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -50,11 +50,8 @@ pub(crate) struct Answered {
     pub(crate) decision: Decided,
 }
 
-/// Writes the updates of one run in the form of a protocol, for one reader.
-///
-/// It has the state that the protocol needs, such as the ids of the parts that are open. A reader who
-/// comes back gets a new one, which is given the updates that the reader has as well.
-pub(crate) trait Writer: Send {
-    /// Returns the data of the server-sent events for an update, each without `data:`.
-    fn write(&mut self, update: &Update) -> Vec<String>;
+impl Answered {
+    pub(crate) fn new(question: impl Into<String>, decision: Decided) -> Self {
+        Self { question: question.into(), decision }
+    }
 }

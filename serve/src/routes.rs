@@ -225,7 +225,7 @@ async fn go_on(
     let watched = core.read(&caller, &run).await?;
     if watched.state().can_go_on() {
         core.go_on(&run).await?;
-    } else if core.rest(&watched) == Rest::Over {
+    } else if watched.rest() == Rest::Over {
         return Err(ServeError::Over { run });
     }
     Ok(Json(Done { run }))

@@ -285,8 +285,28 @@ pub fn update_schema() -> Value {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::fs;
+
+    use super::UpdateKind;
+
+    pub(crate) fn text(text: &str) -> UpdateKind {
+        UpdateKind::Text { text: text.to_owned() }
+    }
+
+    pub(crate) fn reasoning(text: &str) -> UpdateKind {
+        UpdateKind::Reasoning { text: text.to_owned() }
+    }
+
+    pub(crate) fn call_text(place: usize, name: &str, at: usize, arguments: &str) -> UpdateKind {
+        let (name, arguments) = (name.to_owned(), arguments.to_owned());
+        UpdateKind::CallText { place, name, at, arguments }
+    }
+
+    pub(crate) fn called(place: usize, id: &str, name: &str, arguments: &str) -> UpdateKind {
+        let (id, name, arguments) = (id.to_owned(), name.to_owned(), arguments.to_owned());
+        UpdateKind::Called { place, id, name, arguments }
+    }
 
     #[test]
     fn the_schema_in_the_repository_is_that_of_the_type() {

@@ -79,6 +79,8 @@ struct Live {
     generation: u64,
     pieces: Vec<Piece>,
     answer: String,
+    /// How often the answer was begun again.
+    answers: usize,
     calls: BTreeMap<usize, (String, String)>,
 }
 
@@ -124,6 +126,11 @@ impl Watched {
     /// Returns all updates so far, and whether more follow.
     pub(crate) fn so_far(&self) -> (Vec<Placed>, Rest) {
         Cursor::default().next(&self.state(), usize::MAX)
+    }
+
+    /// Returns whether more updates follow.
+    pub(crate) fn rest(&self) -> Rest {
+        self.state().rest()
     }
 
     /// Tells when the run has changed.
@@ -236,7 +243,12 @@ impl State {
     /// Returns whether the records say that nobody drives the run: it waits for a person, or a drive
     /// has failed.
     fn is_resting(&self) -> bool {
-        !self.reader.open.is_empty() || matches!(self.last(), Some(UpdateKind::Stopped { .. }))
+        !self.reader.open.is_empty() || self.has_stopped()
+    }
+
+    /// Returns whether the last record says that the run, or a drive of it, has stopped.
+    pub(crate) fn has_stopped(&self) -> bool {
+        matches!(self.last(), Some(UpdateKind::Stopped { .. }))
     }
 
     /// Returns whether the run stopped at an error and can be driven again.
@@ -314,6 +326,8 @@ impl State {
             EventKind::TextDelta { text } => recorded::push(&mut live.pieces, false, text),
             EventKind::ReasoningDelta { text } => recorded::push(&mut live.pieces, true, text),
             EventKind::AnswerDelta { at, text } => {
+                // What readers have of it is void.
+                live.answers += usize::from(*at < live.answer.len());
                 live.answer.truncate(live.answer.floor_char_boundary(*at));
                 live.answer.push_str(text);
             }
@@ -395,6 +409,8 @@ struct Has {
     generation: u64,
     pieces: Prefix,
     answer: usize,
+    /// Which [answer](Live::answers) it is.
+    answers: usize,
     calls: BTreeMap<usize, usize>,
 }
 
@@ -458,7 +474,7 @@ impl Cursor {
         if let (Drive::Nobody { error: Some(error) }, Rest::Over | Rest::Waiting) =
             (&state.drive, rest)
         {
-            let is_known = matches!(state.last(), Some(UpdateKind::Stopped { .. }));
+            let is_known = state.has_stopped();
             if !is_known && !self.knows_end {
                 self.knows_end = true;
                 let reason = error.clone();
@@ -577,6 +593,9 @@ impl Cursor {
             self.pieces(path, &live.pieces, out);
             let Some(has) = self.open.get_mut(path) else { continue };
             let mut kinds = Vec::new();
+            if has.answers != live.answers {
+                (has.answers, has.answer) = (live.answers, 0);
+            }
             if let Some(text) = live.answer.get(has.answer.min(live.answer.len())..)
                 && !text.is_empty()
             {

@@ -113,7 +113,7 @@ async fn wrong_requests_say_what_is_wrong() {
     let mut errors = Vec::new();
     for body in [
         json!({"conversation": "", "text": "Hello."}),
-        json!({"conversation": "c".repeat(201), "text": "Hello."}),
+        json!({"conversation": "é".repeat(200), "text": "Hello."}),
         json!({"conversation": "c1"}),
         json!({"conversation": "c1", "text": "Hello.", "id": "a\u{0}"}),
         json!({"conversation": "c1", "text": "Hello.", "id": "m".repeat(201)}),

@@ -80,6 +80,22 @@ impl Drop for Worker {
     }
 }
 
+/// Takes the whole events out of a buffer after a chunk: their ids and their data.
+fn events(buffer: &mut Vec<u8>, chunk: &[u8]) -> Vec<(String, Value)> {
+    buffer.extend_from_slice(chunk);
+    let mut events = Vec::new();
+    while let Some(end) = buffer.windows(2).position(|two| two == b"\n\n") {
+        let event: Vec<u8> = buffer.drain(..end + 2).collect();
+        let event = String::from_utf8(event).unwrap();
+        let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name));
+        if let Some(data) = field("data: ") {
+            let id = field("id: ").unwrap_or_default().to_owned();
+            events.push((id, serde_json::from_str(data).unwrap()));
+        }
+    }
+    events
+}
+
 /// A user with one conversation: sends a message, reads, and answers questions, at whatever worker is
 /// there.
 struct User {
@@ -123,18 +139,8 @@ impl User {
             while let Ok(Ok(Some(chunk))) =
                 tokio::time::timeout(Duration::from_secs(40), response.chunk()).await
             {
-                buffer.extend_from_slice(&chunk);
-                while let Some(end) = buffer.windows(2).position(|two| two == b"\n\n") {
-                    let event: Vec<u8> = buffer.drain(..end + 2).collect();
-                    let event = String::from_utf8(event).unwrap();
-                    let Some(data) = event.lines().find_map(|line| line.strip_prefix("data: "))
-                    else {
-                        continue;
-                    };
-                    if let Some(id) = event.lines().find_map(|line| line.strip_prefix("id: ")) {
-                        id.clone_into(&mut position);
-                    }
-                    let update: Value = serde_json::from_str(data).unwrap();
+                for (id, update) in events(&mut buffer, &chunk) {
+                    position = id;
                     match update["update"].as_str().unwrap() {
                         "started" => run = Some(update["run"].as_str().unwrap().to_owned()),
                         "text" => reply.push_str(update["text"].as_str().unwrap()),
@@ -176,12 +182,7 @@ impl User {
             while let Ok(Ok(Some(chunk))) =
                 tokio::time::timeout(Duration::from_secs(40), response.chunk()).await
             {
-                buffer.extend_from_slice(&chunk);
-                while let Some(end) = buffer.windows(2).position(|two| two == b"\n\n") {
-                    let event: Vec<u8> = buffer.drain(..end + 2).collect();
-                    let event = String::from_utf8(event).unwrap();
-                    let Some(data) = event.strip_prefix("data: ") else { continue };
-                    let event: Value = serde_json::from_str(data).unwrap();
+                for (_, event) in events(&mut buffer, &chunk) {
                     let id = &event["messageId"];
                     match event["type"].as_str().unwrap() {
                         "RUN_STARTED" => resume = Value::Null,

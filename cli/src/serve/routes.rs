@@ -37,7 +37,7 @@ pub(super) struct About {
     tools: Vec<AboutTool>,
     /// The kinds of attachments that the model takes: `image`, `document`, `audio`.
     takes: Vec<&'static str>,
-    /// The only task that is answered, if there is no model.
+    /// The only task that the page answers without a model.
     only_task: Option<String>,
     /// Whether runs are stored, and have a page.
     is_kept: bool,

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use toolwright_module::budget::{Budget, BudgetState, Period, Reserving, SharedBudget, Spent};
 use toolwright_module::model::BoxFuture;
+use toolwright_module::runner::shared_budget_fault;
 
 use crate::error::{JournalError, Result};
 use crate::file::{self, Line, RunFile};
@@ -102,19 +103,13 @@ impl BudgetFolder {
         limits: Budget,
     ) -> Result<FolderBudget> {
         let owner = owner.into();
-        let reason = if owner.is_empty() {
-            "has no owner; name a user or a tenant".to_owned()
-        } else if owner.len() > LONGEST_OWNER {
-            format!("has a name of {} bytes; the maximum is {LONGEST_OWNER}", owner.len())
-        } else if limits.tool_calls.is_some() {
-            "limits tool calls, which it does not count; limit them in the `Ledger`".to_owned()
-        } else {
-            let name = self.folder.join(name::of_run(&owner));
-            let path = name.with_extension(format!("{period}.budget"));
-            let (owner, lease) = (owner.into(), self.lease);
-            return Ok(FolderBudget { path: path.into(), lease, owner, period, limits });
-        };
-        Err(JournalError::Budget { owner, reason })
+        if let Some(reason) = shared_budget_fault(&owner, &limits, LONGEST_OWNER) {
+            return Err(JournalError::Budget { owner, reason });
+        }
+        let name = self.folder.join(name::of_run(&owner));
+        let path = name.with_extension(format!("{period}.budget"));
+        let (owner, lease) = (owner.into(), self.lease);
+        Ok(FolderBudget { path: path.into(), lease, owner, period, limits })
     }
 }
 

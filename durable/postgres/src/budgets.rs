@@ -11,6 +11,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use toolwright_module::budget::{Budget, BudgetState, Period, Reserving, SharedBudget, Spent};
 use toolwright_module::model::BoxFuture;
+use toolwright_module::runner::shared_budget_fault;
 
 use crate::error::{Result, RunsError};
 use crate::lease::{FIRST_PAUSE, LONGEST_PAUSE, milliseconds};
@@ -265,19 +266,15 @@ impl BudgetDatabase {
         limits: Budget,
     ) -> Result<DatabaseBudget> {
         let owner = owner.into();
-        let reason = if owner.is_empty() {
-            "has no owner; name a user or a tenant".to_owned()
-        } else if owner.contains('\0') {
-            "has a name with a NUL character, which PostgreSQL cannot store".to_owned()
-        } else if owner.len() > LONGEST_ID {
-            format!("has a name of {} bytes; the maximum is {LONGEST_ID}", owner.len())
-        } else if limits.tool_calls.is_some() {
-            "limits tool calls, which it does not count; limit them in the `Ledger`".to_owned()
-        } else {
-            let (pool, lease) = (self.pool.clone(), self.lease);
-            return Ok(DatabaseBudget { pool, lease, owner: owner.into(), period, limits });
+        let has_nul = || {
+            let text = "has a name with a NUL character, which PostgreSQL cannot store";
+            owner.contains('\0').then(|| text.to_owned())
         };
-        Err(RunsError::Budget { owner, reason })
+        if let Some(reason) = shared_budget_fault(&owner, &limits, LONGEST_ID).or_else(has_nul) {
+            return Err(RunsError::Budget { owner, reason });
+        }
+        let (pool, lease) = (self.pool.clone(), self.lease);
+        Ok(DatabaseBudget { pool, lease, owner: owner.into(), period, limits })
     }
 }
 

@@ -111,7 +111,7 @@ async fn a_dead_workers_reservation_counts_in_full_and_a_late_worker_corrects_it
     acme.renew("late").await.unwrap();
     database.end_reservations().await;
     acme.renew("late").await.unwrap();
-    // Found by whoever needs the rest.
+    // The next one who needs what is left finds it.
     let full = reserve(&acme, "c", cents(40)).await.unwrap();
     assert_eq!((full.spent, full.held), (cents(40), cents(40)));
     database.end_reservations().await;

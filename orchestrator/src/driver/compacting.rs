@@ -46,7 +46,7 @@ const LEAST_WINDOW: u64 = 1000;
 enum Plan {
     /// It needs no summary, and this is sent then.
     Send { sent: Vec<Arc<Message>>, made: Compacted },
-    /// Messages before the tail are summarized. If there are none, the summary that stands is cut.
+    /// Messages before the tail are summarized. Without such messages, the summary of before is cut.
     Summarize { tail: Tail, to_summarize: Vec<Arc<Message>>, room: Room, made: Compacted },
 }
 

@@ -18,7 +18,7 @@ use super::writer::{AgUi, messages};
 use crate::caller::Caller;
 use crate::core::causes;
 use crate::error::{Result, ServeError};
-use crate::protocol::{Answered, Incoming, Writer};
+use crate::protocol::{Answered, Incoming};
 use crate::routes::{Called, Shared, response};
 use crate::update::{Decided, Update, UpdateKind};
 use crate::watched::{Position, Rest, Watched};
@@ -66,10 +66,10 @@ async fn run(
                 _ => Some(updates.next().await),
             };
         }
-        first = writer.begin(next.is_some() && core.rest(&watched) != Rest::Open);
+        first = writer.begin(next.is_some() && watched.rest() != Rest::Open);
     }
     let events = stream::unfold((writer, updates), move |(mut writer, mut updates)| {
-        let (core, watched) = (Arc::clone(&core), Arc::clone(&watched));
+        let watched = Arc::clone(&watched);
         async move {
             if writer.is_over() {
                 return None;
@@ -82,7 +82,7 @@ async fn run(
                     tracing::warn!(error = %causes(&error), "a stream has ended early");
                     writer.fail(&error.to_string(), "unavailable")
                 }
-                None if core.rest(&watched) == Rest::Open => {
+                None if watched.rest() == Rest::Open => {
                     writer.fail(&ServeError::Closing.to_string(), "restarting")
                 }
                 None => writer.rest(),
@@ -120,7 +120,7 @@ async fn conversation(
     Path(conversation): Path<String>,
 ) -> Result<Json<Value>> {
     let runs = core.conversation(&caller, &conversation).await?;
-    let rest = runs.last().map_or(Rest::Over, |run| core.rest(run)).word();
+    let rest = runs.last().map_or(Rest::Over, |run| run.rest()).word();
     let updates: Vec<_> = runs.iter().map(|run| updates(run)).collect();
     Ok(Json(json!({ "messages": messages(updates.iter().map(Vec::as_slice)), "rest": rest })))
 }

@@ -8,7 +8,7 @@ use toolwright_module::message::{Document, Image, Part};
 
 use super::input::{Input, read};
 use super::writer::{AgUi, messages};
-use crate::protocol::Writer;
+use crate::update::tests::{call_text, called, reasoning, text};
 use crate::update::{Around, Attachment, Cost, Decided, Question, Update, UpdateKind};
 
 /// Returns what `read` makes of a request with these messages.
@@ -51,24 +51,6 @@ fn below(id: &str, kind: UpdateKind) -> Update {
 fn started() -> UpdateKind {
     let (run, message) = ("run-1".to_owned(), Some("u1".to_owned()));
     UpdateKind::Started { run, message, text: "Pay Ann.".to_owned(), attachments: Vec::new() }
-}
-
-fn text(text: &str) -> UpdateKind {
-    UpdateKind::Text { text: text.to_owned() }
-}
-
-fn reasoning(text: &str) -> UpdateKind {
-    UpdateKind::Reasoning { text: text.to_owned() }
-}
-
-fn call_text(place: usize, name: &str, at: usize, arguments: &str) -> UpdateKind {
-    let (name, arguments) = (name.to_owned(), arguments.to_owned());
-    UpdateKind::CallText { place, name, at, arguments }
-}
-
-fn called(place: usize, id: &str, name: &str, arguments: &str) -> UpdateKind {
-    let (id, name, arguments) = (id.to_owned(), name.to_owned(), arguments.to_owned());
-    UpdateKind::Called { place, id, name, arguments }
 }
 
 fn cost() -> Cost {

@@ -9,7 +9,6 @@ use super::agent::{Agent, Below, State};
 use super::event::{Event, Interrupt, Outcome, SubagentOutcome, TokenUsage};
 use super::input::{Input, OURS};
 use super::stream::Stream;
-use crate::protocol::Writer;
 use crate::update::{Around, Cost, Decided, Question, Update, UpdateKind};
 
 /// Writes the updates of a run for one client.
@@ -406,8 +405,9 @@ pub(crate) fn messages<'a>(runs: impl IntoIterator<Item = &'a [Update]>) -> Vec<
     messages
 }
 
-impl Writer for AgUi {
-    fn write(&mut self, update: &Update) -> Vec<String> {
+impl AgUi {
+    /// Returns the data of the server-sent events for an update.
+    pub(crate) fn write(&mut self, update: &Update) -> Vec<String> {
         if !self.is_over() {
             if let UpdateKind::Started { run, .. } = &update.kind
                 && update.path.is_empty()

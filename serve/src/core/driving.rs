@@ -150,13 +150,20 @@ impl Core {
             watched.change(|state| state.drive = Drive::Elsewhere);
             return Ok(watched);
         }
-        let Some(driving) = self.driving(id) else { return Ok(watched) };
         let records = self.home.records(id).await?.unwrap_or_default();
         let Some(Record::Started(started)) = records.first() else {
             return Err(ServeError::NoSuchRun { id: id.to_owned() });
         };
+        let Some(driving) = self.driving(id) else { return Ok(watched) };
         let caller = caller_of(&started.metadata);
-        let cx = self.context(&caller, &driving).await.map_err(|error| self.failed(error))?;
+        let cx = match self.context(&caller, &driving).await {
+            Ok(cx) => cx,
+            Err(error) => {
+                // Its readers are told, and its user may try again.
+                driving.end(Err(Error::stop(format!("{error:#}"))));
+                return Err(self.failed(error));
+            }
+        };
         let cx = cx.with_run(id, started.metadata.clone());
         self.spawn(driving, id.to_owned(), started.task(), cx);
         Ok(watched)
@@ -284,7 +291,7 @@ impl Driving {
         let drive = match &result {
             Ok(()) => Drive::Nobody { error: None },
             Err(error) if is_taken(error) => Drive::Elsewhere,
-            Err(error) if matches!(error.stage(), Stage::Approval) => Drive::Nobody { error: None },
+            Err(error) if error.stage() == Stage::Approval => Drive::Nobody { error: None },
             Err(error) if error.stage() == Stage::Cancelled => Drive::Nobody { error: None },
             Err(error) => {
                 let error = format!("{error:#}");
@@ -294,6 +301,7 @@ impl Driving {
         };
         if let Drive::Nobody { error: Some(error) } = &drive
             && !self.core.home.is_shared()
+            && !watched.state().has_stopped()
         {
             let left = Left { error: error.clone(), records: watched.state().stored() };
             locked(&self.core.left).insert(watched.id.clone(), left);

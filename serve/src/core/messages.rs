@@ -8,7 +8,7 @@ use toolwright_module::message::{Message, Part};
 use toolwright_orchestrator::Task;
 use toolwright_orchestrator::perform::Record;
 
-use super::{AFTER, Core, LONGEST_NAME, TURN, is_own, locked, prefix};
+use super::{AFTER, Core, LONGEST_MESSAGE, TURN, is_own, locked, prefix};
 use crate::caller::Caller;
 use crate::error::{Result, ServeError};
 use crate::home::is_taken;
@@ -66,10 +66,11 @@ impl Core {
         earlier: usize,
     ) -> Result<Arc<Watched>> {
         if let Some(id) = &said.id
-            && (id.len() > LONGEST_NAME || id.contains('\0'))
+            && (id.len() > LONGEST_MESSAGE || id.contains('\0'))
         {
-            let reason =
-                format!("the id of a message must have at most {LONGEST_NAME} bytes, without NUL");
+            let reason = format!(
+                "the id of a message must have at most {LONGEST_MESSAGE} bytes, without NUL"
+            );
             return Err(ServeError::Request { reason });
         }
         let (mut before, mut parts, mut turn) = (None, std::mem::take(&mut said.parts), 0);
@@ -86,7 +87,7 @@ impl Core {
             if is_same && !said.replaces {
                 return Ok(watched);
             }
-            if self.rest(&watched) != Rest::Over {
+            if watched.rest() != Rest::Over {
                 return Err(ServeError::Busy { run: id });
             }
             before = Some((id, metadata));

@@ -67,11 +67,6 @@ impl Core {
         Ok(runs)
     }
 
-    /// Whether more updates of a run follow.
-    pub(crate) fn rest(&self, watched: &Watched) -> Rest {
-        watched.state().rest()
-    }
-
     /// Returns the updates of a run, from a position on. The stream ends when the run has ended, and
     /// with `until_asked` also when it waits for a person.
     pub(crate) fn updates(

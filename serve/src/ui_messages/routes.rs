@@ -19,7 +19,7 @@ use super::writer::UiMessages;
 use crate::caller::Caller;
 use crate::core::{Core, causes};
 use crate::error::ServeError;
-use crate::protocol::{Incoming, Writer};
+use crate::protocol::Incoming;
 use crate::recorded::MESSAGE;
 use crate::routes::{Called, Shared, sent};
 use crate::update::UpdateKind;
@@ -216,7 +216,7 @@ fn stream_of(core: &Arc<Core>, run: Arc<Watched>, writer: UiMessages) -> Respons
                     tracing::warn!(error = %causes(&error), "a stream has ended early");
                     (cut(error.to_string()), true)
                 }
-                None if writer.has_stopped() || core.rest(&run) == Rest::Waiting => {
+                None if writer.has_stopped() || run.rest() == Rest::Waiting => {
                     (writer.write_end().into_iter().map(Ok).collect(), true)
                 }
                 None => (cut("the run has not ended".to_owned()), true),

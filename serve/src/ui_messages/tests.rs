@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::chunk::Chunk;
 use super::conversation::Folded;
+use crate::update::tests::{call_text, called, reasoning, text};
 use crate::update::{Around, Cost, Decided, Question, Update, UpdateKind};
 
 fn update(kind: UpdateKind) -> Update {
@@ -24,24 +25,6 @@ fn started() -> UpdateKind {
         text: "Hello".to_owned(),
         attachments: Vec::new(),
     }
-}
-
-fn text(text: &str) -> UpdateKind {
-    UpdateKind::Text { text: text.to_owned() }
-}
-
-fn reasoning(text: &str) -> UpdateKind {
-    UpdateKind::Reasoning { text: text.to_owned() }
-}
-
-fn call_text(place: usize, name: &str, at: usize, arguments: &str) -> UpdateKind {
-    let (name, arguments) = (name.to_owned(), arguments.to_owned());
-    UpdateKind::CallText { place, name, at, arguments }
-}
-
-fn called(place: usize, id: &str, name: &str, arguments: &str) -> UpdateKind {
-    let (id, name, arguments) = (id.to_owned(), name.to_owned(), arguments.to_owned());
-    UpdateKind::Called { place, id, name, arguments }
 }
 
 fn cost(input_tokens: u64, output_tokens: u64) -> Cost {

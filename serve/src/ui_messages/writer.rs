@@ -3,7 +3,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::chunk::{Chunk, input, readable};
-use crate::protocol::Writer;
 use crate::update::{Cost, Decided, Question, Update, UpdateKind};
 
 /// The event after the last chunk.
@@ -681,14 +680,13 @@ fn usage(cost: &Cost) -> Value {
     })
 }
 
-impl Writer for UiMessages {
-    fn write(&mut self, update: &Update) -> Vec<String> {
+impl UiMessages {
+    /// Returns the data of the server-sent events for an update.
+    pub(crate) fn write(&mut self, update: &Update) -> Vec<String> {
         let chunks = self.chunks(update);
         texts(&chunks, self.is_over)
     }
-}
 
-impl UiMessages {
     /// Returns the events for the [end](Self::end) of the updates so far.
     pub(crate) fn write_end(&mut self) -> Vec<String> {
         let chunks = self.end();

@@ -194,3 +194,24 @@ fn event(below: bool, kind: &EventKind) -> serde_json::Value {
     event["path"] = serde_json::to_value(path(below)).unwrap();
     event
 }
+
+/// A model may write its typed answer anew in the same reply.
+#[test]
+fn an_answer_that_begins_again_is_shown_from_its_start() {
+    let mut state = State::default();
+    let kind = UpdateKind::Compacted { tokens_before: 1, tokens_after: 0 };
+    state.push_entry(Entry::Updates(vec![Update::new(kind)]));
+    let mut cursor = Cursor::default();
+    let mut shown = String::new();
+    for (at, text) in [(0, r#"{"name":"#), (8, "1"), (0, r#"{"a":2"#), (6, r#","b":3}"#)] {
+        let kind = EventKind::AnswerDelta { at, text: text.to_owned() };
+        state.hear(&serde_json::from_value(event(false, &kind)).unwrap());
+        for (update, _) in cursor.next(&state, 1_000).0 {
+            if let UpdateKind::Answer { at, text } = update.kind {
+                shown.truncate(at);
+                shown.push_str(&text);
+            }
+        }
+    }
+    assert_eq!(shown, r#"{"a":2,"b":3}"#);
+}

@@ -1,4 +1,4 @@
-//! A service on a port of its own, a model that writes when it is told to, and a client.
+//! A service on its own port, a model that writes one word at a time when told to, and a client.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -11,7 +11,6 @@ use proptest::test_runner::TestRunner;
 use serde_json::json;
 
 use super::*;
-use crate::protocol::Writer;
 use crate::ui_messages::conversation::messages;
 use crate::ui_messages::writer::UiMessages;
 

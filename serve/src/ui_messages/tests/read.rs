@@ -80,7 +80,7 @@ fn responded(approved: bool, reason: Option<&str>) -> Value {
         "type": "dynamic-tool", "toolCallId": "t1", "toolName": "pay", "input": {},
         "state": "approval-responded", "approval": approval,
     });
-    // A question without an answer is none.
+    // A question that was not answered is left out.
     let open = json!({
         "type": "tool-pay", "toolCallId": "t2", "input": {},
         "state": "approval-requested", "approval": { "id": "q2" },

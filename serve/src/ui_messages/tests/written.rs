@@ -4,7 +4,6 @@ use insta::assert_snapshot;
 use serde_json::json;
 
 use super::*;
-use crate::protocol::Writer;
 use crate::ui_messages::conversation::messages;
 use crate::ui_messages::writer::UiMessages;
 
