@@ -39,6 +39,7 @@
 //! | `group` | typed tool calls for a loop of your own | `group`; `group-async-openai`, `group-blocking` |
 //! | `journal`, `postgres`, `restate` | runs that survive a crash | of the same name |
 //! | `serve` | a service around an agent | `serve`; `serve-postgres` |
+//! | `evals` | evals: cases, graders, recordings, reports | `evals` |
 //! | `testing` | models for tests | `testing` |
 //!
 //! The features `bytes`, `chrono`, `decimal`, `indexmap`, `jiff`, `semver`, `url` and `uuid` allow types
@@ -59,6 +60,8 @@
 pub use tokio;
 #[cfg(feature = "anthropic")]
 pub use toolwright_anthropic as anthropic;
+#[cfg(feature = "evals")]
+pub use toolwright_evals as evals;
 #[cfg(feature = "gemini")]
 pub use toolwright_gemini as gemini;
 #[cfg(feature = "genai")]

@@ -152,6 +152,22 @@ fn fault(error: &serde_json::Error) -> &'static str {
 }
 
 impl Recording {
+    /// Returns a recording of these requests and replies of a model.
+    #[must_use]
+    pub fn new(
+        model: impl Into<String>,
+        exchanges: impl IntoIterator<Item = (Request, Reply)>,
+    ) -> Self {
+        let exchanges = exchanges.into_iter().map(|(request, reply)| Exchange::new(request, reply));
+        Self::of(&model.into(), exchanges.collect())
+    }
+
+    fn of(model: &str, exchanges: Vec<Exchange>) -> Self {
+        let reported = exchanges.iter().find_map(|exchange| exchange.reply.model.clone());
+        let model = reported.unwrap_or_else(|| model.to_owned());
+        Self { version: VERSION, model, metadata: Value::Null, exchanges }
+    }
+
     /// Reads a recording from a file.
     ///
     /// # Errors
@@ -289,24 +305,22 @@ impl<M: LanguageModel> Recorder<M> {
     #[must_use]
     pub fn recording(&self) -> Recording {
         let exchanges = self.exchanges.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let model = exchanges.iter().find_map(|exchange| exchange.reply.model.clone());
-        let model = model.unwrap_or_else(|| self.model.name().to_owned());
-        Recording { version: VERSION, model, metadata: Value::Null, exchanges }
+        Recording::of(self.model.name(), exchanges)
     }
 }
 
-fn keep(exchanges: &Mutex<Vec<Exchange>>, request: &Request, reply: &Reply) {
-    let (request, mut reply) = (request.clone(), reply.clone());
-    // Local servers name a model by its path, which is private and differs between machines. Keep
-    // the file name only.
-    if let Some(model) = &mut reply.model
-        && Path::new(model).is_absolute()
-        && let Some(file) = Path::new(model).file_name().and_then(OsStr::to_str)
-    {
-        *model = file.to_owned();
+impl Exchange {
+    fn new(request: Request, mut reply: Reply) -> Self {
+        // Local servers name a model by its path, which is private and differs between machines. Keep
+        // the file name only.
+        if let Some(model) = &mut reply.model
+            && Path::new(model).is_absolute()
+            && let Some(file) = Path::new(model).file_name().and_then(OsStr::to_str)
+        {
+            *model = file.to_owned();
+        }
+        Self { request: without_values(request), reply }
     }
-    let exchange = Exchange { request: without_values(request), reply };
-    exchanges.lock().unwrap_or_else(PoisonError::into_inner).push(exchange);
 }
 
 /// Returns a request as the model reads it: without the outputs beside the texts of tool results.
@@ -319,6 +333,11 @@ fn without_values(mut request: Request) -> Request {
         }
     }
     request
+}
+
+fn keep(exchanges: &Mutex<Vec<Exchange>>, request: &Request, reply: &Reply) {
+    let exchange = Exchange::new(request.clone(), reply.clone());
+    exchanges.lock().unwrap_or_else(PoisonError::into_inner).push(exchange);
 }
 
 impl<M: LanguageModel> LanguageModel for Recorder<M> {

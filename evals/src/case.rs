@@ -1,0 +1,197 @@
+//! One case of an eval, from code or from a file.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use toolwright_module::__files::{self, Link};
+
+use crate::error::{EvalError, Result};
+use crate::expected_calls::ExpectedCall;
+
+/// Maximum length of a file of cases, in bytes.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// The type of an input or an output of a case. Every type with these traits has it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the input or output of a case",
+    note = "derive `Clone`, `Serialize`, `Deserialize` and `JsonSchema`"
+)]
+pub trait CaseValue:
+    Clone + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static
+{
+}
+
+impl<T: Clone + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static> CaseValue for T {}
+
+/// One case: an input, and what is expected of the answer and of the calls.
+///
+/// ```
+/// use serde_json::json;
+/// use toolwright_evals::{Case, ExpectedCall};
+///
+/// let case: Case = Case::new("one order", "Where is order 7?")
+///     .expecting("on its way")
+///     .expecting_calls([ExpectedCall::new("get_order", json!({"id": 7}))]);
+/// assert_eq!(case.name, "one order");
+/// ```
+///
+/// In a file it has the fields as they are here. [`load`](Self::load) reads a file of cases.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, bound = "I: CaseValue, O: CaseValue")]
+#[non_exhaustive]
+pub struct Case<I = String, O = String> {
+    /// The name, which no other case of the eval has. Reports and recordings use it.
+    pub name: String,
+    /// The input of the agent or module.
+    pub input: I,
+    /// The expected output, if there is one. A grader decides what an output must have in common with
+    /// it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<O>,
+    /// The calls that are expected. `None` if nothing is said of calls, and an empty list if no tool
+    /// may be called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<Vec<ExpectedCall>>,
+    /// Data of the program, for its graders and reports.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, Value>,
+}
+
+impl<I, O> Case<I, O> {
+    /// Returns a case with a name and an input.
+    pub fn new(name: impl Into<String>, input: impl Into<I>) -> Self {
+        Self {
+            name: name.into(),
+            input: input.into(),
+            expected: None,
+            calls: None,
+            metadata: BTreeMap::new(),
+        }
+    }
+
+    /// Sets the expected output.
+    #[must_use]
+    pub fn expecting(mut self, output: impl Into<O>) -> Self {
+        self.expected = Some(output.into());
+        self
+    }
+
+    /// Sets the expected calls.
+    #[must_use]
+    pub fn expecting_calls(mut self, calls: impl IntoIterator<Item = ExpectedCall>) -> Self {
+        self.calls = Some(calls.into_iter().collect());
+        self
+    }
+
+    /// Adds data of the program.
+    #[must_use]
+    pub fn with_metadata(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.metadata.insert(name.into(), value.into());
+        self
+    }
+}
+
+impl<I: CaseValue, O: CaseValue> Case<I, O> {
+    /// Reads the cases of a file: JSON lines (`.jsonl`) with one case a line, or a list in YAML
+    /// (`.yaml`, `.yml`) or JSON (`.json`).
+    ///
+    /// ```
+    /// use toolwright_evals::Case;
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("orders.yaml");
+    /// std::fs::write(&path, "
+    /// - name: one order
+    ///   input: Where is order 7?
+    ///   expected: on its way
+    ///   calls:
+    ///   - {tool: get_order, arguments: {id: 7}}
+    /// ")?;
+    /// let cases: Vec<Case> = Case::load(&path)?;
+    /// assert_eq!(cases[0].expected.as_deref(), Some("on its way"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`EvalError::Read`], [`EvalError::CaseFile`] and [`EvalError::Names`].
+    pub fn load(path: impl AsRef<Path>) -> Result<Vec<Self>> {
+        let path = path.as_ref();
+        let text = __files::read(path, Link::Follow, MAX_BYTES)
+            .and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other))
+            .map_err(|source| EvalError::Read { path: path.to_owned(), source })?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        let fault = |place: String, reason: String| EvalError::CaseFile {
+            path: path.to_owned(),
+            place,
+            reason,
+        };
+        let cases: Vec<Self> = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("jsonl") => text
+                .lines()
+                .enumerate()
+                .filter(|(_, line)| !line.trim().is_empty())
+                .map(|(at, line)| {
+                    serde_json::from_str(line)
+                        .map_err(|error| fault(format!("line {}", at + 1), error.to_string()))
+                })
+                .collect::<Result<_>>()?,
+            Some("json") => serde_json::from_str(text).map_err(|error| {
+                fault(
+                    format!("line {}, column {}", error.line(), error.column()),
+                    error.to_string(),
+                )
+            })?,
+            Some("yaml" | "yml") => serde_saphyr::from_str(text)
+                .map_err(|error| fault("the text".to_owned(), error.to_string()))?,
+            _ => return Err(EvalError::FileKind { path: path.to_owned() }),
+        };
+        check_names(&cases)?;
+        Ok(cases)
+    }
+}
+
+/// Checks that each case has a name of its own.
+pub(crate) fn check_names<'a, I: 'a, O: 'a>(
+    cases: impl IntoIterator<Item = &'a Case<I, O>>,
+) -> Result<()> {
+    let mut known = HashSet::new();
+    for case in cases {
+        if case.name.trim().is_empty() {
+            return Err(EvalError::NoName);
+        }
+        if !known.insert(&case.name) {
+            return Err(EvalError::Names { name: case.name.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// Returns the path of a file in a folder that has the name of a case.
+pub(crate) fn file_of(folder: &Path, name: &str, repeat: u32, extension: &str) -> PathBuf {
+    const LONGEST: usize = 100;
+
+    let mut file = String::new();
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => file.push(char::from(byte)),
+            b' ' => file.push('-'),
+            _ => file.push_str(&format!("~{byte:02x}")),
+        }
+    }
+    // Names that differ only where a file name cannot, or that are cut, keep files of their own.
+    if file.len() > LONGEST || name.contains(' ') && name.contains('-') {
+        let hash = toolwright_signature::stable_hash([name]) as u64;
+        file.truncate(LONGEST);
+        file.push_str(&format!("~{hash:016x}"));
+    }
+    if repeat > 0 {
+        file.push_str(&format!(".{}", repeat + 1));
+    }
+    folder.join(format!("{file}.{extension}"))
+}

@@ -1,0 +1,583 @@
+//! Evals: cases, graders, and the attempts between them.
+
+use std::any::Any;
+use std::collections::{HashMap, HashSet};
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use toolwright_journal::Journal;
+use toolwright_module::budget::{Budget, Ledger, Spent};
+use toolwright_module::testing::Recording;
+use toolwright_module::{AnyModule, Context, Module, Signature, runner};
+use toolwright_orchestrator::Agent;
+
+use crate::attempt::{Attempt, NoteTools, Seen};
+use crate::case::{Case, CaseValue, check_names, file_of};
+use crate::error::{EvalError, RECORD, Result};
+use crate::folder::Folder;
+use crate::grade::Grade;
+use crate::report::{GradedAttempt, LeftOut, Report};
+use crate::stored::StoredRun;
+use crate::tape::{Misfit, Plays, Tape};
+use crate::world::World;
+
+/// Default of the number of attempts at the same time.
+const CONCURRENCY: usize = 8;
+
+/// An eval: cases, an agent or a module that attempts them, and graders.
+///
+/// ```
+/// use toolwright_evals::{Case, Eval, graders};
+/// use toolwright_module::testing::Scripted;
+/// use toolwright_module::{Context, Reply};
+/// use toolwright_orchestrator::Agent;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// let model = Scripted::new(|_| Ok(Reply::text("Hello, Ada!")));
+/// let report = Eval::agent("greetings", Agent::new(model, [])?)
+///     .with_cases([Case::new("ada", "Greet Ada.").expecting("Ada")])
+///     .with_grader("names the user", graders::contains_expected())
+///     .run(&Context::default())
+///     .await?;
+/// report.assert_at_least(1.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Each attempt has a context of its own, below the one that [`run`](Self::run) gets.
+pub struct Eval<I: CaseValue = String, O: CaseValue = String> {
+    name: String,
+    subject: Subject<I, O>,
+    cases: Vec<Arc<Case<I, O>>>,
+    graders: Vec<(String, AnyModule<Attempt<I, O>>)>,
+    repeats: u32,
+    concurrency: usize,
+    budget: Budget,
+    world: Option<Arc<SetWorld<I, O>>>,
+    recordings: Option<PathBuf>,
+    folder: Option<PathBuf>,
+    progress: Option<Arc<OnProgress>>,
+}
+
+type Subject<I, O> = Arc<
+    dyn Fn(I, Option<Stored>, Context) -> BoxFuture<'static, toolwright_module::Result<O>>
+        + Send
+        + Sync,
+>;
+type SetWorld<I, O> = dyn Fn(Context, &Case<I, O>) -> Context + Send + Sync;
+type OnProgress = dyn Fn(usize, usize, &GradedAttempt) + Send + Sync;
+
+/// The place of an attempt's run.
+struct Stored {
+    journal: Journal,
+    id: String,
+}
+
+impl<O: CaseValue> Eval<String, O> {
+    /// Returns an eval of an agent. The input of a case is the text of its task.
+    pub fn agent(name: impl Into<String>, agent: Agent<O>) -> Self {
+        let agent = Arc::new(agent);
+        Self::of(name.into(), move |task: String, stored, cx| {
+            let agent = Arc::clone(&agent);
+            Box::pin(async move {
+                let finished = match stored {
+                    Some(Stored { journal, id }) => journal.drive(&agent, &id, task, &cx).await?,
+                    None => agent.run(task, &cx).await?,
+                };
+                Ok(finished.answer)
+            })
+        })
+    }
+}
+
+impl<I: CaseValue + Signature<Output = O>, O: CaseValue> Eval<I, O> {
+    /// Returns an eval of a module. The input of a case is a value of its signature.
+    ///
+    /// A module made with [`from_fn_with`](toolwright_module::from_fn_with) may do anything with an
+    /// input: build an agent for it, give it images, or call another program.
+    pub fn module(name: impl Into<String>, module: impl Module<Signature = I>) -> Self {
+        let module = Arc::new(module);
+        Self::of(name.into(), move |input: I, _, cx| {
+            let module = Arc::clone(&module);
+            Box::pin(async move { module.call(input, &cx).await })
+        })
+    }
+}
+
+impl<I: CaseValue, O: CaseValue> Eval<I, O> {
+    fn of(
+        name: String,
+        subject: impl Fn(I, Option<Stored>, Context) -> BoxFuture<'static, toolwright_module::Result<O>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        Self {
+            name,
+            subject: Arc::new(subject),
+            cases: Vec::new(),
+            graders: Vec::new(),
+            repeats: 1,
+            concurrency: CONCURRENCY,
+            budget: Budget::default(),
+            world: None,
+            recordings: None,
+            folder: None,
+            progress: None,
+        }
+    }
+
+    /// Adds cases. [`Case::load`] reads them from a file.
+    #[must_use]
+    pub fn with_cases(mut self, cases: impl IntoIterator<Item = Case<I, O>>) -> Self {
+        self.cases.extend(cases.into_iter().map(Arc::new));
+        self
+    }
+
+    /// Adds a grader. An attempt passes if every grader lets it pass. [`graders`](crate::graders) has
+    /// some, and [`Judge`](crate::Judge) asks a language model.
+    #[must_use]
+    pub fn with_grader(
+        mut self,
+        name: impl Into<String>,
+        grader: impl Module<Signature = Attempt<I, O>>,
+    ) -> Self {
+        self.graders.push((name.into(), AnyModule::new(grader)));
+        self
+    }
+
+    /// Sets how often each case is attempted. Default: once.
+    #[must_use]
+    pub fn with_repeats(mut self, repeats: u32) -> Self {
+        self.repeats = repeats.max(1);
+        self
+    }
+
+    /// Sets the number of attempts at the same time. Default: 8.
+    #[must_use]
+    pub fn with_concurrency(mut self, attempts: usize) -> Self {
+        self.concurrency = attempts.max(1);
+        self
+    }
+
+    /// Sets what the whole eval may cost, graders included. At the limit, the remaining attempts are left
+    /// out, and the report says so.
+    #[must_use]
+    pub fn with_budget(mut self, budget: Budget) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// Starts each attempt with a copy of this state, which tools and graders find as a [`World`].
+    #[must_use]
+    pub fn with_world<W: Clone + Send + Sync + 'static>(self, state: W) -> Self {
+        self.with_world_of(move |_| state.clone())
+    }
+
+    /// Starts each attempt with the state that this function returns for its case.
+    #[must_use]
+    pub fn with_world_of<W: Send + Sync + 'static>(
+        mut self,
+        state: impl Fn(&Case<I, O>) -> W + Send + Sync + 'static,
+    ) -> Self {
+        self.world = Some(Arc::new(move |cx, case| cx.with(World::new(state(case)))));
+        self
+    }
+
+    /// Answers model calls from the recordings in this folder, one file for each case. No model is asked:
+    /// the attempts cost nothing and are the same every time. It holds for graders too.
+    ///
+    /// To make the recordings, run the eval with the environment variable `TOOLWRIGHT_RECORD=1` and a real
+    /// model. Keys are masked as in [`Recording::save`].
+    ///
+    /// If a request differs from the recorded one, the attempt fails, and the report says which contracts
+    /// changed.
+    #[must_use]
+    pub fn with_recordings(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.recordings = Some(folder.into());
+        self
+    }
+
+    /// Stores the eval in this folder: each graded attempt, the runs of an agent, and the report in
+    /// `report.json`. If the eval is killed, the next [`run`](Self::run) makes the attempts that are
+    /// missing. The attempts that were under way begin again.
+    ///
+    /// An eval that has ended begins anew, and its report moves to `previous.json`.
+    #[must_use]
+    pub fn with_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folder = Some(folder.into());
+        self
+    }
+
+    /// Sets a function that gets each graded attempt, with the number of attempts that have ended and that
+    /// of all.
+    #[must_use]
+    pub fn with_progress(
+        mut self,
+        progress: impl Fn(usize, usize, &GradedAttempt) + Send + Sync + 'static,
+    ) -> Self {
+        self.progress = Some(Arc::new(progress));
+        self
+    }
+
+    fn check(&self) -> Result<()> {
+        let empty = |what, method| EvalError::Empty { name: self.name.clone(), what, method };
+        if self.graders.is_empty() {
+            return Err(empty("graders", "with_grader"));
+        }
+        let mut known = HashSet::new();
+        match self.graders.iter().find(|(name, _)| !known.insert(name)) {
+            Some((name, _)) => Err(EvalError::Graders { name: name.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Attempts every case, grades the attempts and returns the report.
+    ///
+    /// # Errors
+    ///
+    /// The eval cannot be run: it has no cases or graders, two of them have the same name, or its folder
+    /// cannot be used. What goes wrong in an attempt is in the report.
+    pub async fn run(&self, cx: &Context) -> Result<Report> {
+        self.check()?;
+        if self.cases.is_empty() {
+            let (what, method) = ("cases", "with_cases");
+            return Err(EvalError::Empty { name: self.name.clone(), what, method });
+        }
+        check_names(self.cases.iter().map(|case| &**case))?;
+        let folder = match &self.folder {
+            Some(path) => Some(Arc::new(Folder::open(path, &self.name, &self.grader_names())?)),
+            None => None,
+        };
+        let owner = format!("the eval `{}`", self.name);
+        let ledger = runner::ledger(cx.ledger(), &owner, self.budget, Spent::default());
+        let attempts = self.attempts();
+        let all = attempts.len();
+        let mut found: Vec<Option<Found>> = Vec::new();
+        let mut work = JoinSet::new();
+        let turns = Arc::new(Semaphore::new(self.concurrency));
+        for (at, (case, repeat)) in attempts.into_iter().enumerate() {
+            found.push(None);
+            if let Some(folder) = &folder
+                && let Some(known) = folder.known(&case, repeat)
+            {
+                found[at] = Some(Found::Graded(Box::new(known), None));
+                continue;
+            }
+            let one = One {
+                case,
+                repeat,
+                subject: Arc::clone(&self.subject),
+                graders: self.graders.clone(),
+                world: self.world.clone(),
+                recordings: self.recordings.clone(),
+                folder: folder.clone(),
+                ledger: ledger.clone(),
+                budget: self.budget,
+                cx: cx.clone(),
+            };
+            let turns = Arc::clone(&turns);
+            work.spawn(async move {
+                // The semaphore is never closed.
+                let _turn = turns.acquire().await;
+                (at, one.run().await)
+            });
+        }
+        let mut ended = found.iter().flatten().count();
+        while let Some(joined) = work.join_next().await {
+            // An attempt is never cancelled, and its panics are caught.
+            let Ok((at, result)) = joined else { continue };
+            let result = result?;
+            ended += 1;
+            if let (Some(progress), Found::Graded(graded, _)) = (&self.progress, &result) {
+                progress(ended, all, graded);
+            }
+            found[at] = Some(result);
+        }
+        let report = self.report(found.into_iter().flatten());
+        if let Some(folder) = &folder {
+            folder.end(&report)?;
+        }
+        Ok(report)
+    }
+
+    /// Grades stored runs, for example those of production. A case with the id of a run as its name says
+    /// what is expected of it; a run without one is a case with its task as the input.
+    ///
+    /// Stored runs have no [`World`].
+    ///
+    /// ```
+    /// # use toolwright_evals::{Case, Eval, StoredRun, graders};
+    /// # use toolwright_journal::Journal;
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Reply};
+    /// # use toolwright_orchestrator::Agent;
+    /// # let folder = tempfile::tempdir()?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// # let agent = || Agent::new(Scripted::new(|_| Ok(Reply::text("Hello."))), []);
+    /// # let cx = Context::default();
+    /// let journal = Journal::open(folder.path())?;
+    /// # journal.drive(&agent()?, "greeting", "Say hello.", &cx).await?;
+    /// let runs = journal.runs()?.into_iter().map(|run| {
+    ///     Ok(StoredRun::new(&run.id, journal.entries(&run.id)?, journal.tools(&run.id)?))
+    /// });
+    /// let runs = runs.collect::<Result<Vec<_>, toolwright_journal::JournalError>>()?;
+    /// let eval = Eval::agent("greetings", agent()?).with_grader("hello", graders::contains("hello"));
+    /// eval.grade_stored(runs, &cx).await?.assert_at_least(1.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A run cannot be read, or its task is no input of this eval.
+    pub async fn grade_stored(
+        &self,
+        runs: impl IntoIterator<Item = StoredRun>,
+        cx: &Context,
+    ) -> Result<Report> {
+        self.check()?;
+        let known: HashMap<&str, &Arc<Case<I, O>>> =
+            self.cases.iter().map(|case| (case.name.as_str(), case)).collect();
+        let mut found = Vec::new();
+        for run in runs {
+            let case = match known.get(run.id()) {
+                Some(case) => (**case).clone(),
+                None => {
+                    let task = Value::String(run.task()?);
+                    let input: I = serde_json::from_value(task).map_err(|error| {
+                        let (id, reason) = (run.id().to_owned(), error.to_string());
+                        EvalError::StoredRun { id, reason }
+                    })?;
+                    Arc::new(Case::new(run.id(), input))
+                }
+            };
+            let attempt = run.attempt((*case).clone())?;
+            let grades = grade(&self.graders, &attempt, cx).await;
+            let stored = Some(run.id().to_owned());
+            found.push(Found::Graded(Box::new(graded(attempt, 0, stored, grades)), None));
+        }
+        Ok(self.report(found))
+    }
+
+    fn attempts(&self) -> Vec<(Arc<Case<I, O>>, u32)> {
+        let repeats = |case: &Arc<Case<I, O>>| {
+            let case = Arc::clone(case);
+            (0..self.repeats).map(move |repeat| (Arc::clone(&case), repeat))
+        };
+        self.cases.iter().flat_map(repeats).collect()
+    }
+
+    fn grader_names(&self) -> Vec<String> {
+        self.graders.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    fn report(&self, found: impl IntoIterator<Item = Found>) -> Report {
+        let mut report = Report::new(self.name.clone(), self.grader_names());
+        for one in found {
+            match one {
+                Found::Graded(graded, misfit) => {
+                    if let Some(misfit) = misfit {
+                        report.add_misfit(&graded.case, misfit);
+                    }
+                    report.outcomes.push(*graded);
+                }
+                Found::LeftOut(left) => report.left_out.push(left),
+            }
+        }
+        report
+    }
+}
+
+/// What came of an attempt.
+enum Found {
+    Graded(Box<GradedAttempt>, Option<Misfit>),
+    LeftOut(LeftOut),
+}
+
+/// One attempt, with everything that it needs.
+struct One<I: CaseValue, O: CaseValue> {
+    case: Arc<Case<I, O>>,
+    repeat: u32,
+    subject: Subject<I, O>,
+    graders: Vec<(String, AnyModule<Attempt<I, O>>)>,
+    world: Option<Arc<SetWorld<I, O>>>,
+    recordings: Option<PathBuf>,
+    folder: Option<Arc<Folder>>,
+    ledger: Ledger,
+    budget: Budget,
+    cx: Context,
+}
+
+impl<I: CaseValue, O: CaseValue> One<I, O> {
+    /// Makes the attempt and grades it.
+    async fn run(&self) -> Result<Found> {
+        if let Some(reason) = self.why_not() {
+            return Ok(self.left_out(reason));
+        }
+        let tape = match self.tape() {
+            Ok(tape) => tape,
+            Err(error) => return Ok(self.left_out(error.to_string())),
+        };
+        let mut cx = self.cx.clone().with_ledger(self.ledger.child());
+        if let Some(tape) = &tape {
+            cx = cx.with_hook(Plays(Arc::clone(tape)));
+        }
+        if let Some(world) = &self.world {
+            cx = world(cx, &self.case);
+        }
+        let (run, journal) = match &self.folder {
+            Some(folder) => {
+                let id = run_id(&self.case.name, self.repeat);
+                folder.forget(&id)?;
+                (Some(id), Some(folder.journal().clone()))
+            }
+            None => (None, None),
+        };
+        let mut attempt = self.attempt(&cx, run.clone().zip(journal)).await;
+        // A limit of the eval is no fault of the agent.
+        if attempt.error.is_some()
+            || attempt.ending == Some(toolwright_module::event::Ending::LimitReached)
+        {
+            if let Some(reason) = self.why_not() {
+                return Ok(self.left_out(reason));
+            }
+        }
+        let misfit = tape.as_ref().and_then(|tape| tape.misfit());
+        let grades = grade(&self.graders, &attempt, &cx.with_ledger(self.ledger.child())).await;
+        let misfit = misfit.or_else(|| tape.as_ref().and_then(|tape| tape.misfit()));
+        if let Some((path, recording)) = tape.as_ref().and_then(|tape| tape.recorded())
+            && attempt.error.is_none()
+        {
+            recording
+                .save(path)
+                .map_err(|source| EvalError::Recording { case: self.case.name.clone(), source })?;
+        }
+        attempt.case.name.clone_from(&self.case.name);
+        let graded = graded(attempt, self.repeat, run, grades);
+        if let Some(folder) = &self.folder {
+            folder.keep(&self.case, &graded)?;
+        }
+        Ok(Found::Graded(Box::new(graded), misfit))
+    }
+
+    async fn attempt(&self, cx: &Context, stored: Option<(String, Journal)>) -> Attempt<I, O> {
+        let seen = Arc::new(Seen::default());
+        let ledger = self.ledger.child();
+        let noted = Arc::clone(&seen);
+        let cx = cx
+            .clone()
+            .with_ledger(ledger.clone())
+            .with_hook(NoteTools(Arc::clone(&seen)))
+            .with_events(move |event| noted.event(event));
+        let stored = stored.map(|(id, journal)| Stored { journal, id });
+        let began = Instant::now();
+        let input = self.case.input.clone();
+        let output = AssertUnwindSafe((self.subject)(input, stored, cx)).catch_unwind().await;
+        let mut attempt = Attempt::empty((*self.case).clone());
+        attempt.seconds = began.elapsed().as_secs_f64();
+        match output {
+            Ok(Ok(output)) => attempt.output = Some(output),
+            Ok(Err(error)) => attempt.error = Some(format!("{error:#}")),
+            Err(panic) => attempt.error = Some(format!("it panicked: {}", panic_text(&*panic))),
+        }
+        seen.add_to(&mut attempt);
+        attempt.set_cost(ledger.spent());
+        attempt
+    }
+
+    /// Returns why no further attempt is made.
+    fn why_not(&self) -> Option<String> {
+        if self.cx.is_cancelled() {
+            return Some("the eval was cancelled".to_owned());
+        }
+        let (limit, _) =
+            self.budget.refuses(self.ledger.spent(), Spent::model_call(Default::default()))?;
+        Some(format!("the eval has reached its limit of {limit}"))
+    }
+
+    fn left_out(&self, reason: String) -> Found {
+        Found::LeftOut(LeftOut::new(&self.case.name, self.repeat, reason))
+    }
+
+    /// Returns the recording of the case, or the place for it.
+    fn tape(&self) -> Result<Option<Arc<Tape>>> {
+        let Some(folder) = &self.recordings else { return Ok(None) };
+        let path = file_of(folder, &self.case.name, self.repeat, "json");
+        let tape = if std::env::var_os(RECORD).is_some_and(|value| value == "1") {
+            std::fs::create_dir_all(folder)
+                .map_err(|source| EvalError::Write { path: folder.clone(), source })?;
+            Tape::record(path)
+        } else {
+            let recording = Recording::load(&path)
+                .map_err(|source| EvalError::Recording { case: self.case.name.clone(), source })?;
+            Tape::replay(recording)
+        };
+        Ok(Some(Arc::new(tape)))
+    }
+}
+
+/// Returns the id of an attempt's run.
+pub(crate) fn run_id(case: &str, repeat: u32) -> String {
+    if repeat == 0 { case.to_owned() } else { format!("{case}, repeat {}", repeat + 1) }
+}
+
+async fn grade<I: CaseValue, O: CaseValue>(
+    graders: &[(String, AnyModule<Attempt<I, O>>)],
+    attempt: &Attempt<I, O>,
+    cx: &Context,
+) -> Vec<Grade> {
+    let mut grades = Vec::with_capacity(graders.len());
+    for (_, grader) in graders {
+        let call = AssertUnwindSafe(grader.call(attempt.clone(), cx)).catch_unwind();
+        grades.push(match call.await {
+            Ok(Ok(grade)) => grade,
+            Ok(Err(error)) => Grade::error(format!("the grader failed: {error:#}")),
+            Err(panic) => Grade::error(format!("the grader panicked: {}", panic_text(&*panic))),
+        });
+    }
+    grades
+}
+
+fn graded<I: CaseValue, O: CaseValue>(
+    attempt: Attempt<I, O>,
+    repeat: u32,
+    run: Option<String>,
+    grades: Vec<Grade>,
+) -> GradedAttempt {
+    GradedAttempt {
+        case: attempt.case.name,
+        repeat,
+        run,
+        input: value(&attempt.case.input),
+        expected: attempt.case.expected.as_ref().map_or(Value::Null, value),
+        output: attempt.output.as_ref().map_or(Value::Null, value),
+        error: attempt.error,
+        calls: attempt.calls,
+        ending: attempt.ending,
+        rounds: attempt.rounds,
+        tokens: attempt.tokens,
+        dollars: attempt.dollars,
+        cost_is_known: attempt.cost_is_known,
+        seconds: attempt.seconds,
+        metadata: attempt.case.metadata,
+        grades,
+    }
+}
+
+fn value(value: &impl Serialize) -> Value {
+    serde_json::to_value(value).unwrap_or_else(|error| Value::String(error.to_string()))
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
+}

@@ -1,0 +1,246 @@
+//! Graders that are ready to use. Each is a module with the signature [`Attempt`].
+
+use std::time::Duration;
+
+use regex::Regex;
+use serde_json::Value;
+use toolwright_module::event::Ending;
+use toolwright_module::{Context, Effect, Module, Result, from_fn, from_fn_with};
+use toolwright_signature::Contract;
+
+use crate::attempt::{Attempt, MadeCall};
+use crate::case::CaseValue;
+use crate::grade::Grade;
+use crate::world::World;
+
+/// Returns a grader of outputs. An attempt without an output does not pass.
+fn of_output<I: CaseValue, O: CaseValue>(
+    grade: impl Fn(&O, &Attempt<I, O>) -> Grade + Send + Sync + 'static,
+) -> impl Module<Signature = Attempt<I, O>> {
+    of(move |attempt| match &attempt.output {
+        Some(output) => grade(output, attempt),
+        None => Grade::fail("there is no output"),
+    })
+}
+
+/// Returns a grader that is a function of the attempt.
+///
+/// ```
+/// use toolwright_evals::{Attempt, Grade, graders};
+///
+/// let brief = graders::of(|attempt: &Attempt| Grade::from(attempt.own_calls().count() <= 3));
+/// # drop(brief);
+/// ```
+pub fn of<I: CaseValue, O: CaseValue>(
+    grade: impl Fn(&Attempt<I, O>) -> Grade + Send + Sync + 'static,
+) -> impl Module<Signature = Attempt<I, O>> {
+    from_fn(move |attempt: Attempt<I, O>| std::future::ready(Ok(grade(&attempt))))
+        .with_effect(Effect::Read)
+}
+
+/// Returns a grader that passes an output equal to the expected one. Both are values of a type, so the
+/// order of fields, fields left out that have a default, and spaces in JSON make no difference.
+pub fn equals_expected<I: CaseValue, O: CaseValue>() -> impl Module<Signature = Attempt<I, O>> {
+    of_output(|output, attempt: &Attempt<I, O>| {
+        let Some(expected) = &attempt.case.expected else { return nothing_expected() };
+        let (output, expected) = (json(output), json(expected));
+        match output == expected {
+            true => Grade::pass(),
+            false => Grade::fail(format!("expected {expected}, got {output}")),
+        }
+    })
+}
+
+/// Returns a grader that passes an output whose text contains this text. Upper and lower case make no
+/// difference.
+pub fn contains<I: CaseValue, O: CaseValue>(
+    text: impl Into<String>,
+) -> impl Module<Signature = Attempt<I, O>> {
+    let text = text.into();
+    of_output(move |output, _: &Attempt<I, O>| contains_text(output, &text))
+}
+
+/// Returns a grader that passes an output whose text contains that of the expected output. Upper and
+/// lower case make no difference.
+pub fn contains_expected<I: CaseValue, O: CaseValue>() -> impl Module<Signature = Attempt<I, O>> {
+    of_output(|output, attempt: &Attempt<I, O>| match &attempt.case.expected {
+        Some(expected) => contains_text(output, &text_of(expected)),
+        None => nothing_expected(),
+    })
+}
+
+fn contains_text(output: &impl CaseValue, text: &str) -> Grade {
+    let output = text_of(output);
+    match output.to_lowercase().contains(&text.to_lowercase()) {
+        true => Grade::pass(),
+        false => Grade::fail(format!("the output does not contain `{text}`: {output}")),
+    }
+}
+
+/// Returns a grader that passes an output whose text has a match of this pattern.
+///
+/// # Errors
+///
+/// The pattern is no regular expression.
+pub fn matches<I: CaseValue, O: CaseValue>(
+    pattern: &str,
+) -> Result<impl Module<Signature = Attempt<I, O>>> {
+    let pattern = Regex::new(pattern)?;
+    Ok(of_output(move |output, _: &Attempt<I, O>| {
+        let output = text_of(output);
+        match pattern.is_match(&output) {
+            true => Grade::pass(),
+            false => Grade::fail(format!("the output does not match `{pattern}`: {output}")),
+        }
+    }))
+}
+
+/// Returns a grader that passes an output whose text reads as an output of this contract, for agents
+/// whose answer is JSON by a schema that is known only at run time.
+pub fn fits<I: CaseValue, O: CaseValue>(
+    contract: Contract,
+) -> impl Module<Signature = Attempt<I, O>> {
+    of_output(move |output, _: &Attempt<I, O>| {
+        match contract.read_output::<Value>(&text_of(output)) {
+            Ok(_) => Grade::pass(),
+            Err(error) => Grade::fail(error.to_string()),
+        }
+    })
+}
+
+/// Returns a grader of a number in the output. It passes if the number differs from that of the expected
+/// output by at most `distance`. The score falls from 1 to 0 over twice this distance.
+pub fn near_expected<I: CaseValue, O: CaseValue>(
+    number: impl Fn(&O) -> f64 + Send + Sync + 'static,
+    distance: f64,
+) -> impl Module<Signature = Attempt<I, O>> {
+    of_output(move |output, attempt: &Attempt<I, O>| {
+        let Some(expected) = &attempt.case.expected else { return nothing_expected() };
+        let (output, expected) = (number(output), number(expected));
+        let off = (output - expected).abs();
+        let score = if off == 0.0 { 1.0 } else { 1.0 - off / (2.0 * distance) };
+        let reason = format!("expected {expected}, got {output}");
+        // A number that is not one is near to nothing.
+        Grade::scored(score, off <= distance, reason)
+    })
+}
+
+/// Returns a grader that passes an attempt that called none of these tools, at any depth.
+pub fn never_calls<I: CaseValue, O: CaseValue>(
+    tools: impl IntoIterator<Item = impl Into<String>>,
+) -> impl Module<Signature = Attempt<I, O>> {
+    let tools: Vec<String> = tools.into_iter().map(Into::into).collect();
+    of(move |attempt: &Attempt<I, O>| no_call(attempt, |call| tools.contains(&call.tool)))
+}
+
+/// Returns a grader that passes an attempt that made no call with this effect or a stronger one, unless a
+/// person was asked. A call whose effect is not known counts as one with the strongest effect, if it was
+/// made.
+pub fn asks_before<I: CaseValue, O: CaseValue>(
+    effect: Effect,
+) -> impl Module<Signature = Attempt<I, O>> {
+    of(move |attempt: &Attempt<I, O>| {
+        no_call(attempt, |call| {
+            let unknown = if call.failed { Effect::Read } else { Effect::Irreversible };
+            !call.asked && call.effect.unwrap_or(unknown) >= effect
+        })
+    })
+}
+
+fn no_call<I, O>(attempt: &Attempt<I, O>, is_bad: impl Fn(&MadeCall) -> bool) -> Grade {
+    let bad: Vec<_> = attempt.calls.iter().filter(|call| is_bad(call)).map(shown).collect();
+    match bad.is_empty() {
+        true => Grade::pass(),
+        false => Grade::fail(format!("called {}", bad.join(", "))),
+    }
+}
+
+fn shown(call: &MadeCall) -> String {
+    format!("{}({})", call.tool, call.arguments)
+}
+
+/// Returns a grader of the world at the end of an attempt.
+///
+/// ```
+/// use toolwright_evals::{Attempt, Grade, graders};
+///
+/// #[derive(Clone)]
+/// struct Shop {
+///     open_orders: u32,
+/// }
+///
+/// let all_closed = graders::end_state(|shop: &Shop, _: &Attempt| Grade::from(shop.open_orders == 0));
+/// # drop(all_closed);
+/// ```
+pub fn end_state<W: Send + Sync + 'static, I: CaseValue, O: CaseValue>(
+    grade: impl Fn(&W, &Attempt<I, O>) -> Grade + Send + Sync + 'static,
+) -> impl Module<Signature = Attempt<I, O>> {
+    from_fn_with(move |attempt: Attempt<I, O>, cx: Context| {
+        let world = World::<W>::of(&cx);
+        std::future::ready(world.map(|world| world.read(|state| grade(state, &attempt))))
+    })
+    .with_effect(Effect::Read)
+}
+
+/// Returns a grader that passes an attempt whose models cost at most this many US dollars. If the cost is
+/// not known as a whole, the attempt does not pass.
+pub fn costs_at_most<I: CaseValue, O: CaseValue>(
+    dollars: f64,
+) -> impl Module<Signature = Attempt<I, O>> {
+    of(move |attempt: &Attempt<I, O>| match (attempt.dollars, attempt.cost_is_known) {
+        (Some(cost), _) if cost > dollars => {
+            Grade::fail(format!("it cost {cost} USD, more than {dollars}"))
+        }
+        (Some(_), true) => Grade::pass(),
+        _ => Grade::fail("the cost of a model call is not known; set its price in the ledger"),
+    })
+}
+
+/// Returns a grader that passes an attempt that took at most this long.
+pub fn takes_at_most<I: CaseValue, O: CaseValue>(
+    time: Duration,
+) -> impl Module<Signature = Attempt<I, O>> {
+    let most = time.as_secs_f64();
+    of(move |attempt: &Attempt<I, O>| match attempt.seconds <= most {
+        true => Grade::pass(),
+        false => Grade::fail(format!("it took {:.3} s, more than {most:.3}", attempt.seconds)),
+    })
+}
+
+/// Returns a grader that passes an attempt whose model replied at most this often.
+pub fn rounds_at_most<I: CaseValue, O: CaseValue>(
+    rounds: u64,
+) -> impl Module<Signature = Attempt<I, O>> {
+    of(move |attempt: &Attempt<I, O>| match attempt.rounds <= rounds {
+        true => Grade::pass(),
+        false => {
+            Grade::fail(format!("the model replied {} times, more than {rounds}", attempt.rounds))
+        }
+    })
+}
+
+/// Returns a grader that passes an attempt in which the model refused, for cases that an agent must not
+/// do.
+pub fn refuses<I: CaseValue, O: CaseValue>() -> impl Module<Signature = Attempt<I, O>> {
+    of(|attempt: &Attempt<I, O>| match attempt.ending {
+        Some(Ending::Refused) => Grade::pass(),
+        _ => Grade::fail("the model did not refuse"),
+    })
+}
+
+fn nothing_expected() -> Grade {
+    Grade::skip("the case expects no output")
+}
+
+fn json(value: &impl CaseValue) -> Value {
+    // A value that is no JSON equals only itself as a text.
+    serde_json::to_value(value).unwrap_or_else(|error| Value::String(error.to_string()))
+}
+
+/// Returns the text of a value: a string as it is, anything else as JSON.
+pub(crate) fn text_of(value: &impl CaseValue) -> String {
+    match json(value) {
+        Value::String(text) => text,
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,329 @@
+//! What an eval found.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use toolwright_module::event::Ending;
+
+use crate::attempt::MadeCall;
+use crate::error::{EvalError, Result};
+use crate::grade::{Grade, Verdict};
+use crate::stats::{Mean, all_of, any_of};
+use crate::tape::Misfit;
+
+/// Number of attempts that the text of a report shows with their reasons.
+const SHOWN: usize = 20;
+
+/// What an eval found: each attempt with its grades, and the figures over them.
+///
+/// Its text is for a terminal. It serializes as JSON, and [`load`](Self::load) reads it again, for example
+/// to [compare](Self::compare) with it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// The name of the eval.
+    pub name: String,
+    /// The graders' names, in their order.
+    pub graders: Vec<String>,
+    /// The attempts, in the order of the cases and their repeats.
+    pub outcomes: Vec<GradedAttempt>,
+    /// The attempts that were not made, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+    /// The contracts that changed since the recording, by the name of each contract.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub changed_contracts: BTreeMap<String, ChangedContract>,
+}
+
+/// One attempt with its grades.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct GradedAttempt {
+    /// The name of the case.
+    pub case: String,
+    /// Number of the repeat, from 0.
+    #[serde(default)]
+    pub repeat: u32,
+    /// The id of the run, if it was stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// The input.
+    pub input: Value,
+    /// The expected output.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub expected: Value,
+    /// The output. `null` if there is none.
+    #[serde(default)]
+    pub output: Value,
+    /// The error of an agent or module that failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The tool calls.
+    #[serde(default)]
+    pub calls: Vec<MadeCall>,
+    /// The ending of the agent's run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<Ending>,
+    /// Number of replies of the model.
+    pub rounds: u64,
+    /// Number of tokens that models read and wrote, without those of graders.
+    pub tokens: u64,
+    /// Cost in US dollars, as far as it is known, without that of graders. `None` if nothing is known.
+    pub dollars: Option<f64>,
+    /// Whether the cost is known as a whole.
+    pub cost_is_known: bool,
+    /// Duration in seconds.
+    pub seconds: f64,
+    /// Data of the case.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, Value>,
+    /// The grades, in the order of the graders.
+    pub grades: Vec<Grade>,
+}
+
+/// An attempt that was not made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LeftOut {
+    /// The name of the case.
+    pub case: String,
+    /// Number of the repeat, from 0.
+    #[serde(default)]
+    pub repeat: u32,
+    /// Why.
+    pub reason: String,
+}
+
+/// A contract that changed since the recording.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ChangedContract {
+    /// The changes, in words.
+    pub changes: Vec<String>,
+    /// The names of the cases whose recordings do not fit because of it.
+    pub cases: Vec<String>,
+}
+
+impl GradedAttempt {
+    /// Returns whether the attempt has an output, and every grader that had something to say let it pass.
+    ///
+    /// An attempt that no grader said anything of does not pass.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        let mut counted =
+            self.grades.iter().filter(|grade| grade.verdict != Verdict::Skip).peekable();
+        self.error.is_none() && counted.peek().is_some() && counted.all(Grade::passed)
+    }
+}
+
+impl LeftOut {
+    pub(crate) fn new(case: &str, repeat: u32, reason: String) -> Self {
+        Self { case: case.to_owned(), repeat, reason }
+    }
+}
+
+impl Report {
+    pub(crate) fn new(name: String, graders: Vec<String>) -> Self {
+        let changed_contracts = BTreeMap::new();
+        Self { name, graders, outcomes: Vec::new(), left_out: Vec::new(), changed_contracts }
+    }
+
+    /// Adds why the recording of a case no longer fits.
+    pub(crate) fn add_misfit(&mut self, case: &str, misfit: Misfit) {
+        for (contract, changes) in misfit.changes {
+            let changed = self.changed_contracts.entry(contract).or_default();
+            for change in changes {
+                if !changed.changes.contains(&change) {
+                    changed.changes.push(change);
+                }
+            }
+            if changed.cases.last().is_none_or(|last| last != case) {
+                changed.cases.push(case.to_owned());
+            }
+        }
+    }
+
+    /// Returns the attempts of each case, in the order of the cases.
+    fn by_case(&self) -> Vec<(&str, Vec<&GradedAttempt>)> {
+        let mut cases: Vec<(&str, Vec<&GradedAttempt>)> = Vec::new();
+        for outcome in &self.outcomes {
+            match cases.last_mut() {
+                Some((name, outcomes)) if *name == outcome.case => outcomes.push(outcome),
+                _ => cases.push((&outcome.case, vec![outcome])),
+            }
+        }
+        cases
+    }
+
+    /// Returns the share of attempts that pass, by case. `None` if no attempt was made.
+    #[must_use]
+    pub fn pass_rate(&self) -> Option<Mean> {
+        let rates: Vec<_> = self.case_rates().map(|(_, rate)| rate).collect();
+        Mean::of(&rates)
+    }
+
+    pub(crate) fn case_rates(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.by_case().into_iter().map(|(name, outcomes)| {
+            let passed = outcomes.iter().filter(|outcome| outcome.passed()).count();
+            (name, passed as f64 / outcomes.len() as f64)
+        })
+    }
+
+    /// Returns the mean score of a grader. Attempts that it skipped do not count, and those that it failed
+    /// to grade count as 0. `None` if it graded nothing, or if there is no such grader.
+    #[must_use]
+    pub fn score(&self, grader: &str) -> Option<Mean> {
+        let at = self.graders.iter().position(|name| name == grader)?;
+        let means: Vec<f64> = self
+            .by_case()
+            .into_iter()
+            .filter_map(|(_, outcomes)| {
+                let scores: Vec<f64> = outcomes
+                    .iter()
+                    .filter_map(|outcome| outcome.grades.get(at))
+                    .filter(|grade| grade.verdict != Verdict::Skip)
+                    .map(|grade| grade.score.unwrap_or(0.0))
+                    .collect();
+                let count = scores.len() as f64;
+                (!scores.is_empty()).then(|| scores.iter().sum::<f64>() / count)
+            })
+            .collect();
+        Mean::of(&means)
+    }
+
+    /// Returns the chance that `k` attempts of the same case all pass, as a mean over the cases: pass^k.
+    ///
+    /// `None` if a case was attempted less often than `k` times.
+    #[must_use]
+    pub fn pass_all(&self, k: u32) -> Option<Mean> {
+        self.chances(k, all_of)
+    }
+
+    /// Returns the chance that at least one of `k` attempts of the same case passes, as a mean over the
+    /// cases: pass@k.
+    ///
+    /// `None` if a case was attempted less often than `k` times.
+    #[must_use]
+    pub fn pass_any(&self, k: u32) -> Option<Mean> {
+        self.chances(k, any_of)
+    }
+
+    fn chances(&self, k: u32, chance: fn(u32, u32, u32) -> Option<f64>) -> Option<Mean> {
+        let chances: Option<Vec<f64>> = self
+            .by_case()
+            .into_iter()
+            .map(|(_, outcomes)| {
+                let passed = outcomes.iter().filter(|outcome| outcome.passed()).count();
+                let count = |number: usize| u32::try_from(number).ok();
+                chance(k, count(passed)?, count(outcomes.len())?)
+            })
+            .collect();
+        Mean::of(&chances?)
+    }
+
+    /// Returns the attempts that do not pass.
+    pub fn failed(&self) -> impl Iterator<Item = &GradedAttempt> {
+        self.outcomes.iter().filter(|outcome| !outcome.passed())
+    }
+
+    /// Checks that at least this share of the attempts passes, from 0 to 1. Each case counts the same.
+    ///
+    /// # Panics
+    ///
+    /// With the report, if fewer pass, if an attempt was left out, or if a recording does not fit.
+    #[track_caller]
+    pub fn assert_at_least(&self, share: f64) {
+        let rate = self.pass_rate().map_or(0.0, |rate| rate.mean);
+        // A share such as 0.7 is not exact in binary.
+        let is_enough = rate + 1e-9 >= share && self.left_out.is_empty();
+        assert!(is_enough, "fewer than {:.1} % of the attempts pass\n{self}", share * 100.0);
+    }
+
+    /// Checks that the mean score of a grader is at least this, from 0 to 1.
+    ///
+    /// # Panics
+    ///
+    /// With the report, if it is lower, if the grader graded nothing, or if an attempt was left out.
+    #[track_caller]
+    pub fn assert_score_at_least(&self, grader: &str, score: f64) {
+        let mean = self.score(grader).map(|mean| mean.mean);
+        let is_enough = mean.is_some_and(|mean| mean + 1e-9 >= score) && self.left_out.is_empty();
+        assert!(is_enough, "the mean score of `{grader}` is lower than {score}\n{self}");
+    }
+
+    /// Reads a report that was written as JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`EvalError::Read`] and [`EvalError::Report`].
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let text = std::fs::read(path)
+            .map_err(|source| EvalError::Read { path: path.to_owned(), source })?;
+        serde_json::from_slice(&text)
+            .map_err(|source| EvalError::Report { path: path.to_owned(), source })
+    }
+
+    /// Writes the report as JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`EvalError::Write`].
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let failed = |source| EvalError::Write { path: path.to_owned(), source };
+        let text = serde_json::to_string_pretty(self).map_err(|error| failed(error.into()))?;
+        toolwright_module::__files::replace(path, format!("{text}\n").as_bytes()).map_err(failed)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let passed = self.outcomes.iter().filter(|outcome| outcome.passed()).count();
+        write!(f, "{}: {passed} of {} attempts pass", self.name, self.outcomes.len())?;
+        if let Some(rate) = self.pass_rate() {
+            write!(f, ", {rate}")?;
+        }
+        f.write_char('\n')?;
+        for grader in &self.graders {
+            match self.score(grader) {
+                Some(score) => writeln!(f, "  {grader}: {score}")?,
+                None => writeln!(f, "  {grader}: nothing to grade")?,
+            }
+        }
+        for (contract, changed) in &self.changed_contracts {
+            let count = changed.cases.len();
+            writeln!(f, "the contract `{contract}` changed since the recording of {count} cases:")?;
+            for change in &changed.changes {
+                writeln!(f, "  {change}")?;
+            }
+        }
+        for outcome in self.failed().take(SHOWN) {
+            write!(f, "failed: {}", outcome.case)?;
+            if outcome.repeat > 0 {
+                write!(f, ", repeat {}", outcome.repeat + 1)?;
+            }
+            f.write_char('\n')?;
+            if let Some(error) = &outcome.error {
+                writeln!(f, "  error: {}", error.trim_end().replace('\n', "\n    "))?;
+            }
+            for (grader, grade) in self.graders.iter().zip(&outcome.grades) {
+                if matches!(grade.verdict, Verdict::Fail | Verdict::Error) {
+                    let reason = grade.reason.trim_end().replace('\n', "\n    ");
+                    writeln!(f, "  {grader}: {reason}")?;
+                }
+            }
+        }
+        let more = self.failed().count().saturating_sub(SHOWN);
+        if more > 0 {
+            writeln!(f, "{more} more failed")?;
+        }
+        for left in self.left_out.iter().take(SHOWN) {
+            writeln!(f, "not attempted: {}: {}", left.case, left.reason)?;
+        }
+        Ok(())
+    }
+}

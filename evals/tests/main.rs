@@ -1,0 +1,2 @@
+//! Evals as programs write them.
+mod runs;

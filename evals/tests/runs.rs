@@ -1,0 +1,220 @@
+//! Evals of agents with scripted models.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use toolwright_evals::{Attempt, Case, Eval, EvalError, Grade, Report, StoredRun, World, graders};
+use toolwright_journal::Journal;
+use toolwright_module::budget::Budget;
+use toolwright_module::testing::Scripted;
+use toolwright_module::{
+    Context, Effect, LanguageModel, Message, Reply, Request, Result, Signature, Tool, ToolCall,
+    from_fn_with,
+};
+use toolwright_orchestrator::Agent;
+
+/// Cancel an order.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+struct CancelOrder {
+    id: u32,
+}
+
+impl Signature for CancelOrder {
+    type Output = String;
+}
+
+#[derive(Clone, Default)]
+struct Shop {
+    orders: BTreeMap<u32, &'static str>,
+}
+
+fn shop() -> Shop {
+    Shop { orders: [(7, "open"), (8, "open")].into() }
+}
+
+fn cancel_order() -> Tool {
+    let cancel = from_fn_with(async |CancelOrder { id }, cx: Context| {
+        World::<Shop>::of(&cx)?.change(|shop| shop.orders.insert(id, "cancelled"));
+        Ok("done".to_owned())
+    });
+    Tool::new(cancel.with_effect(Effect::Irreversible)).unwrap()
+}
+
+/// Cancels the order in the task, and says so.
+fn model() -> impl LanguageModel {
+    Scripted::new(|request: &Request| {
+        Ok(match request.messages.last().map(|last| &**last) {
+            Some(Message::Tool(_)) => Reply::text("It is cancelled."),
+            _ => {
+                let id = if format!("{:?}", request.messages).contains("order 8") { 8 } else { 7 };
+                let id = json!({ "id": id }).to_string();
+                Reply::calls([ToolCall::new("1", "cancel_order", id)])
+            }
+        })
+    })
+}
+
+fn agent() -> Agent {
+    Agent::new(model(), [cancel_order()]).unwrap()
+}
+
+fn cases() -> [Case; 2] {
+    [Case::new("seven", "Cancel order 7."), Case::new("eight", "Cancel order 8.")]
+}
+
+#[tokio::test]
+async fn each_attempt_changes_a_world_of_its_own() {
+    let only_its_order = graders::end_state(|shop: &Shop, attempt: &Attempt| {
+        let cancelled = shop.orders.iter().filter(|(_, state)| **state == "cancelled");
+        let ids: Vec<_> = cancelled.map(|(id, _)| id.to_string()).collect();
+        Grade::from(ids.len() == 1 && attempt.case.input.contains(&ids[0]))
+    });
+    let report = Eval::agent("orders", agent())
+        .with_cases(cases())
+        .with_world(shop())
+        .with_grader("only its order", only_its_order)
+        .with_grader("asks", graders::asks_before(Effect::Irreversible))
+        .with_repeats(2)
+        .run(&Context::default())
+        .await
+        .unwrap();
+    assert_eq!(report.outcomes.len(), 4);
+    assert_eq!(report.score("only its order").unwrap().mean, 1.0);
+    // Nobody was asked.
+    assert_eq!(report.score("asks").unwrap().mean, 0.0);
+    let call = &report.outcomes[0].calls[0];
+    assert_eq!((&*call.tool, call.effect), ("cancel_order", Some(Effect::Irreversible)));
+    assert_eq!(report.outcomes[0].rounds, 2);
+    insta::assert_snapshot!(report);
+}
+
+#[tokio::test]
+async fn a_killed_eval_makes_only_the_attempts_that_are_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let count = Arc::new(AtomicUsize::new(0));
+    let eval = |fails_after: usize| {
+        let counted = Arc::clone(&count);
+        let counts = graders::of(move |_: &Attempt| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Grade::pass()
+        });
+        let cases = (0..20).map(|nth| Case::new(format!("case {nth}"), "Cancel order 7."));
+        Eval::agent("orders", agent())
+            .with_cases(cases)
+            .with_world(shop())
+            .with_concurrency(1)
+            .with_grader("counts", counts)
+            .with_folder(folder.path())
+            .with_progress(move |done, _, _| assert!(done <= fails_after, "killed"))
+    };
+    // The panic of the listener drops the eval in the middle, as a kill would.
+    let first = tokio::spawn({
+        let eval = eval(5);
+        async move { eval.run(&Context::default()).await }
+    });
+    first.await.unwrap_err();
+    let before = count.swap(0, Ordering::Relaxed);
+    assert!((5..20).contains(&before), "{before}");
+    let report = eval(20).run(&Context::default()).await.unwrap();
+    assert_eq!(report.outcomes.len(), 20);
+    report.assert_at_least(1.0);
+    let after = count.swap(0, Ordering::Relaxed);
+    assert!(after < 20 && before + after >= 20, "{before} {after}");
+    // It has ended, so it begins anew.
+    eval(20).run(&Context::default()).await.unwrap();
+    assert_eq!(count.load(Ordering::Relaxed), 20);
+    let previous = Report::load(folder.path().join("previous.json")).unwrap();
+    assert_eq!(previous.outcomes.len(), 20);
+
+    // The runs are there, and can be graded like those of production.
+    let journal = Journal::open(folder.path().join("runs")).unwrap();
+    let runs = journal.runs().unwrap().into_iter().map(|run| {
+        let entries = journal.entries(&run.id).unwrap();
+        StoredRun::new(&run.id, entries, journal.tools(&run.id).unwrap())
+    });
+    let stored = Eval::agent("orders", agent())
+        .with_grader("asks", graders::asks_before(Effect::Irreversible))
+        .with_grader("says so", graders::contains("cancelled"))
+        .grade_stored(runs, &Context::default())
+        .await
+        .unwrap();
+    assert_eq!(stored.outcomes.len(), 20);
+    assert_eq!(stored.score("says so").unwrap().mean, 1.0);
+    assert_eq!(stored.score("asks").unwrap().mean, 0.0);
+    assert_eq!(stored.outcomes[0].calls, previous.outcomes[0].calls);
+}
+
+#[tokio::test]
+async fn what_fails_is_in_the_report() {
+    let model = Scripted::new(|request: &Request| {
+        let asked = format!("{:?}", request.messages);
+        assert!(!asked.contains("panic"), "the model panics");
+        match asked.contains("fail") {
+            true => Err(toolwright_module::Error::other("no network")),
+            false => Ok(Reply::text("Yes.")),
+        }
+    });
+    let cases = [Case::new("one", "fail"), Case::new("two", "panic"), Case::new("three", "Go.")];
+    let broken = graders::of(|attempt: &Attempt| {
+        assert_ne!(attempt.case.name, "three", "the grader panics");
+        Grade::pass()
+    });
+    let report = Eval::agent("faults", Agent::new(model, []).unwrap())
+        .with_cases(cases)
+        .with_grader("broken", broken)
+        .run(&Context::default())
+        .await
+        .unwrap();
+    assert_eq!(report.pass_rate().unwrap().mean, 0.0);
+    insta::assert_snapshot!(report);
+}
+
+#[tokio::test]
+async fn a_budget_leaves_attempts_out_and_is_not_the_fault_of_the_agent() {
+    let cases = (0..10).map(|nth| Case::new(format!("case {nth}"), "Cancel order 7."));
+    let budget = Budget { model_calls: Some(7), ..Budget::default() };
+    let report = Eval::agent("orders", agent())
+        .with_cases(cases)
+        .with_world(shop())
+        .with_concurrency(1)
+        .with_budget(budget)
+        .with_grader("says so", graders::contains("cancelled"))
+        .run(&Context::default())
+        .await
+        .unwrap();
+    assert_eq!((report.outcomes.len(), report.left_out.len()), (3, 7));
+    assert!(report.outcomes.iter().all(|one| one.passed()), "{report}");
+    std::panic::catch_unwind(|| report.assert_at_least(0.1)).unwrap_err();
+}
+
+#[tokio::test]
+async fn an_eval_without_cases_or_graders_is_an_error() {
+    let none = Eval::<String, String>::agent("none", agent()).run(&Context::default()).await;
+    assert!(matches!(none, Err(EvalError::Empty { what: "graders", .. })));
+    let twice = [Case::new("one", "Go."), Case::new("one", "Go again.")];
+    let twice = Eval::agent("twice", agent())
+        .with_cases(twice)
+        .with_grader("any", graders::contains(""))
+        .run(&Context::default())
+        .await;
+    assert_eq!(
+        twice.unwrap_err().to_string(),
+        "two cases have the name `one`; give each case a name of its own"
+    );
+}
+
+#[tokio::test]
+async fn a_module_is_evaluated_by_typed_values() -> Result<()> {
+    let module = from_fn_with(async |CancelOrder { id }, _| Ok(format!("cancelled {id}")));
+    let report = Eval::module("module", module)
+        .with_cases([Case::new("one", CancelOrder { id: 7 }).expecting("cancelled 7")])
+        .with_grader("equal", graders::equals_expected())
+        .run(&Context::default())
+        .await?;
+    report.assert_at_least(1.0);
+    Ok(())
+}
