@@ -62,7 +62,7 @@ pub struct Eval<I: CaseValue = String, O: CaseValue = String> {
     concurrency: usize,
     budget: Budget,
     world: Option<Arc<SetWorld<I, O>>>,
-    recordings: Option<PathBuf>,
+    recordings: Option<Recordings>,
     folder: Option<PathBuf>,
     progress: Option<Arc<OnProgress>>,
 }
@@ -74,6 +74,13 @@ type Subject<I, O> = Arc<
 >;
 type SetWorld<I, O> = dyn Fn(Context, &Case<I, O>) -> Context + Send + Sync;
 type OnProgress = dyn Fn(usize, usize, &GradedAttempt) + Send + Sync;
+
+/// The folder with the recordings.
+#[derive(Clone)]
+enum Recordings {
+    Make(PathBuf),
+    Play(PathBuf),
+}
 
 /// The place of an attempt's run.
 struct Stored {
@@ -201,8 +208,18 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
     /// If a request differs from the recorded one, the attempt fails, and the report says which contracts
     /// changed.
     #[must_use]
-    pub fn with_recordings(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.recordings = Some(folder.into());
+    pub fn with_recordings(self, folder: impl Into<PathBuf>) -> Self {
+        match std::env::var_os(RECORD).is_some_and(|value| value == "1") {
+            true => self.with_new_recordings(folder),
+            false => Self { recordings: Some(Recordings::Play(folder.into())), ..self },
+        }
+    }
+
+    /// Records the model calls of each case in this folder, in place of earlier recordings. An attempt
+    /// that fails leaves an earlier recording as it is.
+    #[must_use]
+    pub fn with_new_recordings(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.recordings = Some(Recordings::Make(folder.into()));
         self
     }
 
@@ -410,7 +427,7 @@ struct One<I: CaseValue, O: CaseValue> {
     subject: Subject<I, O>,
     graders: Vec<(String, AnyModule<Attempt<I, O>>)>,
     world: Option<Arc<SetWorld<I, O>>>,
-    recordings: Option<PathBuf>,
+    recordings: Option<Recordings>,
     folder: Option<Arc<Folder>>,
     ledger: Ledger,
     budget: Budget,
@@ -442,7 +459,7 @@ impl<I: CaseValue, O: CaseValue> One<I, O> {
             }
             None => (None, None),
         };
-        let mut attempt = self.attempt(&cx, run.clone().zip(journal)).await;
+        let attempt = self.attempt(&cx, run.clone().zip(journal)).await;
         // A limit of the eval is no fault of the agent.
         if attempt.error.is_some()
             || attempt.ending == Some(toolwright_module::event::Ending::LimitReached)
@@ -461,7 +478,6 @@ impl<I: CaseValue, O: CaseValue> One<I, O> {
                 .save(path)
                 .map_err(|source| EvalError::Recording { case: self.case.name.clone(), source })?;
         }
-        attempt.case.name.clone_from(&self.case.name);
         let graded = graded(attempt, self.repeat, run, grades);
         if let Some(folder) = &self.folder {
             folder.keep(&self.case, &graded)?;
@@ -510,16 +526,19 @@ impl<I: CaseValue, O: CaseValue> One<I, O> {
 
     /// Returns the recording of the case, or the place for it.
     fn tape(&self) -> Result<Option<Arc<Tape>>> {
-        let Some(folder) = &self.recordings else { return Ok(None) };
-        let path = file_of(folder, &self.case.name, self.repeat, "json");
-        let tape = if std::env::var_os(RECORD).is_some_and(|value| value == "1") {
-            std::fs::create_dir_all(folder)
-                .map_err(|source| EvalError::Write { path: folder.clone(), source })?;
-            Tape::record(path)
-        } else {
-            let recording = Recording::load(&path)
-                .map_err(|source| EvalError::Recording { case: self.case.name.clone(), source })?;
-            Tape::replay(recording)
+        let path = |folder| file_of(folder, &self.case.name, self.repeat, "json");
+        let tape = match &self.recordings {
+            None => return Ok(None),
+            Some(Recordings::Make(folder)) => {
+                std::fs::create_dir_all(folder)
+                    .map_err(|source| EvalError::Write { path: folder.clone(), source })?;
+                Tape::record(path(folder))
+            }
+            Some(Recordings::Play(folder)) => {
+                let case = &self.case.name;
+                let unusable = |source| EvalError::Recording { case: case.clone(), source };
+                Tape::replay(Recording::load(path(folder)).map_err(unusable)?)
+            }
         };
         Ok(Some(Arc::new(tape)))
     }

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use toolwright_evals::{Attempt, Case, Eval, EvalError, Grade, Report, StoredRun, World, graders};
+use toolwright_evals::{
+    Attempt, Case, Eval, EvalError, Grade, GradedAttempt, Judge, Report, StoredRun, World, graders,
+};
 use toolwright_journal::Journal;
 use toolwright_module::budget::Budget;
 use toolwright_module::testing::Scripted;
@@ -217,4 +219,75 @@ async fn a_module_is_evaluated_by_typed_values() -> Result<()> {
         .await?;
     report.assert_at_least(1.0);
     Ok(())
+}
+
+/// A model that nobody may ask.
+fn no_model() -> impl LanguageModel {
+    Scripted::new(|_: &Request| -> Result<Reply> { panic!("the model was asked") })
+}
+
+#[tokio::test]
+async fn a_recorded_eval_asks_no_model_and_names_the_contract_that_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let eval = |agent: Agent| {
+        let polite = Judge::new(no_model(), "The answer is polite.").unwrap();
+        Eval::agent("orders", agent)
+            .with_cases(cases())
+            .with_world(shop())
+            .with_grader("says so", graders::contains("cancelled"))
+            .with_grader("polite", polite)
+    };
+    let judge = Scripted::new(|_: &Request| Ok(Reply::text(r#"{"reason": "Short.", "score": 8}"#)));
+    let cx = Context::default();
+    let recorded = Eval::agent("orders", agent())
+        .with_cases(cases())
+        .with_world(shop())
+        .with_grader("says so", graders::contains("cancelled"))
+        .with_grader("polite", Judge::new(judge, "The answer is polite.").unwrap())
+        .with_new_recordings(folder.path())
+        .run(&cx)
+        .await
+        .unwrap();
+    recorded.assert_at_least(1.0);
+
+    let replayed = Agent::new(no_model(), [cancel_order()]).unwrap();
+    let replayed = eval(replayed).with_recordings(folder.path()).run(&cx).await.unwrap();
+    let same = |report: &Report| {
+        let what = |one: &GradedAttempt| {
+            (one.output.clone(), one.calls.clone(), one.grades.clone(), one.tokens, one.rounds)
+        };
+        report.outcomes.iter().map(what).collect::<Vec<_>>()
+    };
+    assert_eq!(same(&replayed), same(&recorded));
+
+    // A tool with another contract.
+    let cancel = from_fn_with(async |CancelOrderSoon { .. }, _| Ok("done".to_owned()));
+    let cancel = Tool::new(cancel).unwrap().named("cancel_order").unwrap();
+    let changed = Agent::new(no_model(), [cancel]).unwrap();
+    let changed = eval(changed).with_recordings(folder.path()).run(&cx).await.unwrap();
+    insta::assert_snapshot!(changed);
+
+    // A case that was not recorded.
+    let more = Agent::new(no_model(), [cancel_order()]).unwrap();
+    let more = eval(more)
+        .with_cases([Case::new("nine", "Cancel order 9.")])
+        .with_recordings(folder.path())
+        .run(&cx)
+        .await
+        .unwrap();
+    assert_eq!(more.left_out.len(), 1);
+    assert!(more.left_out[0].reason.contains("set TOOLWRIGHT_RECORD=1"), "{more}");
+}
+
+/// Cancel an order.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+struct CancelOrderSoon {
+    id: u32,
+    /// Why.
+    #[schemars(length(max = 80))]
+    reason: String,
+}
+
+impl Signature for CancelOrderSoon {
+    type Output = String;
 }
