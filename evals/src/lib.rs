@@ -37,6 +37,7 @@
 //! | `attempt.rs` | [`Attempt`] and [`MadeCall`], from the events of a run |
 //! | `stored.rs` | [`StoredRun`]: attempts from the records of a run |
 //! | `grade.rs`, `graders.rs`, `judge.rs` | [`Grade`], ready graders, [`Judge`] |
+//! | `pairs.rs` | [`PairJudge`]: the answers of two reports |
 //! | `world.rs` | [`World`] |
 //! | `tape.rs` | model calls, recorded and replayed |
 //! | `folder.rs` | what is left after a crash |
@@ -53,6 +54,7 @@ mod folder;
 mod grade;
 pub mod graders;
 mod judge;
+mod pairs;
 mod report;
 mod stats;
 mod stored;
@@ -67,6 +69,7 @@ pub use eval::Eval;
 pub use expected_calls::ExpectedCall;
 pub use grade::{Grade, Verdict};
 pub use judge::{Judge, JudgeAnswer, Judgement};
+pub use pairs::{Better, Choice, ChooseAnswer, PairJudge, Preferences};
 pub use report::{ChangedContract, GradedAttempt, LeftOut, Report};
 pub use stats::Mean;
 pub use stored::StoredRun;

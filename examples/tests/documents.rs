@@ -15,7 +15,7 @@ pub(crate) fn text(path: &str) -> String {
 }
 
 /// The folders with Rust sources.
-pub(crate) const FOLDERS: [&str; 13] = [
+pub(crate) const FOLDERS: [&str; 14] = [
     "http",
     "macros",
     "signature",
@@ -23,6 +23,7 @@ pub(crate) const FOLDERS: [&str; 13] = [
     "group",
     "orchestrator",
     "serve",
+    "evals",
     "durable",
     "providers",
     "toolsets",

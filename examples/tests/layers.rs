@@ -31,6 +31,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("toolwright-restate", &["toolwright-module", "toolwright-orchestrator"]),
     (
+        "toolwright-evals",
+        &[
+            "toolwright-journal",
+            "toolwright-module",
+            "toolwright-orchestrator",
+            "toolwright-signature",
+        ],
+    ),
+    (
         "toolwright-serve",
         &[
             "toolwright-journal",
@@ -69,6 +78,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "toolwright",
         &[
             "toolwright-anthropic",
+            "toolwright-evals",
             "toolwright-gemini",
             "toolwright-genai",
             "toolwright-github",
@@ -92,6 +102,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "toolwright-cli",
         &[
             "toolwright-anthropic",
+            "toolwright-evals",
             "toolwright-gemini",
             "toolwright-github",
             "toolwright-journal",
@@ -114,6 +125,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "toolwright",
             "toolwright-cli",
             "toolwright-anthropic",
+            "toolwright-evals",
             "toolwright-gemini",
             "toolwright-github",
             "toolwright-group",
