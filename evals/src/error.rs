@@ -44,6 +44,14 @@ pub enum EvalError {
         /// What is wrong with it.
         reason: String,
     },
+    /// An expected call has a rule that cannot be read.
+    #[error("the expected call of `{tool}` cannot be compared: {reason}")]
+    ExpectedCall {
+        /// Name of the tool.
+        tool: String,
+        /// What is wrong with the rule, and the fix.
+        reason: String,
+    },
     /// Two cases have the same name.
     #[error("two cases have the name `{name}`; give each case a name of its own")]
     Names {

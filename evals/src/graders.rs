@@ -10,6 +10,7 @@ use toolwright_signature::Contract;
 
 use crate::attempt::{Attempt, MadeCall};
 use crate::case::CaseValue;
+use crate::expected_calls::CallMatching;
 use crate::grade::Grade;
 use crate::world::World;
 
@@ -123,6 +124,49 @@ pub fn near_expected<I: CaseValue, O: CaseValue>(
         // A number that is not one is near to nothing.
         Grade::scored(score, off <= distance, reason)
     })
+}
+
+/// Returns a grader that passes an attempt whose own calls are those that the case expects. It reports what
+/// differs, and its score is the share of calls that fit.
+///
+/// A case without [`calls`](crate::Case::calls) expects nothing, and the grader skips it. An empty list
+/// expects that no tool is called.
+///
+/// ```
+/// use serde_json::json;
+/// use toolwright_evals::{Attempt, CallMatching, Case, ExpectedCall, MadeCall, graders};
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let grader = graders::makes_expected_calls(CallMatching::new().in_order());
+///
+/// let order = ExpectedCall::new("get_order", json!({"id": 7}));
+/// let case = Case::<String, String>::new("one order", "Where is order 7?").expecting_calls([order]);
+/// let mut attempt = Attempt::new(case, "On its way.");
+/// attempt.calls.push(MadeCall::new("get_order", json!({"id": 17})));
+/// # use toolwright_module::Module;
+/// let grade = grader.call(attempt, &Default::default()).await?;
+/// assert_eq!(grade.reason, "get_order (call 1): $.id: expected 7, got 17");
+/// # Ok::<(), toolwright_module::Error>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn makes_expected_calls<I: CaseValue, O: CaseValue>(
+    matching: CallMatching,
+) -> impl Module<Signature = Attempt<I, O>> {
+    from_fn(move |attempt: Attempt<I, O>| {
+        let grade = match &attempt.case.calls {
+            None => Ok(Grade::skip("the case expects no calls")),
+            Some(expected) => matching
+                .compare(expected, attempt.own_calls())
+                .map_err(Into::into)
+                .map(|compared| {
+                    let reasons: Vec<_> =
+                        compared.differences.iter().map(ToString::to_string).collect();
+                    Grade::scored(compared.score(), reasons.is_empty(), reasons.join("\n"))
+                }),
+        };
+        std::future::ready(grade)
+    })
+    .with_effect(Effect::Read)
 }
 
 /// Returns a grader that passes an attempt that called none of these tools, at any depth.

@@ -33,7 +33,8 @@
 //! | file | content |
 //! |---|---|
 //! | `eval.rs` | [`Eval`]: the attempts |
-//! | `case.rs`, `expected_calls.rs` | [`Case`], from code or a file |
+//! | `case.rs` | [`Case`], from code or a file |
+//! | `expected_calls.rs`, `expected_value.rs`, `matching.rs` | [`ExpectedCall`] and [`CallMatching`]: calls compared by contract |
 //! | `attempt.rs` | [`Attempt`] and [`MadeCall`], from the events of a run |
 //! | `stored.rs` | [`StoredRun`]: attempts from the records of a run |
 //! | `grade.rs`, `graders.rs`, `judge.rs` | [`Grade`], ready graders, [`Judge`] |
@@ -50,10 +51,12 @@ mod compare;
 mod error;
 mod eval;
 mod expected_calls;
+mod expected_value;
 mod folder;
 mod grade;
 pub mod graders;
 mod judge;
+mod matching;
 mod pairs;
 mod report;
 mod stats;
@@ -66,7 +69,7 @@ pub use case::{Case, CaseValue};
 pub use compare::Comparison;
 pub use error::EvalError;
 pub use eval::Eval;
-pub use expected_calls::ExpectedCall;
+pub use expected_calls::{CallComparison, CallDifference, CallMatching, ExpectedCall};
 pub use grade::{Grade, Verdict};
 pub use judge::{Judge, JudgeAnswer, Judgement};
 pub use pairs::{Better, Choice, ChooseAnswer, PairJudge, Preferences};
