@@ -179,13 +179,13 @@ pub(crate) fn file_of(folder: &Path, name: &str, repeat: u32, extension: &str) -
     let mut file = String::new();
     for byte in name.bytes() {
         match byte {
-            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => file.push(char::from(byte)),
-            b' ' => file.push('-'),
+            b'a'..=b'z' | b'0'..=b'9' | b'-' => file.push(char::from(byte)),
+            b' ' => file.push('_'),
             _ => file.push_str(&format!("~{byte:02x}")),
         }
     }
-    // Names that differ only where a file name cannot, or that are cut, keep files of their own.
-    if file.len() > LONGEST || name.contains(' ') && name.contains('-') {
+    // Names that are cut keep files of their own.
+    if file.len() > LONGEST {
         let hash = toolwright_signature::stable_hash([name]) as u64;
         file.truncate(LONGEST);
         file.push_str(&format!("~{hash:016x}"));
@@ -194,4 +194,32 @@ pub(crate) fn file_of(folder: &Path, name: &str, repeat: u32, extension: &str) -
         file.push_str(&format!(".{}", repeat + 1));
     }
     folder.join(format!("{file}.{extension}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn each_case_and_repeat_has_a_file_of_its_own(
+            one in "[a-zA-Z0-9 _~./ä-]{0,120}",
+            other in "[a-zA-Z0-9 _~./ä-]{0,120}",
+            repeats in (0..3u32, 0..3u32),
+        ) {
+            let file = |name: &str, repeat| {
+                let path = file_of(Path::new("folder"), name, repeat, "json");
+                assert_eq!(path.parent(), Some(Path::new("folder")), "{name}");
+                let file = path.file_name().unwrap().to_str().unwrap().to_owned();
+                assert!(file.len() < 200, "{file}");
+                // Some file systems do not distinguish upper and lower case.
+                assert_eq!(file, file.to_lowercase());
+                file
+            };
+            let same = (&one, repeats.0) == (&other, repeats.1);
+            prop_assert_eq!(file(&one, repeats.0) == file(&other, repeats.1), same);
+        }
+    }
 }

@@ -558,7 +558,7 @@ async fn grade<I: CaseValue, O: CaseValue>(
     for (_, grader) in graders {
         let call = AssertUnwindSafe(grader.call(attempt.clone(), cx)).catch_unwind();
         grades.push(match call.await {
-            Ok(Ok(grade)) => grade,
+            Ok(Ok(grade)) => grade.checked(),
             Ok(Err(error)) => Grade::error(format!("the grader failed: {error:#}")),
             Err(panic) => Grade::error(format!("the grader panicked: {}", panic_text(&*panic))),
         });

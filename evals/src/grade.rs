@@ -69,6 +69,18 @@ impl Grade {
         Self { verdict: Verdict::Error, score: None, reason: reason.into() }
     }
 
+    /// Returns the grade as it is, or why it cannot be one: it comes from another program, or from a model.
+    pub(crate) fn checked(self) -> Self {
+        let counts = matches!(self.verdict, Verdict::Pass | Verdict::Fail);
+        match self.score {
+            Some(score) if !(0.0..=1.0).contains(&score) => {
+                Self::error(format!("the score {score} is not between 0 and 1"))
+            }
+            None if counts => Self::error("the grade has no score"),
+            _ => self,
+        }
+    }
+
     /// Returns whether the attempt passes.
     #[must_use]
     pub fn passed(&self) -> bool {

@@ -38,6 +38,7 @@ mod documents;
 mod durable_file;
 mod effects;
 mod endless;
+mod evals;
 mod find_tools;
 mod layers;
 mod lower;
