@@ -18,8 +18,8 @@ async fn the_agent_knows_where_orders_are() -> Result<()> {
         ("returned", "Did you get order 5 back?", 5, "returned"),
         ("short", "Order 6?", 6, "on its way"),
         ("rude", "WHERE IS MY ORDER 7!!", 7, "delivered"),
-        ("German", "Wo ist Bestellung 8?", 8, "not been sent"),
-        ("with a joke", "Is order 9 on the moon?", 9, "returned"),
+        ("German", "Wo ist Bestellung 8?", 8, "cancelled"),
+        ("with a joke", "Is order 9 on the moon?", 9, "not been sent"),
         ("unknown", "Where is order 10?", 10, "no order"),
     ];
     let cases = cases.map(|(name, task, id, state)| {

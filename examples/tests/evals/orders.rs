@@ -4,8 +4,8 @@ use toolwright::testing::Scripted;
 use toolwright::tool;
 
 /// Get the state of an order.
-#[tool(effect = "read")]
-fn get_order(
+#[tool(effect = Read)]
+pub(super) fn get_order(
     /// Number of the order.
     id: u32,
 ) -> String {
