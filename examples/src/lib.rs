@@ -15,8 +15,6 @@ mod pages {
     mod conversations {}
     #[doc = include_str!("../../docs/durable-runs.md")]
     mod durable_runs {}
-    #[doc = include_str!("../../docs/evals.md")]
-    mod evals {}
     #[doc = include_str!("../../docs/hooks.md")]
     mod hooks {}
     #[doc = include_str!("../../docs/mcp.md")]

@@ -39,6 +39,8 @@ mod durable_file;
 mod effects;
 mod endless;
 mod evals;
+#[path = "evals/world.rs"]
+mod evals_with_a_world;
 mod find_tools;
 mod layers;
 mod lower;
