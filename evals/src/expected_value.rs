@@ -14,6 +14,8 @@
 //!
 //! Begin with [`Rule::parse`] and [`differences`].
 
+use std::fmt;
+
 use regex::Regex;
 use serde_json::{Map, Number, Value};
 
@@ -57,6 +59,13 @@ pub(crate) struct ValueDifference {
     pub(crate) path: String,
     pub(crate) expected: String,
     pub(crate) got: String,
+}
+
+impl fmt::Display for ValueDifference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, expected, got } = self;
+        write!(f, "{path}: expected {expected}, got {got}")
+    }
 }
 
 impl Rule {
@@ -120,7 +129,7 @@ impl Rule {
     }
 
     /// Returns the rule for one value, in which nothing is a rule.
-    fn literal(value: &Value) -> Self {
+    pub(crate) fn literal(value: &Value) -> Self {
         match value {
             Value::Array(items) => Self::List(items.iter().map(Self::literal).collect()),
             Value::Object(fields) => {

@@ -11,6 +11,7 @@ use toolwright_signature::Contract;
 use crate::attempt::{Attempt, MadeCall};
 use crate::case::CaseValue;
 use crate::expected_calls::CallMatching;
+use crate::expected_value::{Rule, differences};
 use crate::grade::Grade;
 use crate::world::World;
 
@@ -40,14 +41,18 @@ pub fn of<I: CaseValue, O: CaseValue>(
 }
 
 /// Returns a grader that passes an output equal to the expected one. Both are values of a type, so the
-/// order of fields, fields left out that have a default, and spaces in JSON make no difference.
+/// order of fields, fields left out that have a default, and spaces in JSON make no difference. The reason
+/// names each place that differs.
 pub fn equals_expected<I: CaseValue, O: CaseValue>() -> impl Module<Signature = Attempt<I, O>> {
     of_output(|output, attempt: &Attempt<I, O>| {
         let Some(expected) = &attempt.case.expected else { return nothing_expected() };
-        let (output, expected) = (json(output), json(expected));
-        match output == expected {
+        let differing = differences(&Rule::literal(&json(expected)), &json(output), None, None);
+        match differing.is_empty() {
             true => Grade::pass(),
-            false => Grade::fail(format!("expected {expected}, got {output}")),
+            false => {
+                let lines: Vec<_> = differing.iter().map(ToString::to_string).collect();
+                Grade::fail(lines.join("\n"))
+            }
         }
     })
 }

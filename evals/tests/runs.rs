@@ -213,11 +213,16 @@ async fn an_eval_without_cases_or_graders_is_an_error() {
 async fn a_module_is_evaluated_by_typed_values() -> Result<()> {
     let module = from_fn_with(async |CancelOrder { id }, _| Ok(format!("cancelled {id}")));
     let report = Eval::module("module", module)
-        .with_cases([Case::new("one", CancelOrder { id: 7 }).expecting("cancelled 7")])
+        .with_cases([
+            Case::new("one", CancelOrder { id: 7 }).expecting("cancelled 7"),
+            Case::new("two", CancelOrder { id: 8 }).expecting("cancelled 7"),
+        ])
         .with_grader("equal", graders::equals_expected())
         .run(&Context::default())
         .await?;
-    report.assert_at_least(1.0);
+    report.assert_at_least(0.5);
+    let reason = &report.outcomes[1].grades[0].reason;
+    assert_eq!(reason, r#"$: expected "cancelled 7", got "cancelled 8""#);
     Ok(())
 }
 
