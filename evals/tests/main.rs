@@ -2,5 +2,6 @@
 
 #![cfg(test)]
 
+mod bfcl;
 mod expected_calls;
 mod runs;
