@@ -3,6 +3,8 @@
 //! `cargo bench -p toolwright-evals`. Env: `CASES`. `with_pydantic_evals.py` beside this file does the same work
 //! with pydantic-evals and its `TestModel`.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
 use std::time::Instant;
 
 use schemars::JsonSchema;

@@ -461,12 +461,11 @@ impl<I: CaseValue, O: CaseValue> One<I, O> {
         };
         let attempt = self.attempt(&cx, run.clone().zip(journal)).await;
         // A limit of the eval is no fault of the agent.
-        if attempt.error.is_some()
-            || attempt.ending == Some(toolwright_module::event::Ending::LimitReached)
+        let reached = attempt.ending == Some(toolwright_module::event::Ending::LimitReached);
+        if (attempt.error.is_some() || reached)
+            && let Some(reason) = self.why_not()
         {
-            if let Some(reason) = self.why_not() {
-                return Ok(self.left_out(reason));
-            }
+            return Ok(self.left_out(reason));
         }
         let misfit = tape.as_ref().and_then(|tape| tape.misfit());
         let grades = grade(&self.graders, &attempt, &cx.with_ledger(self.ledger.child())).await;

@@ -1,6 +1,6 @@
 //! Evals: does an agent do its job, in `cargo test` and in production?
 //!
-//! An [`Eval`] gives [`Case`]s to an agent or a module, and [graders](graders) say of each [`Attempt`] what
+//! An [`Eval`] gives [`Case`]s to an agent or a module, and [graders] say of each [`Attempt`] what
 //! they think of it. The [`Report`] has the figures, and a threshold fails a test.
 //!
 //! - A case is a typed value, from code or from a file.
