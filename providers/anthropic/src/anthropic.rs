@@ -57,7 +57,7 @@ const KEY: &str = "ANTHROPIC_API_KEY";
 ///
 /// Cloning costs one reference count and shares the connections. A request is retried up to
 /// two times by default, if no answer has begun: after a failed connection, and after 408, 409,
-/// 429 and 5xx, which includes 529 for an overloaded server. The pause is the server's
+/// 425, 429 and 5xx, which includes 529 for an overloaded server. The pause is the server's
 /// `retry-after`, or about 0.5 and 1 second.
 ///
 /// It needs the tokio runtime.
@@ -457,7 +457,7 @@ impl fmt::Debug for Anthropic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Anthropic")
             .field("model", &self.0.options.model)
-            .field("base_url", &self.base_url())
+            .field("base_url", &self.0.connection.endpoint().shown())
             .field("version", &self.0.version)
             .finish_non_exhaustive()
     }

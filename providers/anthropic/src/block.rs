@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::de::Error as _;
+use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -13,7 +13,8 @@ use toolwright_module::model::{Delta, Usage};
 use toolwright_module::runner::ARGUMENTS;
 use toolwright_provider::ending::is_whole;
 use toolwright_provider::lenient::{
-    Arguments, Piece as Content, PieceKind, Str, TEXTS, Unread, Words, is_set, once, thoughts,
+    Arguments, Piece as Content, PieceKind, Str, TEXTS, Unread, Words, call_fields, is_set, once,
+    thoughts,
 };
 use toolwright_provider::{Deltas, ProviderError, ReplyParts, is_empty_object};
 
@@ -160,12 +161,19 @@ impl Block {
             let text = serde_json::from_str(json)?;
             return Ok(Self { kind: Kind::Text, text, ..Self::default() });
         }
-        let mut fields: Map<String, Value> = once(json)?;
+        let fields = call_fields(json)?;
         let kind = match fields.get("type").and_then(Value::as_str) {
             Some(kind) => Kind::of(kind),
             None if fields.contains_key("name") && fields.contains_key("input") => Kind::Call,
             // Some servers leave the type of a text out.
             None => Kind::Text,
+        };
+        let mut fields: Map<String, Value> = match kind {
+            Kind::Call => {
+                once::<IgnoredAny>(json)?;
+                fields
+            }
+            _ => once(json)?,
         };
         let mut block = Self { kind, ..Self::default() };
         let mut take = |name| fields.shift_remove(name).unwrap_or_default();

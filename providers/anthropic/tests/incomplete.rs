@@ -743,3 +743,26 @@ async fn counts_under_other_names_are_read_or_the_usage_is_incomplete() {
         }
     }
 }
+
+/// More levels than the reader of JSON values takes.
+fn deep() -> Value {
+    (0..400).fold(json!(1), |value, _| json!({"prefix": value}))
+}
+
+#[tokio::test]
+async fn an_input_with_too_many_levels_is_the_models_to_correct() {
+    for name in ["input", "arguments"] {
+        let block = json!({"type": "tool_use", "id": "t", "name": "purge", name: deep()});
+        for reply in replies(&block.to_string()).await {
+            let reply = reply.unwrap();
+            let call = reply.tool_calls().next().unwrap();
+            assert_eq!((&*call.id, &*call.name), ("t", "purge"));
+            assert_eq!(call.arguments, deep().to_string());
+            assert!(!call.incomplete);
+        }
+    }
+    let mut events = vec![start(), begins(0, &json!({})), piece(0, &deep().to_string()), stops(0)];
+    events.extend(ends("tool_use"));
+    let reply = streamed_reply(&events).await.unwrap();
+    assert_eq!(reply.tool_calls().next().unwrap().arguments, deep().to_string());
+}

@@ -517,7 +517,7 @@ impl fmt::Debug for Gemini {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gemini")
             .field("model", &self.0.model)
-            .field("base_url", &self.base_url())
+            .field("base_url", &self.0.connection.endpoint().shown())
             .finish_non_exhaustive()
     }
 }

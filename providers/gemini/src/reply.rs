@@ -10,7 +10,9 @@ use serde_json::{Map, Value, json};
 use toolwright_module::message::{Opaque, Reasoning, ReplyPart, Text, ToolCall, mark_incomplete};
 use toolwright_module::model::{Delta, Finish, Usage};
 use toolwright_module::{Reply, Request};
-use toolwright_provider::lenient::{self, Arguments, Count, PieceKind, Str, TEXTS, Unread, is_set};
+use toolwright_provider::lenient::{
+    self, Arguments, Count, PieceKind, Str, TEXTS, Unread, call_fields, is_set,
+};
 use toolwright_provider::{
     Decoder, Deltas, ProviderError, ReplyParts, TokenCounts, check_has_call, complete_reply,
     ending, is_empty_object,
@@ -201,8 +203,7 @@ impl Call {
         let is_clear;
         (call.args, is_clear) = Arguments::one_of(given);
         let is_bare = call.partial_args.is_empty() && Unread::Content.may_be_meant(&call.args.0);
-        let is_hidden =
-            is_bare && Unread::of(&serde_json::from_str(json)?).may_be_meant(&call.args.0);
+        let is_hidden = is_bare && Unread::of(&call_fields(json)?).may_be_meant(&call.args.0);
         call.is_doubtful = !is_clear || is_hidden || !ending::is_whole(&call.status);
         Ok(call)
     }

@@ -482,3 +482,19 @@ async fn thoughts_count_once() {
         }
     }
 }
+
+#[tokio::test]
+async fn arguments_with_too_many_levels_are_the_models_to_correct() {
+    let deep = (0..400).fold(json!(1), |value, _| json!({"prefix": value}));
+    for name in ["args", "arguments"] {
+        for beside in [json!({}), json!({"trace": "t-1"})] {
+            let mut call = json!({"name": "purge", name: deep});
+            call.as_object_mut().unwrap().extend(beside.as_object().unwrap().clone());
+            for reply in read(&[chunk(&call, Some("STOP"))]).await {
+                let call = reply.tool_calls().next().unwrap();
+                assert_eq!((&*call.name, call.incomplete), ("purge", false));
+                assert_eq!(call.arguments, deep.to_string());
+            }
+        }
+    }
+}

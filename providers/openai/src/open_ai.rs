@@ -59,9 +59,9 @@ const KEY: &str = "OPENAI_API_KEY";
 /// ```
 ///
 /// Cloning costs one reference count and shares the connections. A request is retried up to
-/// two times by default, if no answer has begun: after a failed connection, after 408, 409, 429
-/// and 5xx, and after such an error in a reply of status 200. The pause is the server's `retry-after`, or about 0.5 and 1 second. There is no
-/// retry if waiting does not help, such as for an account without credit.
+/// two times by default, if no answer has begun: after a failed connection, after 408, 409, 425,
+/// 429 and 5xx, and after such an error in a reply of status 200. The pause is the server's
+/// `retry-after`, or about 0.5 and 1 second. There is no retry if waiting does not help, such as for an account without credit.
 ///
 /// It needs the tokio runtime.
 #[derive(Clone)]
@@ -708,7 +708,7 @@ impl fmt::Debug for OpenAi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpenAi")
             .field("model", &self.0.options.model)
-            .field("base_url", &self.base_url())
+            .field("base_url", &self.0.connection.endpoint().shown())
             .field("api", &self.0.options.api)
             .field("dialect", &self.0.options.dialect)
             .finish_non_exhaustive()

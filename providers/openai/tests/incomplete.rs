@@ -1103,3 +1103,37 @@ async fn a_custom_call_with_two_names_or_inputs_is_not_whole() {
         }
     }
 }
+
+#[tokio::test]
+async fn arguments_with_too_many_levels_are_the_models_to_correct() {
+    let deep = (0..400).fold(json!(1), |value, _| json!({"prefix": value}));
+    for given in [deep.clone(), json!(deep.to_string())] {
+        let mut replies: Vec<Reply> = Vec::from(chat(&json!("tool_calls"), &given).await);
+        let call = json!({"name": "purge", "arguments": given});
+        for message in [
+            json!({"function_call": call}),
+            json!({"tool_calls": [call]}),
+            json!({"tool_calls": {"id": "1", "function": {"name": "purge", "parameters": given}}}),
+            json!({"content": [{"type": "tool_use", "id": "1", "name": "purge", "input": given}]}),
+        ] {
+            let choice = |name: &str| json!({"model": "m", "choices": [{"index": 0, name: message, "finish_reason": "tool_calls"}]});
+            replies.extend(read(Api::Chat, &choice("message"), &[choice("delta")]).await);
+        }
+        for item in [
+            json!({"type": "function_call", "id": "fc", "call_id": "1", "name": "purge", "arguments": given}),
+            json!({"type": "function_call", "id": "fc", "call_id": "1", "function": call}),
+        ] {
+            let response = response("completed", None, std::slice::from_ref(&item));
+            replies.extend(responses("response.completed", &response).await);
+            let done =
+                json!({"type": "response.output_item.done", "output_index": 0, "item": item});
+            let end = json!({"type": "response.completed", "response": self::response("completed", None, &[])});
+            replies.extend(read(Api::Responses, &response, &[done, end]).await);
+        }
+        for reply in replies {
+            let call = reply.tool_calls().next().unwrap();
+            assert_eq!((&*call.name, call.incomplete), ("purge", false));
+            assert_eq!(call.arguments, deep.to_string());
+        }
+    }
+}

@@ -28,7 +28,7 @@ const MAX_TIME: Duration = Duration::from_secs(1800);
 /// The connection of a model to its server: address, key, retries and limits.
 ///
 /// A request is retried up to two times by default, if no answer has begun: after a failed
-/// connection, after 408, 409, 429 and 5xx, and after the same errors in a reply that began with a
+/// connection, after 408, 409, 425, 429 and 5xx, and after the same errors in a reply that began with a
 /// success. The pause is the server's `retry-after`, or about 0.5 and 1 second. There is no retry if
 /// waiting does not help, such as for an account without credit. It needs the tokio runtime.
 ///

@@ -479,7 +479,7 @@ impl ProviderError {
                 }
                 clean(body, MAX_RAW);
                 if matches!(status, 404 | 405) {
-                    *message += &format!("; the base URL is {}", endpoint.base_url());
+                    *message += &format!("; the base URL is {}", endpoint.shown());
                     if endpoint.as_url().path() == "/" {
                         *message += ", without a path such as /v1";
                     }
@@ -730,7 +730,7 @@ fn status_texts(status: u16, code: Option<&str>, message: &str) -> (&'static str
         ),
         400 | 413 if too_many_bytes(Some(status), code) => TOO_MANY_BYTES,
         429 => ("the rate limit is reached", "send fewer requests"),
-        408 | 409 | 500..=599 => ("the server failed", "try again later"),
+        408 | 409 | 425 | 500..=599 => ("the server failed", "try again later"),
         600.. => (
             "the server sent an unknown status",
             "check that the base URL is that of the provider's API",

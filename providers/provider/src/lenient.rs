@@ -36,8 +36,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{
     Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor,
 };
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use toolwright_module::runner::{ARGUMENTS, given_arguments};
 pub use toolwright_module::runner::{Unread, is_set};
@@ -50,7 +50,7 @@ pub use self::words::{Piece, PieceKind, TEXTS, Words, thoughts};
 /// tool's contract checks them and the model can then correct them.
 ///
 /// ```
-/// use serde_json::Value;
+/// use serde_json::{Map, Value};
 /// use toolwright_provider::lenient::once;
 ///
 /// assert!(once::<Value>(r#"{"text": {"value": "a", "value": "b"}}"#).is_err());
@@ -63,6 +63,55 @@ pub use self::words::{Piece, PieceKind, TEXTS, Words, thoughts};
 pub fn once<'t, T: Deserialize<'t>>(json: &'t str) -> serde_json::Result<T> {
     check_fields_once(json.as_bytes(), &ARGUMENTS)?;
     serde_json::from_str(json)
+}
+
+/// Returns the fields of a call, in their order.
+///
+/// A value with more levels than `serde_json` takes is a text of its JSON: the call's arguments are for
+/// the model to correct, and must not end the run.
+///
+/// ```
+/// use toolwright_provider::lenient::call_fields;
+///
+/// let list = "[".repeat(400) + &"]".repeat(400);
+/// let fields = call_fields(&format!(r#"{{"name": "look", "input": {list}}}"#))?;
+/// assert_eq!(fields["name"], "look");
+/// assert_eq!(fields["input"], list);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// The text is not a JSON object.
+pub fn call_fields(json: &str) -> serde_json::Result<Map<String, Value>> {
+    struct Fields(Map<String, Value>);
+
+    impl<'de> Deserialize<'de> for Fields {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            deserializer.deserialize_map(FieldsVisitor)
+        }
+    }
+
+    struct FieldsVisitor;
+
+    impl<'de> Visitor<'de> for FieldsVisitor {
+        type Value = Fields;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+            let mut fields = Map::new();
+            while let Some((name, value)) = map.next_entry::<String, &RawValue>()? {
+                let json = value.get();
+                fields.insert(name, serde_json::from_str(json).unwrap_or_else(|_| json.into()));
+            }
+            Ok(Fields(fields))
+        }
+    }
+
+    serde_json::from_str(json).map(|Fields(fields)| fields)
 }
 
 /// Deserializes `null` as the default, as if the field were missing.

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use toolwright_provider::TokenCounts;
 use toolwright_provider::ending::is_whole;
 use toolwright_provider::lenient::{
-    Arguments, Count, Piece, Str, Text, Unread, Words, fields, if_object, is_set, object,
-    or_default, thoughts,
+    Arguments, Count, Piece, Str, Text, Unread, Words, call_fields, fields, if_object, is_set,
+    object, or_default, thoughts,
 };
 
 /// A whole reply, or one event of a stream. They differ in one field of [`Choice`].
@@ -237,7 +237,7 @@ impl Call {
     fn of<E: Error>(json: &str) -> Result<Self, E> {
         let mut call: Self = read(json)?;
         if Unread::Content.may_be_meant(&call.arguments) {
-            call.unread = Unread::of(&read(json)?);
+            call.unread = Unread::of(&call_fields(json).map_err(E::custom)?);
         }
         Ok(call)
     }
@@ -387,7 +387,8 @@ fn only_call<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Function, D::
     if !json.starts_with('{') {
         return Ok(Function::default());
     }
-    Ok(Function { unread: Unread::of(&read(json)?), ..read(json)? })
+    let unread = Unread::of(&call_fields(json).map_err(D::Error::custom)?);
+    Ok(Function { unread, ..read(json)? })
 }
 
 impl Function {

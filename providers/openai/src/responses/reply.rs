@@ -16,8 +16,8 @@ use toolwright_module::model::{Finish, Usage};
 use toolwright_module::{Contract, Reply, Request, ToolCall};
 use toolwright_provider::ending::{self, is_same, is_unfinished, is_whole};
 use toolwright_provider::lenient::{
-    Arguments, Count, Piece, Str, Text, Unread, Words, if_object, is_set, object, or_default,
-    thoughts,
+    Arguments, Count, Piece, Str, Text, Unread, Words, call_fields, if_object, is_set, object,
+    or_default, thoughts,
 };
 use toolwright_provider::{
     Deltas, ReplyParts, TokenCounts, complete_reply, is_empty_object, rest_of, settle,
@@ -159,10 +159,11 @@ impl<'e> Item<'e> {
         let given = given.into_iter().chain([arguments, input.clone()]);
         let (arguments, is_same) = Arguments::one_of(given);
         (item.name, item.arguments) = (name, arguments);
+        let fields = || call_fields(raw.get()).map_err(|source| broken(raw, source));
         // An item begins without arguments, which come later.
         let is_hidden = !item.name.is_empty()
             && Unread::Content.may_be_meant(&item.arguments.0)
-            && Unread::of(&read(raw)?) == Unread::Content;
+            && Unread::of(&fields()?) == Unread::Content;
         item.is_unclear = !(is_clear && is_one && is_same) || is_hidden;
         let is_named = !item.name.is_empty() && !item.call_id.is_empty();
         item.kind = Str(Cow::Borrowed(match &*item.kind {
