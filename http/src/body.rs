@@ -8,7 +8,7 @@ use bytes::Bytes;
 use reqwest::Url;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
 
-use crate::endpoint::shown;
+use crate::endpoint::shown_url;
 use crate::error::{ErrorKind, HttpError, Refusal, Result};
 use crate::headers::{request_id, retry_after, text};
 use crate::limits::{Deadline, HttpLimits};
@@ -195,7 +195,7 @@ impl HttpResponse {
     /// Returns the error [`ErrorKind::Status`] for the response, with the beginning of its
     /// body. It waits for the body no longer than [`HttpLimits::silence`].
     async fn refusal(mut self) -> HttpError {
-        let location = self.location().map(|url| shown(&url));
+        let location = self.location().map(|url| shown_url(&url));
         let location = location.filter(|_| self.0.inner.status().is_redirection());
         let mut bytes = Vec::new();
         let most = self.0.limits.refusal.saturating_add(MARGIN);

@@ -228,10 +228,10 @@ impl Endpoint {
         self.0.url.as_str().trim_end_matches('/')
     }
 
-    /// Returns the URL without its query and fragment, which may contain a secret.
+    /// Returns the URL without the parts that may contain a secret; see [`shown_url`].
     #[must_use]
     pub fn shown(&self) -> String {
-        shown(&self.0.url)
+        shown_without(&self.0.url, &self.0.redactor)
     }
 
     /// Returns the whole URL.
@@ -275,7 +275,7 @@ impl Endpoint {
     }
 }
 
-/// Shows the URL without its query, and the names of the headers without their values.
+/// Shows the URL as [`shown_url`] does, and the names of the headers without their values.
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headers: Vec<_> = self.0.headers.keys().map(HeaderName::as_str).collect();
@@ -286,14 +286,55 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Returns a URL without the parts that may contain a secret.
-pub(crate) fn shown(url: &Url) -> String {
+/// Returns a URL as logs and errors show it, without the parts that may contain a secret: no user name,
+/// password, query and fragment, and `[hidden]` for each segment of the path that may be a key.
+///
+/// A segment is shown if it consists of lower-case words and short numbers, as `v1` and `us-central1` do.
+///
+/// ```
+/// use toolwright_http::shown_url;
+///
+/// let shown = |url: &str| shown_url(&url.parse().unwrap());
+/// assert_eq!(shown("https://api.example.com/openai/v1?key=x"), "https://api.example.com/openai/v1");
+/// let hook = "https://hooks.example.com/services/T000/B000/XXXX";
+/// assert_eq!(shown(hook), "https://hooks.example.com/services/[hidden]/[hidden]/[hidden]");
+/// ```
+#[must_use]
+pub fn shown_url(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     url.set_fragment(None);
     // It fails only for URLs that cannot have a user name, such as `file:` URLs.
     let _ = url.set_username("").and_then(|()| url.set_password(None));
+    let shown = |segment| if is_plain(segment) { segment } else { "[hidden]" };
+    let path: Vec<&str> = url.path().split('/').map(shown).collect();
+    let path = path.join("/");
+    url.set_path(&path);
     url.into()
+}
+
+/// Returns a URL as [`shown_url`] does, also without secrets that have a slash.
+pub(crate) fn shown_without(url: &Url, redactor: &Redactor) -> String {
+    match Url::parse(&redactor.redact(url.as_str())) {
+        Ok(url) => shown_url(&url),
+        // The secret was in the host.
+        Err(_) => "[hidden]".to_owned(),
+    }
+}
+
+/// Returns whether a segment of a path is too plain to be a key.
+fn is_plain(segment: &str) -> bool {
+    // Tokens are longer than words, and mix letters with many digits.
+    let is_word = |word: &str| {
+        let digits = word.bytes().filter(u8::is_ascii_digit).count();
+        let is_short = word.len() <= if digits == 0 { 16 } else { 8 };
+        is_short && (digits <= 3 || digits == word.len())
+    };
+    let is_known =
+        |c: u8| matches!(c, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b':' | b'@');
+    segment.len() <= 32
+        && segment.bytes().all(is_known)
+        && segment.split(|c: char| !c.is_ascii_alphanumeric()).all(is_word)
 }
 
 /// Returns whether a URL points to this machine: `localhost`, `127.0.0.0/8` or `::1`, also

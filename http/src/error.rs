@@ -5,7 +5,9 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-use crate::endpoint::Endpoint;
+use reqwest::Url;
+
+use crate::endpoint::{Endpoint, shown_without};
 use crate::redact::Redactor;
 use crate::retry::{Retry, is_retryable_status};
 
@@ -29,7 +31,7 @@ const MAX_CAUSE: usize = 1000;
 /// | `Connect`, `Transport` | transport | after a pause |
 /// | `Silent` | transport | never: a retry may take as long again |
 /// | `Truncated` | transport | only with [`begun_answers`](crate::RetryPolicy::begun_answers) |
-/// | `Status` | provider | 408, 409, 429 and 5xx, after `retry-after` or a pause |
+/// | `Status` | provider | 408, 409, 425, 429 and 5xx, after `retry-after` or a pause |
 /// | `Encoding` | decoding | never |
 /// | `TooSlow`, `TooLarge` | limit | never |
 ///
@@ -66,7 +68,7 @@ pub enum ErrorKind {
     Request,
     /// There is no connection to a server.
     Connect {
-        /// The server's URL, without query and fragment.
+        /// The server's URL, as [`shown_url`](crate::shown_url) has it.
         server: String,
     },
     /// The connection broke before the response began.
@@ -159,7 +161,7 @@ pub struct Refusal {
     pub request_id: Option<String>,
     /// The pause that the server asks for; see [`retry_after`](crate::retry_after).
     pub retry_after: Option<Duration>,
-    /// The target of a redirect, without user name, password, query and fragment.
+    /// The target of a redirect, as [`shown_url`](crate::shown_url) has it.
     pub location: Option<String>,
     /// The beginning of the body, up to [`HttpLimits::refusal`](crate::HttpLimits::refusal).
     pub body: String,
@@ -213,8 +215,8 @@ impl HttpError {
         }
     }
 
-    /// Converts an error of reqwest, without a secret and without the URL's query. `server` is not
-    /// known if the response had begun.
+    /// Converts an error of reqwest, without a secret and with the URL as
+    /// [`shown_url`](crate::shown_url) has it. `server` is not known if the response had begun.
     pub(crate) fn from_reqwest(
         mut error: reqwest::Error,
         server: Option<&Endpoint>,
@@ -230,8 +232,10 @@ impl HttpError {
             Some(_) if !error.is_body() && !error.is_decode() => ErrorKind::Transport,
             _ => ErrorKind::Truncated,
         };
-        if let Some(url) = error.url_mut() {
-            url.set_query(None);
+        let shown = error.url().map(|url| Url::parse(&shown_without(url, redactor)));
+        match shown {
+            Some(Ok(shown)) => error.url_mut().into_iter().for_each(|url| *url = shown.clone()),
+            _ => error = error.without_url(),
         }
         let text = with_causes(&error);
         match redactor.finds_secret(&text) {

@@ -85,7 +85,7 @@ mod wait;
 
 pub use body::{EventBody, HttpResponse, Streamed, begins_events};
 pub use client::{Client, HttpRequest};
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, shown_url};
 pub use error::{ErrorKind, HttpError, Refusal, UrlFault, with_causes};
 pub use headers::{RateLimit, rate_limits, retry_after};
 pub use limits::{Deadline, HttpLimits};

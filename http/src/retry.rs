@@ -139,7 +139,8 @@ impl RetryPolicy {
 
 /// Returns whether a request that got this HTTP status may succeed later.
 ///
-/// These are 408, 409, 429 and 500 to 599, as in the clients of OpenAI and Anthropic.
+/// These are 408, 409, 429 and 500 to 599, as in the clients of OpenAI and Anthropic, and 425, which
+/// says that the server did not act on the request because a proxy sent it too early (RFC 8470).
 ///
 /// ```
 /// assert!(toolwright_http::is_retryable_status(503));
@@ -147,5 +148,5 @@ impl RetryPolicy {
 /// ```
 #[must_use]
 pub fn is_retryable_status(status: u16) -> bool {
-    matches!(status, 408 | 409 | 429 | 500..=599)
+    matches!(status, 408 | 409 | 425 | 429 | 500..=599)
 }

@@ -218,11 +218,13 @@ async fn a_refusal_is_retried_and_its_error_has_the_body_without_the_key() {
     let escaped = KEY.replace('/', r"\/");
     let body = format!("no such key: {escaped}");
     let headers = "retry-after-ms: 1\r\nx-request-id: req_1\r\n";
-    let refused = answer(503, headers, &body);
-    let server = Server::answering([refused.clone(), refused, answer(200, "", "ok")]).await;
     let policy = RetryPolicy::default();
-    assert!(send(&server.client(), &policy, Deadline::never()).await.is_ok());
-    assert_eq!(server.requests(), 3);
+    for status in [408, 409, 425, 429, 503] {
+        let refused = answer(status, headers, &body);
+        let server = Server::answering([refused.clone(), refused, answer(200, "", "ok")]).await;
+        assert!(send(&server.client(), &policy, Deadline::never()).await.is_ok(), "{status}");
+        assert_eq!(server.requests(), 3);
+    }
 
     let server = Server::answering([answer(401, headers, &body)]).await;
     let error = send(&server.client(), &policy, Deadline::never()).await.unwrap_err();
@@ -381,5 +383,27 @@ async fn the_error_of_a_failed_connection_does_not_show_the_key() {
     assert!(matches!(error.kind(), ErrorKind::Connect { .. }), "{error}");
     assert!(error.is_retryable());
     let shown = format!("{error} {error:?}");
-    assert!(shown.contains("[key]") && !shown.contains("very"), "{shown}");
+    assert!(shown.contains("http://127.0.0.1:1/") && !shown.contains("very"), "{shown}");
+}
+
+#[tokio::test]
+async fn an_error_shows_the_host_and_no_key_in_the_path() {
+    let gone = Endpoint::exact("http://127.0.0.1:1/services/T000/B000/XXXX?key=hunter2").unwrap();
+    let broken = Server::answering([open("content-length: 9\r\n", "a", End::Close)]).await;
+    let broken = Endpoint::exact(&format!("{}/services/T000/B000/XXXX", broken.url)).unwrap();
+    for endpoint in [gone, broken] {
+        let host = format!("http://{}/", endpoint.as_url().authority());
+        let request = HttpRequest::get(endpoint.as_url().clone());
+        let client = Client::new(endpoint, HttpLimits::default()).unwrap();
+        let error = match client.send(&request, Deadline::never()).await {
+            Ok(response) => response.text().await.unwrap_err(),
+            Err(error) => error,
+        };
+        let shown = format!("{error} {error:?} {:?} {client:?}", error.kind());
+        assert!(shown.contains(&host), "{shown}");
+        assert!(
+            !["T000", "B000", "XXXX", "hunter2"].iter().any(|it| shown.contains(it)),
+            "{shown}"
+        );
+    }
 }

@@ -103,3 +103,36 @@ fn every_secret_of_the_endpoint_is_redacted() {
     let text = "sk-made-up, Bearer sk-made-up, another one";
     assert_eq!(endpoint.redactor().redact(text), "[key], [key], [api-key]");
 }
+
+#[test]
+fn a_url_is_shown_without_what_may_be_a_key() {
+    let shown = |path: &str| {
+        let endpoint = Endpoint::exact(&format!("https://example.com{path}")).unwrap();
+        let shown = endpoint.shown();
+        assert!(format!("{endpoint:?}").contains(&shown));
+        shown.strip_prefix("https://example.com").unwrap().to_owned()
+    };
+    for plain in [
+        "/",
+        "/v1",
+        "/openai/v1/",
+        "/v1beta1/projects/my-project/locations/us-central1",
+        "/api/v2/chat-completions.php",
+        "/models/gemini-2.5-flash:generate",
+        "/runs/2026/11",
+    ] {
+        assert_eq!(shown(plain), plain);
+    }
+    for (path, expected) in [
+        ("/services/T000/B000/XXXX", "/services/[hidden]/[hidden]/[hidden]"),
+        ("/s/123e4567-e89b-12d3-a456-426614174000/mcp", "/s/[hidden]/mcp"),
+        ("/bot123456:ABC-DEF/send", "/[hidden]/send"),
+        ("/api/webhooks/123456789012345678/aBcDeF", "/api/webhooks/[hidden]/[hidden]"),
+        ("/u/sk-a1b2c3d4e5f6a7b8/sse", "/u/[hidden]/sse"),
+        ("/u/abcdefghijklmnopqrst/sse", "/u/[hidden]/sse"),
+        ("/u/s%65cret/sse", "/u/[hidden]/sse"),
+        ("/mcp?token=x#y", "/mcp"),
+    ] {
+        assert_eq!(shown(path), expected);
+    }
+}

@@ -134,7 +134,9 @@ impl Failure {
     pub(crate) fn retry(&self) -> Retry {
         match self {
             Self::Limited { pause, .. } => Retry::After(pause.wait()),
-            Self::Status { status: 500.., .. } | Self::Page { status: 500.., .. } => Retry::Backoff,
+            Self::Status { status: 408 | 425 | 500.., .. } | Self::Page { status: 500.., .. } => {
+                Retry::Backoff
+            }
             Self::Transport { retry, .. } => *retry,
             _ => Retry::Never,
         }
@@ -219,7 +221,7 @@ fn status_error(failed: &str, status: u16, quote: &str) -> Error {
         422 => Error::retry(format!(
             "{failed}: GitHub rejected the arguments (422); change them.{quote}"
         )),
-        500.. => {
+        408 | 425 | 500.. => {
             Error::refuse(format!("{failed}: GitHub failed ({status}); try again later.{quote}"))
                 .retryable(true)
         }

@@ -109,7 +109,7 @@
 //! | a method other than GET | `Error: Only GET requests are allowed for read-only access` | arguments, final |
 //! | 404, 422 | `Failed to list issues: …` | provider, model may retry |
 //! | 401, 403, other 4xx, a web page, a redirect to another address | `Failed to list issues: …` | provider, final |
-//! | 5xx | `Failed to list issues: …` | provider, final, may succeed later |
+//! | 408, 425, 5xx | `Failed to list issues: …` | provider, final, may succeed later |
 //! | 429, or 403 for a rate limit | `…; try again after …`, or `in … seconds` | limit, final, may succeed later |
 //! | no response, or an incomplete response | `Error listing issues: …` | transport, final, may succeed later |
 //! | more than 16 MiB | `Error listing issues: …` | limit, model may retry |
@@ -117,7 +117,7 @@
 //!
 //! If a rate limit asks for a pause of up to a minute, and the call's deadline allows it, the
 //! request is retried after the pause. The request is also retried after a lost connection and
-//! after 5xx. [`with_retries`](GitHub::with_retries) limits the number of retries.
+//! after 408, 425 and 5xx. [`with_retries`](GitHub::with_retries) limits the number of retries.
 //!
 //! Responses are read leniently: unknown values, null and missing fields are not failures. Only the
 //! number of an issue or pull request and the counts of traffic are required.

@@ -396,9 +396,11 @@ async fn a_request_is_retried_after_the_pause_of_a_rate_limit() {
 
 #[tokio::test]
 async fn a_request_is_retried_after_a_failure_of_github() {
-    let server = Server::answering([Answer::failed(502, "x"), Answer::json("[]")]).await;
-    assert_eq!(server.text("github_list_issues", "{}").await, "No issues found");
-    assert_eq!(server.asked().len(), 2);
+    for status in [408, 425, 502] {
+        let server = Server::answering([Answer::failed(status, "x"), Answer::json("[]")]).await;
+        assert_eq!(server.text("github_list_issues", "{}").await, "No issues found");
+        assert_eq!(server.asked().len(), 2);
+    }
 }
 
 #[tokio::test]

@@ -335,11 +335,12 @@ async fn only_calls_that_did_not_run_are_sent_again() {
         answer
     }
     type Answer = fn() -> Response<String>;
-    let answers: [(Answer, usize, &str); 5] = [
+    let answers: [(Answer, usize, &str); 6] = [
         (|| respond(503, "text/plain", ""), 1, "NoResult"),
         (|| respond(500, "text/plain", ""), 1, "NoResult"),
         (nameless, 1, "NoResult"),
         (|| respond(429, "text/plain", ""), 3, "NotRun"),
+        (|| respond(425, "text/plain", ""), 3, "NotRun"),
         (unauthorized, 1, "NotRun"),
     ];
     for (answer, sent, kind) in answers {

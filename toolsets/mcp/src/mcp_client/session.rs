@@ -295,7 +295,7 @@ fn send_failure(error: Source) -> CallFailure {
     if let Some(http) = error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
         let not_run = match http {
             StreamableHttpError::Client(error) => error.is_connect(),
-            StreamableHttpError::HttpStatus(status) => status.status == 429,
+            StreamableHttpError::HttpStatus(status) => matches!(status.status, 425 | 429),
             StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_) => {
                 return CallFailure::Unauthorized;
             }
