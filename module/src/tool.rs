@@ -649,7 +649,13 @@ trait ToValue: Send + Sync {
 
 impl<T: Serialize + Send + Sync + 'static> ToValue for T {
     fn to_value(&self) -> serde_json::Result<Value> {
-        serde_json::to_value(self)
+        let value = serde_json::to_value(self)?;
+        if !has_float(&value) {
+            return Ok(value);
+        }
+        // The text has the digits of an `f32`. Here, 0.1 became 0.10000000149011612. Only a value with
+        // too many levels cannot be read.
+        Ok(serde_json::from_str(&serde_json::to_string(self)?).unwrap_or(value))
     }
 
     fn is_text(&self, text: &str) -> bool {
@@ -661,6 +667,15 @@ impl<T: Serialize + Send + Sync + 'static> ToValue for T {
         }
         let mut rest = Rest(text.as_bytes());
         serde_json::to_writer(&mut rest, self).is_ok() && rest.0.is_empty()
+    }
+}
+
+fn has_float(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.is_f64(),
+        Value::Array(items) => items.iter().any(has_float),
+        Value::Object(fields) => fields.values().any(has_float),
+        _ => false,
     }
 }
 

@@ -376,6 +376,24 @@ async fn a_result_has_a_value_only_if_its_text_is_not_the_value() {
     assert_eq!((failed.value, failed.failed), (None, true));
 }
 
+#[tokio::test]
+async fn a_small_float_has_the_same_digits_in_the_text_and_in_the_value() {
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Rate {
+        #[schemars(range(max = 0.1))]
+        most: f32,
+    }
+
+    impl Signature for Rate {
+        type Output = Self;
+    }
+
+    let tool = Tool::new(from_fn(async |it: Rate| Ok(it))).unwrap();
+    let output = call(&tool, r#"{"most": 0.1}"#).await.unwrap();
+    assert_eq!(output.text, r#"{"most":0.1}"#);
+    assert_eq!(output.value().unwrap(), Some(json!({"most": 0.1})));
+}
+
 /// The kinds of places in which serde writes an optional float.
 #[derive(Default, Serialize, Deserialize, JsonSchema)]
 struct Measured {

@@ -323,7 +323,9 @@ impl<S: Store> Drives<S> {
             Ok(finished) => {
                 let recorded = async {
                     self.replay.check_complete(&self.cx.path())?;
-                    let (ending, value) = (finished.ending, serde_json::to_value(&finished)?);
+                    // By its text, because a value of an `f32` of 0.1 is 0.10000000149011612.
+                    let value = serde_json::from_str(&serde_json::to_string(&finished)?)?;
+                    let ending = finished.ending;
                     self.store.append(&Record::Finished { ending, finished: value }).await
                 };
                 recorded.await?;

@@ -91,6 +91,50 @@ async fn a_typed_run_has_its_output_again() {
 }
 
 #[tokio::test]
+async fn an_answer_is_recorded_as_it_is_written_whatever_its_floats_and_its_levels() {
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Measure {
+        place: String,
+    }
+
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug, Clone)]
+    struct Tree {
+        rate: f32,
+        below: Option<Box<Tree>>,
+    }
+
+    impl Signature for Measure {
+        type Output = Tree;
+    }
+
+    let folder = folder();
+    let journal = Journal::open(folder.path()).unwrap();
+    let cx = Context::default();
+    for levels in 0..130 {
+        let tree = (0..levels).fold(Tree { rate: 0.1, below: None }, |tree, _| Tree {
+            rate: 0.1,
+            below: Some(Box::new(tree)),
+        });
+        let answer = serde_json::to_string(&tree).unwrap();
+        let finish = Reply::calls([ToolCall::new("1", "finish", answer.as_str())]);
+        let react = react::<Measure>(Scripted::replies([finish]), []);
+        let task = react.task(&Measure { place: "hall".to_owned() }).unwrap();
+        let id = format!("run-{levels}");
+        let Ok(first) = journal.drive(react.agent(), &id, task.clone(), &cx).await else {
+            assert!(levels > 100, "{levels}");
+            continue;
+        };
+        assert_eq!(first.answer, tree);
+        let again = journal.drive(react.agent(), &id, task, &cx).await.unwrap_or_else(|error| {
+            panic!("{levels} levels: {error:#}");
+        });
+        assert_eq!(again, first);
+        let read = journal.finished::<serde_json::Value>(&id).unwrap().unwrap().answer;
+        assert_eq!(read.to_string(), answer);
+    }
+}
+
+#[tokio::test]
 async fn a_provider_that_was_down_is_asked_again_and_the_rest_is_not() {
     let folder = folder();
     let journal = Journal::open(folder.path()).unwrap();
