@@ -11,6 +11,7 @@ use clap::Args;
 use serde::Deserialize;
 use toolwright_anthropic::Anthropic;
 use toolwright_gemini::Gemini;
+use toolwright_http::shown_url;
 use toolwright_module::LanguageModel;
 use toolwright_module::budget::{Ledger, Price, Prices};
 use toolwright_module::model::Settings;
@@ -414,7 +415,9 @@ impl ServerArgs {
         let name = name.ok_or("--base-url: name the server's model with --model")?;
         let model = self.at(provider.unwrap_or_default(), base_url, &name, keys);
         let model = model.map_err(with_advice)?;
-        let line = format!("asking {} at {}", model.name(), base_url.trim_end_matches('/'));
+        let url = reqwest::Url::parse(base_url).map(|url| shown_url(&url));
+        let url = url.map_err(|error| format!("--base-url: {error}"))?;
+        let line = format!("asking {} at {}", model.name(), url.trim_end_matches('/'));
         Ok(Some((model, line)))
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
+use toolwright_http::shown_url;
 use toolwright_mcp::{McpClient, McpClientBuilder, McpError};
 use toolwright_module::untrusted::fence;
 use toolwright_module::{Error, Result, Tool};
@@ -470,7 +471,7 @@ pub(crate) fn is_url(server: &str) -> bool {
     scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
 }
 
-/// Returns a server's program or URL, without arguments and query, which may contain secrets.
+/// Returns a server's program or URL, without the arguments and parts that may contain secrets.
 pub(crate) fn shown_server(server: &str) -> String {
     if !is_url(server) {
         let words = shlex::split(server).unwrap_or_default();
@@ -479,7 +480,7 @@ pub(crate) fn shown_server(server: &str) -> String {
         return word.split('?').next().unwrap_or_default().to_owned();
     }
     match reqwest::Url::parse(server) {
-        Ok(url) => format!("{}{}", url.origin().ascii_serialization(), url.path()),
+        Ok(url) => shown_url(&url),
         Err(_) => "URL".to_owned(),
     }
 }

@@ -105,6 +105,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "toolwright-evals",
             "toolwright-gemini",
             "toolwright-github",
+            "toolwright-http",
             "toolwright-journal",
             "toolwright-mcp",
             "toolwright-memory",
