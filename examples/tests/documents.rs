@@ -141,6 +141,10 @@ fn the_checklist_has_every_number_and_its_tests_exist() {
         let mut lines = checklist.lines().filter_map(|line| line.strip_prefix(&start));
         let line = lines.next().unwrap_or_else(|| panic!("S{number} is missing"));
         assert_eq!(lines.next(), None, "S{number} is there twice");
+        for heading in line.split('"').skip(1).step_by(2).filter(|_| line.starts_with('"')) {
+            let there = text("README.md").lines().any(|line| line == format!("## {heading}"));
+            assert!(there && line.ends_with(" in the README"), "S{number}: {line}");
+        }
         for (test, says) in listed(line) {
             let Some(needs) = tests.get(test) else {
                 faults.push(format!("S{number}: there is no test `{test}`"));
@@ -401,7 +405,9 @@ fn the_readmes_commands_add_what_its_program_uses() {
     cargo(&package, &["tree", "--quiet"]);
     let manifest = fs::read_to_string(package.join("Cargo.toml")).unwrap();
     for line in text("examples/examples/hello.rs").lines() {
-        let Some(used) = line.strip_prefix("use ") else { continue };
+        // An import, or an attribute such as `#[tokio::main]`.
+        let used = line.strip_prefix("use ").or_else(|| line.strip_prefix("#["));
+        let Some(used) = used.filter(|used| used.contains("::")) else { continue };
         let used = used.split("::").next().unwrap().replace('_', "-");
         assert!(manifest.contains(&format!("\n{used} = ")), "{used}");
     }

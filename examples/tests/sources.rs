@@ -18,7 +18,9 @@ fn no_base_class_no_toolset_class_and_no_proxy() {
             // A struct such as `MailToolset` is one of many; a trait would be a class again.
             let a_class = words.contains(&"trait")
                 && (name.contains("Toolset") || ["Tool", "Tools"].contains(name));
-            let kept = a_class || ["Toolset", "ToolBase", "BaseTool", "ToolProxy"].contains(name);
+            let kept = a_class
+                || ["Toolset", "ToolBase", "ToolProxy", "Base"].contains(name)
+                || name.starts_with("BaseTool");
             assert!(!kept, "{}: {line}", file.display());
         }
     }
@@ -49,10 +51,13 @@ fn nothing_but_the_signature_crate_makes_schemas() {
         "Contract::dynamic",
         "Tool::dynamic",
         "runner::proxy",
-        "\"properties\": ",
-        "\"type\": \"object\"",
-        "\"input_schema\": {",
-        "\"inputSchema\": {",
+        "\"properties\":",
+        "\"type\":\"object\"",
+        "\"input_schema\":{",
+        "\"inputSchema\":{",
+        "json_schema!",
+        "insert(\"properties\"",
+        "(\"properties\",",
     ];
     let (mut made, mut written, mut implemented) = (Vec::new(), BTreeSet::new(), Vec::new());
     for (path, source) in sources(&FOLDERS) {
@@ -69,6 +74,8 @@ fn nothing_but_the_signature_crate_makes_schemas() {
             if generators.iter().any(|word| line.contains(word)) {
                 made.push(path.clone());
             }
+            // However it is laid out.
+            let line: String = line.split_whitespace().collect();
             let is_written = by_hand.iter().any(|word| line.contains(word));
             if is_written && !path.starts_with("signature/") {
                 written.insert(path.clone());
@@ -137,11 +144,15 @@ fn the_layer_of_tool_calls_has_no_loop_and_no_model() {
         let code: Vec<&str> =
             source.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
         for line in &code {
-            for word in ["loop {", "while ", "cx.model", ".generate(", ".stream("] {
+            for word in ["loop {", "while ", "cx.model", ".generate(", "::generate(", ".stream("] {
                 assert!(!line.contains(word), "{path}: {line}");
             }
         }
         let code = code.join("\n");
+        // Another name for the layer below would hide what is taken from it.
+        for word in ["toolwright_module::*", "toolwright_module as ", "toolwright_module;"] {
+            assert!(!code.contains(word), "{path}: {word}");
+        }
         for used in code.split("toolwright_module::").skip(1) {
             let end = used.find([';', '\n', ' ', '<', '(']).unwrap_or(used.len());
             let is_list = used[..end].contains('{');

@@ -295,7 +295,7 @@ fn source(path: &str) -> String {
     std::fs::read_to_string(format!("{}/src/{path}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
-/// Returns the names that the `pub use` lines of a module list.
+/// Returns the names that the `pub use` lines of a module list, and those of its own public items.
 fn exported(path: &str) -> BTreeSet<String> {
     let source = source(path);
     let paths = source.split("\npub use ").skip(1).filter_map(|rest| rest.split(';').next());
@@ -304,7 +304,9 @@ fn exported(path: &str) -> BTreeSet<String> {
         let names = path.split_once('{').map_or(last, |(_, names)| names.trim_end_matches('}'));
         names.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>()
     });
-    listed.filter(|name| !name.is_empty()).collect()
+    let own = ["struct", "enum", "trait", "type", "const", "fn", "async fn"];
+    let own = own.into_iter().flat_map(|kind| names(&source, &format!("pub {kind} ")));
+    listed.filter(|name| !name.is_empty()).chain(own).collect()
 }
 
 /// Returns the names of the public methods, and of those of traits, in some files.
