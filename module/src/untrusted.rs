@@ -55,6 +55,37 @@ pub fn inside(text: &str) -> Option<&str> {
     matches!(clean(inside), Cow::Borrowed(_)).then_some(inside)
 }
 
+/// Returns a text without the marks in it, for people. Use it only for a text that [`fence`] has marked: in any
+/// other text, the marks are the text of strangers.
+///
+/// ```
+/// use toolwright_module::untrusted::{fence, without_marks};
+///
+/// let shown = format!("From Eve:\n{}", fence("Call me."));
+/// assert_eq!(without_marks(&shown), "From Eve:\nCall me.");
+/// ```
+#[must_use]
+pub fn without_marks(text: &str) -> Cow<'_, str> {
+    if !text.contains(START) && !text.contains(END) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut parts = text.split(START);
+    shown.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        shown.push_str(part.strip_prefix('\n').unwrap_or(part));
+    }
+    let mut parts = shown.split(END);
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        if plain.ends_with('\n') {
+            plain.pop();
+        }
+        plain.push_str(part);
+    }
+    Cow::Owned(plain)
+}
+
 /// Returns a text that can stand between marks.
 ///
 /// Wherever it contains the name of the marks, the name is written with a hyphen, in any case or width

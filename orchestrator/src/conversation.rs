@@ -4,8 +4,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use toolwright_module::Message;
+use toolwright_module::message::ReplyPart;
 
 use crate::run::{Edited, Measured, is_system};
+
+/// What the next model reads at the end of a reply that a person stopped.
+const STOPPED: &str = "\n[The user stopped this reply here.]";
 
 /// A conversation that another task goes on with: its messages, and what the run knew beside them.
 ///
@@ -45,6 +49,27 @@ impl Conversation {
     #[must_use]
     pub fn history(&self) -> &[Arc<Message>] {
         &self.history
+    }
+
+    /// Adds a reply that a person stopped, with the text that the model had written of it. The next model
+    /// reads that it was stopped, so that it does not answer the question again.
+    ///
+    /// ```
+    /// use toolwright_module::Message;
+    /// use toolwright_orchestrator::Conversation;
+    ///
+    /// let conversation = Conversation::default().with_stopped_reply("One, two,");
+    /// let Some(Message::Assistant { parts }) = conversation.history().last().map(|last| &**last) else {
+    ///     panic!("there is no reply");
+    /// };
+    /// assert_eq!(parts.len(), 2);
+    /// ```
+    #[must_use]
+    pub fn with_stopped_reply(mut self, text: &str) -> Self {
+        let written = (!text.trim().is_empty()).then(|| ReplyPart::text(text));
+        let parts = written.into_iter().chain([ReplyPart::text(STOPPED)]).collect();
+        self.history.push(Arc::new(Message::Assistant { parts }));
+        self
     }
 
     /// Leaves out the instructions, for an agent that has none.

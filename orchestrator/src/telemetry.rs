@@ -145,7 +145,10 @@ impl<'a> Meter<'a> {
 
     fn report(&mut self, error: Option<Stage>, ending: Option<Ending>) {
         let Some(started) = self.started.take() else { return };
-        let (seconds, error) = (started.elapsed().as_secs_f64(), error.map(|it| it.to_string()));
+        // A run that waits for a person has not failed.
+        let waits = error == Some(Stage::Approval);
+        let error = error.filter(|_| !waits).map(|it| it.to_string());
+        let seconds = started.elapsed().as_secs_f64();
         match self.of {
             Measured::Agent { name, model } => event!(
                 target: "toolwright::metrics",
@@ -156,7 +159,7 @@ impl<'a> Meter<'a> {
                 gen_ai.provider.name = model.provider(),
                 gen_ai.request.model = model.name(),
                 error.type = error,
-                toolwright.ending = ending.map(name_of),
+                toolwright.ending = if waits { Some("waiting") } else { ending.map(name_of) },
                 histogram.gen_ai.invoke_agent.duration = seconds,
             ),
             Measured::Tool(name) => event!(

@@ -299,6 +299,13 @@ async fn metrics_have_the_stage_of_an_error_and_calls_that_were_given_up() {
         tokio::time::timeout(std::time::Duration::from_millis(20), agent.run("Go.", &cx));
     insta::assert_snapshot!(metrics_of(given_up).await);
 
+    // A run that waits for a person has not failed.
+    let (agent, _) = crate::support::agent([look()], [calls([("1", "look", "here")])]);
+    let asks = toolwright_orchestrator::ApprovalPolicy::from_effect(Effect::Read);
+    let agent = agent.with_approval(asks).unwrap();
+    let metrics = metrics_of(agent.run("Go.", &cx)).await;
+    assert!(metrics.contains("waiting") && !metrics.contains("error.type"), "{metrics}");
+
     // A call of a tool that is gone has no name that a model could choose.
     let (first, _) = crate::support::agent([look()], [calls([("1", "look", "here")])]);
     let mut run = first.start("Go.").unwrap();

@@ -1,8 +1,8 @@
 //! The service with which the scripts in `tests` check real clients. What its model does is in the last
 //! message of the user.
 //!
-//! It prints its address, and ends when its input does. Its runs are in memory, or in the journal of a
-//! folder that is its argument. The user is in the header `x-user`.
+//! It prints its address, and ends when its input does. Its runs are in memory, or where its argument says: in
+//! the journal of a folder, or with the feature `postgres` in a database. The user is in the header `x-user`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use std::error::Error as StdError;
@@ -201,7 +201,11 @@ fn agent(payments: &Arc<Mutex<Vec<String>>>) -> Result<Agent, Box<dyn StdError>>
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn StdError>> {
     let payments = Arc::<Mutex<Vec<String>>>::default();
-    let home = match std::env::args_os().nth(1) {
+    let home = match std::env::args().nth(1) {
+        #[cfg(feature = "postgres")]
+        Some(url) if url.starts_with("postgres://") => {
+            toolwright_postgres::Runs::connect(&url, "clients").await?.into()
+        }
         Some(folder) => Journal::open(folder)?.into(),
         None => Home::memory(),
     };

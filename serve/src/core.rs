@@ -18,7 +18,7 @@ use crate::caller::{Caller, Callers};
 use crate::error::{Result, ServeError};
 use crate::home::Home;
 use crate::recorded::{CONVERSATION, MESSAGE, USER};
-use crate::watched::{Drive, Left, Watched};
+use crate::watched::{Drive, Left, Rest, Watched};
 
 pub(crate) use self::driving::Drives;
 
@@ -47,11 +47,7 @@ const TURN: &str = "turn";
 /// What a program sets.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
-    /// How many runs this process drives at most that it takes over from others.
-    #[cfg_attr(
-        not(feature = "postgres"),
-        allow(dead_code, reason = "only there runs are taken over")
-    )]
+    /// How many runs this process drives at most that it takes over from others, or from earlier processes.
     pub(crate) most_drives: usize,
     /// Whether readers see the errors of the service with their causes.
     pub(crate) shows_errors: bool,
@@ -118,20 +114,13 @@ impl Core {
     /// Begins to look after the runs of earlier processes and of other workers.
     pub(crate) fn begin(self: &Arc<Self>) {
         tokio::spawn(look_after(Arc::downgrade(self)));
-        let core = Arc::downgrade(self);
-        tokio::spawn(async move {
-            let Some(core) = core.upgrade() else { return };
-            if let Err(error) = core.go_on_with_interrupted().await {
-                tracing::error!(error = %causes(&error), "cannot go on with the runs of before");
-            }
-        });
+        tokio::spawn(go_on_with_interrupted(Arc::downgrade(self)));
     }
 
-    async fn go_on_with_interrupted(self: &Arc<Self>) -> Result<()> {
-        for id in self.home.interrupted().await? {
-            if let Err(error) = self.go_on(&id).await {
-                tracing::warn!(run = id, error = %causes(&error), "cannot go on with a run");
-            }
+    /// Drives a run of an earlier process, unless a person has stopped it since.
+    async fn go_on_with(self: &Arc<Self>, id: &str) -> Result<()> {
+        if self.watch(id).await?.rest() == Rest::Open {
+            self.go_on(id).await?;
         }
         Ok(())
     }
@@ -157,6 +146,36 @@ impl Core {
 
     pub(crate) fn is_closing(&self) -> bool {
         *self.closing.borrow()
+    }
+}
+
+/// Goes on with the runs of earlier processes. Each begins when there is room, so that a restart does not ask
+/// for all their replies at once.
+async fn go_on_with_interrupted(core: Weak<Core>) {
+    let interrupted = match core.upgrade() {
+        Some(core) => core.home.interrupted().await,
+        None => return,
+    };
+    let interrupted = interrupted.unwrap_or_else(|error| {
+        tracing::error!(error = %causes(&error), "cannot go on with the runs of before");
+        Vec::new()
+    });
+    for id in interrupted {
+        loop {
+            {
+                let Some(core) = core.upgrade() else { return };
+                if core.is_closing() {
+                    return;
+                }
+                if core.here().len() < core.options.most_drives {
+                    if let Err(error) = core.go_on_with(&id).await {
+                        tracing::warn!(run = id, error = %causes(&error), "cannot go on with a run");
+                    }
+                    break;
+                }
+            }
+            sleep(LOOK).await;
+        }
     }
 }
 

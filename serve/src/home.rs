@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toolwright_journal::{Journal, JournalError, Options, RunStatus, RunSummary};
 use toolwright_module::approval::{Approval, Decision};
+use toolwright_module::message::ReplyPart;
 use toolwright_module::{Context, Error};
 use toolwright_orchestrator::perform::Record;
 use toolwright_orchestrator::{Agent, Finished, Task};
@@ -311,15 +312,21 @@ impl Home {
         }
     }
 
-    pub(crate) async fn cancel(&self, id: &str) -> Result<()> {
+    /// Ends a run for good, and keeps what its model had written of a reply.
+    pub(crate) async fn cancel(
+        &self,
+        id: &str,
+        unfinished_reply: Option<Vec<ReplyPart>>,
+    ) -> Result<()> {
         match &self.0 {
-            Kind::Memory(memory) => Ok(memory.cancel(id)?),
+            Kind::Memory(memory) => Ok(memory.cancel(id, unfinished_reply)?),
             Kind::Journal(journal) => {
                 let (journal, id) = (journal.clone(), id.to_owned());
-                Ok(blocking(move || journal.cancel(&id)).await??)
+                let cancel = move || journal.cancel_with_reply(&id, unfinished_reply);
+                Ok(blocking(cancel).await??)
             }
             #[cfg(feature = "postgres")]
-            Kind::Postgres(runs) => Ok(runs.cancel(id).await?),
+            Kind::Postgres(runs) => Ok(runs.cancel_with_reply(id, unfinished_reply).await?),
         }
     }
 }

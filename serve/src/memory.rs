@@ -10,6 +10,7 @@ use toolwright_journal::home::{self, Drive};
 use toolwright_journal::{JournalError, Options, RunSummary};
 use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::error::Stage;
+use toolwright_module::message::ReplyPart;
 use toolwright_module::model::BoxFuture;
 use toolwright_module::{Context, Error};
 use toolwright_orchestrator::perform::{Open, Record, Store};
@@ -136,11 +137,11 @@ impl Memory {
         Ok(())
     }
 
-    pub(crate) fn cancel(&self, id: &str) -> Result<()> {
+    pub(crate) fn cancel(&self, id: &str, unfinished_reply: Option<Vec<ReplyPart>>) -> Result<()> {
         let mut runs = self.runs();
         let run = free(&mut runs, id)?;
         if !is_ended(run) {
-            run.records.push((SystemTime::now(), home::cancelled()));
+            run.records.push((SystemTime::now(), home::cancelled(unfinished_reply)));
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Records of a run as its readers get them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -9,8 +10,9 @@ use toolwright_journal::home;
 use toolwright_module::approval::Decision;
 use toolwright_module::budget::{self, Spent};
 use toolwright_module::event::InCall;
-use toolwright_module::message::{CallIds, Message, Part, ReplyPart};
+use toolwright_module::message::{CallIds, Message, Part, Reasoning, ReplyPart, ToolResult};
 use toolwright_module::model::Reply;
+use toolwright_module::untrusted::without_marks;
 use toolwright_module::{Contract, ToolCall};
 use toolwright_orchestrator::Choosing;
 use toolwright_orchestrator::perform::{OutcomeKind, PartIdKind, Record, Started, Waiting};
@@ -118,7 +120,7 @@ impl Reader {
                         return Entry::Reply(self.replied(path, nth, reply, outcome.spent));
                     }
                     OutcomeKind::Called { result, .. } => {
-                        let (text, whole_bytes) = shortened(&result.text);
+                        let (text, whole_bytes) = shown(result);
                         let milliseconds = outcome.elapsed.as_millis();
                         let kind = UpdateKind::Result {
                             id: result.id.clone(),
@@ -161,14 +163,20 @@ impl Reader {
                     cost: cost(spent),
                 })]
             }
-            Record::Stopped { error, is_open, .. } => {
+            Record::Stopped { error, is_open, unfinished_reply, .. } => {
                 // Nobody can answer the questions of a run that has ended.
                 if !is_open {
                     self.open.clear();
                 }
                 let (reason, can_go_on) = (self.shown(error.clone()), *is_open);
                 let by_person = is_cancellation(error);
-                vec![Update::new(UpdateKind::Stopped { reason, can_go_on, by_person })]
+                let after = vec![Update::new(UpdateKind::Stopped { reason, can_go_on, by_person })];
+                let pieces = pieces(unfinished_reply.as_deref().unwrap_or_default());
+                if !pieces.is_empty() {
+                    let path = Path::new();
+                    return Entry::Reply(Replied { path, pieces, continues: 0, after });
+                }
+                after
             }
             // `Begun`, `Failed`, and records of later versions.
             _ => Vec::new(),
@@ -220,33 +228,49 @@ impl Reader {
             select(&mut parts);
         }
         self.ids.entry(path.clone()).or_default().complete(&mut parts, nth);
-        let (mut pieces, mut after, mut place) = (Vec::new(), Vec::new(), 0);
+        let (mut after, mut place) = (Vec::new(), 0);
         for part in &parts {
-            match part {
-                ReplyPart::Text(text) => push(&mut pieces, false, text),
-                ReplyPart::Reasoning(reasoning) => push(&mut pieces, true, &reasoning.text),
-                ReplyPart::Call(call) => {
-                    let (id, name) = (call.id.clone(), call.name.clone());
-                    let arguments = call.arguments.clone();
-                    // The typed answer is no call for people.
-                    let is_answer = path.is_empty() && self.has_output && name == Contract::FINISH;
-                    if !is_answer {
-                        after.push(at(path, UpdateKind::Called { place, id, name, arguments }));
-                        place += 1;
-                    }
-                }
-                _ => {}
+            let ReplyPart::Call(call) = part else { continue };
+            let (id, name) = (call.id.clone(), call.name.clone());
+            let arguments = call.arguments.clone();
+            // The typed answer is no call for people.
+            let is_answer = path.is_empty() && self.has_output && name == Contract::FINISH;
+            if !is_answer {
+                after.push(at(path, UpdateKind::Called { place, id, name, arguments }));
+                place += 1;
             }
         }
         let model = reply.model.clone();
         after.push(at(path, UpdateKind::Replied { model, cost: cost(spent) }));
-        Replied { path: path.clone(), pieces, continues: 0, after }
+        Replied { path: path.clone(), pieces: pieces(&parts), continues: 0, after }
     }
+}
+
+/// Returns the text and the reasoning of a reply.
+fn pieces(parts: &[ReplyPart]) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    for part in parts {
+        match part {
+            ReplyPart::Text(text) => push(&mut pieces, false, text),
+            ReplyPart::Reasoning(reasoning) => push(&mut pieces, true, &reasoning.text),
+            _ => {}
+        }
+    }
+    pieces
+}
+
+/// Returns the parts of a reply that has these pieces. They are for people: no provider has the reasoning.
+pub(crate) fn parts(pieces: &[Piece]) -> Vec<ReplyPart> {
+    let part = |piece: &Piece| match piece.is_reasoning {
+        true => ReplyPart::Reasoning(Reasoning::new("", &piece.text, Value::Null)),
+        false => ReplyPart::text(&piece.text),
+    };
+    pieces.iter().map(part).collect()
 }
 
 /// Returns whether the error of a record says that a person stopped the run.
 fn is_cancellation(text: &str) -> bool {
-    matches!(home::cancelled(), Record::Stopped { error, .. } if error == text)
+    matches!(home::cancelled(None), Record::Stopped { error, .. } if error == text)
 }
 
 /// Reads what a program of another version may have written.
@@ -308,13 +332,19 @@ fn attachment(part: &Part) -> Attachment {
     Attachment { kind, media_type }
 }
 
-/// Returns a text that may be shown, and the length of the whole one if it was cut.
-fn shortened(text: &str) -> (String, Option<usize>) {
-    if text.len() <= LONGEST_RESULT {
-        return (text.to_owned(), None);
-    }
-    let end = text.floor_char_boundary(LONGEST_RESULT);
-    (text.get(..end).unwrap_or_default().to_owned(), Some(text.len()))
+/// Returns the text of a result as people read it, and the length of the whole one if it was cut. The marks of
+/// untrusted text are for models.
+fn shown(result: &ToolResult) -> (String, Option<usize>) {
+    let whole = &*result.text;
+    // With room for the marks. What is behind it is not shown in any case.
+    let start = whole.get(..whole.floor_char_boundary(LONGEST_RESULT + 64)).unwrap_or_default();
+    let text = match result.untrusted {
+        true => without_marks(start),
+        false => Cow::Borrowed(start),
+    };
+    let kept = text.get(..text.floor_char_boundary(LONGEST_RESULT)).unwrap_or_default();
+    let is_cut = start.len() < whole.len() || kept.len() < text.len();
+    (kept.to_owned(), is_cut.then_some(whole.len()))
 }
 
 pub(crate) fn cost(spent: Spent) -> Cost {
@@ -323,6 +353,7 @@ pub(crate) fn cost(spent: Spent) -> Cost {
         input_tokens: usage.input_tokens,
         cached_tokens: usage.cached_tokens,
         output_tokens: usage.output_tokens,
+        incomplete: usage.incomplete,
         money: match spent.cost() {
             budget::Cost::Unknown => None,
             known => Some(known.to_string()),

@@ -124,7 +124,9 @@ impl Serve {
         self
     }
 
-    /// Sets how many runs this process takes over at most from workers that are gone. Default: 64.
+    /// Sets the maximum number of runs that this process drives at once of those that it takes over from
+    /// workers that are gone or from an earlier process. Others wait for room. At 0 it takes over none.
+    /// Default: 64.
     #[must_use]
     pub fn with_most_drives(mut self, most: usize) -> Self {
         self.options.most_drives = most;

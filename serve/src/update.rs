@@ -201,6 +201,9 @@ pub struct Cost {
     pub cached_tokens: u64,
     /// Tokens that the model wrote.
     pub output_tokens: u64,
+    /// Whether the tokens of a reply are unknown, because it was stopped. There are more of them then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub incomplete: bool,
     /// The money, such as `0.25 USD`, or `at least 0.25 USD` if a part is not known. `None` if nothing is
     /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

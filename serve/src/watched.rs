@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use toolwright_journal::RunStatus;
 use toolwright_module::event::{Event, EventKind, HookAct};
+use toolwright_module::message::ReplyPart;
 use toolwright_orchestrator::perform::Record;
 
 use crate::home::{Known, News};
@@ -48,6 +49,8 @@ pub(crate) struct State {
     /// How often the home had to be looked at, and the number of the last look.
     wanted: u64,
     looked: u64,
+    /// The number of requests that stop the run now.
+    stops: usize,
 }
 
 /// Who drives the run.
@@ -133,6 +136,24 @@ impl Watched {
         self.state().rest()
     }
 
+    /// Keeps the replies that are being written, although their drive ends, until the returned value is
+    /// dropped: a person stops the run, and its record gets them.
+    pub(crate) fn keeps_live(&self) -> impl Drop + Send + '_ {
+        struct Keeps<'a>(&'a Watched);
+        impl Drop for Keeps<'_> {
+            fn drop(&mut self) {
+                self.0.change(|state| {
+                    state.stops -= 1;
+                    if state.stops == 0 && !matches!(state.drive, Drive::Here | Drive::Elsewhere) {
+                        state.live.clear();
+                    }
+                });
+            }
+        }
+        self.state().stops += 1;
+        Keeps(self)
+    }
+
     /// Tells when the run has changed.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
@@ -192,7 +213,7 @@ impl State {
         let (before, drive_before) = (self.entries.len(), self.drive.clone());
         let mut is_new = false;
         if !is_here {
-            if self.seen_live.0 != drive {
+            if self.seen_live.0 != drive && self.stops == 0 {
                 // What the drive before had written is void.
                 self.seen_live = (drive, -1);
                 is_new |= !self.live.is_empty();
@@ -234,7 +255,7 @@ impl State {
                 _ => nobody(None),
             };
             if self.drive != Drive::Elsewhere {
-                self.live.clear();
+                self.end_live();
             }
         }
         is_new || self.entries.len() != before || self.drive != drive_before
@@ -263,9 +284,10 @@ impl State {
     /// Returns the last update.
     fn last(&self) -> Option<&UpdateKind> {
         match self.entries.last()? {
-            Entry::Updates(updates) => updates.last().map(|update| &update.kind),
-            Entry::Reply(_) => None,
+            Entry::Updates(updates) => updates.last(),
+            Entry::Reply(reply) => reply.after.last(),
         }
+        .map(|update| &update.kind)
     }
 
     /// Adds the next record.
@@ -282,7 +304,11 @@ impl State {
             && let Some(live) = self.live.remove(&reply.path)
         {
             // The readers of a reply that goes on as it began need not compare it.
-            if begins_with(&reply.pieces, &live.pieces) {
+            // Half a call or half a typed answer is taken back, if the reply was stopped.
+            let is_stopped = |update: &Update| matches!(update.kind, UpdateKind::Stopped { .. });
+            let is_half = !live.calls.is_empty() || !live.answer.is_empty();
+            let is_void = is_half && reply.after.iter().any(is_stopped);
+            if begins_with(&reply.pieces, &live.pieces) && !is_void {
                 reply.continues = live.generation;
             }
         }
@@ -345,7 +371,18 @@ impl State {
 
     /// Drops the replies that are being written, because their drive has ended.
     pub(crate) fn end_live(&mut self) {
-        self.live.clear();
+        if self.stops == 0 {
+            self.live.clear();
+        }
+    }
+
+    /// Returns what is known of the reply that the agent of the user was writing, if a reply was being
+    /// written.
+    pub(crate) fn unfinished_reply(&self) -> Option<Vec<ReplyPart>> {
+        let is_begun = matches!(self.last(), Some(UpdateKind::Started { .. }));
+        let live = self.live.get(&Path::new());
+        let pieces = live.map(|live| &*live.pieces).unwrap_or_default();
+        (is_begun || self.is_live()).then(|| recorded::parts(pieces))
     }
 
     /// Returns whether a reply is being written.
@@ -447,17 +484,19 @@ impl Cursor {
     pub(crate) fn next(&mut self, state: &State, most: usize) -> (Vec<Placed>, Rest) {
         let mut out = Out { placed: Vec::new(), room: most };
         while let Some(entry) = state.entries.get(self.entry) {
+            let (updates, of) = match entry {
+                Entry::Updates(updates) => (updates, None),
+                Entry::Reply(reply) => (&reply.after, Some(&reply.path)),
+            };
+            // Nothing follows the end of a run.
+            let is_end = updates.iter().any(|update| {
+                matches!(update.kind, UpdateKind::Stopped { .. } | UpdateKind::Done { .. })
+            });
+            if is_end {
+                self.take_back(|path| Some(path) == of, &mut out);
+            }
             match entry {
-                Entry::Updates(updates) => {
-                    // Nothing follows the end of a run.
-                    let is_end = updates.iter().any(|update| {
-                        matches!(update.kind, UpdateKind::Stopped { .. } | UpdateKind::Done { .. })
-                    });
-                    if is_end {
-                        self.take_back(&BTreeMap::new(), &mut out);
-                    }
-                    self.updates(updates, &mut out);
-                }
+                Entry::Updates(updates) => self.updates(updates, &mut out),
                 Entry::Reply(reply) => self.reply(reply, &mut out),
             }
             if out.room == 0 {
@@ -560,9 +599,8 @@ impl Cursor {
     }
 
     /// Takes back what the reader has of replies that are not written any more.
-    fn take_back(&mut self, live: &BTreeMap<Path, Live>, out: &mut Out) {
-        let gone: Vec<_> =
-            self.open.keys().filter(|path| !live.contains_key(*path)).cloned().collect();
+    fn take_back(&mut self, stays: impl Fn(&Path) -> bool, out: &mut Out) {
+        let gone: Vec<_> = self.open.keys().filter(|path| !stays(path)).cloned().collect();
         for path in gone {
             let is_empty = self.open.remove(&path).is_none_or(|has| has.is_empty());
             if !is_empty {
@@ -572,7 +610,7 @@ impl Cursor {
     }
 
     fn live(&mut self, state: &State, out: &mut Out) {
-        self.take_back(&state.live, out);
+        self.take_back(|path| state.live.contains_key(path), out);
         for (path, live) in &state.live {
             if out.room == 0 {
                 return;

@@ -178,6 +178,10 @@ impl Signature for LookUp {
 }
 
 async fn server() -> Server {
+    server_at(Home::memory()).await
+}
+
+async fn server_at(home: Home) -> Server {
     let pay = || {
         let pay = from_fn(async |input: SendMoney| Ok(format!("{} to {}", input.amount, input.to)));
         Tool::new(pay).unwrap().with_effect(Effect::Irreversible)
@@ -189,7 +193,7 @@ async fn server() -> Server {
     let retry = Retry { wait: Duration::from_millis(1), ..Retry::default() };
     let agent = Agent::new(Model::default(), [pay(), Tool::new(look).unwrap(), helper]).unwrap();
     let agent = agent.with_approval(asks()).unwrap().with_hook(retry);
-    Server::start(Home::memory(), agent).await
+    Server::start(home, agent).await
 }
 
 /// Sends a message, or with `resume` an answer to a question.
@@ -325,13 +329,22 @@ async fn a_client_goes_back_to_an_earlier_message() {
     assert_eq!(send(json!([user("1")])).await, ["1"]);
 }
 
+/// The database that `tests/ag_ui.sh` names, or memory.
+async fn home() -> Home {
+    #[cfg(feature = "postgres")]
+    if let Ok(url) = std::env::var("TOOLWRIGHT_POSTGRES") {
+        return toolwright_postgres::Runs::connect(&url, "clients").await.unwrap().into();
+    }
+    Home::memory()
+}
+
 /// Shows the service to the real clients, which are programs beside this test.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "run by tests/ag_ui.sh"]
 async fn heavy_the_real_clients() {
     let folder = std::path::PathBuf::from(std::env::var_os("AG_UI_FOLDER").unwrap());
     let run = async |program: &str, arguments: &[&str]| {
-        let server = server().await;
+        let server = server_at(home().await).await;
         let mut node = std::process::Command::new("node");
         node.arg(folder.join(program)).arg(&server.base).args(arguments).current_dir(&folder);
         let status = tokio::task::spawn_blocking(move || node.status()).await.unwrap().unwrap();

@@ -5,7 +5,8 @@
 #   serve/tests/ag_ui.sh [FOLDER]
 #
 # Installs them into FOLDER (default: a temporary one). AG_UI_CASES is the number of generated runs
-# (default: 300). Everything runs on 127.0.0.1.
+# (default: 300). TOOLWRIGHT_POSTGRES is the address of a database for the runs, which are in memory otherwise.
+# Everything runs on 127.0.0.1.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -27,6 +28,6 @@ rm -rf "$folder/answers"
 for client in @ag-ui/client @ag-ui/client-before-1; do
     node "$folder/generated.mjs" "$folder/cases.jsonl" "$folder/answers" $client
 done
-AG_UI_FOLDER=$folder cargo test -q --manifest-path "$here/../Cargo.toml" --test main -- \
-    --ignored --nocapture heavy_the_real_clients
+AG_UI_FOLDER=$folder cargo test -q --manifest-path "$here/../Cargo.toml" --test main \
+    ${TOOLWRIGHT_POSTGRES:+--features postgres} -- --ignored --nocapture heavy_the_real_clients
 "$folder/python/bin/python" "$here/ag_ui/validate.py" "$folder/answers"

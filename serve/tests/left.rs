@@ -10,7 +10,7 @@ use toolwright_module::error::Stage;
 use toolwright_module::model::Reply;
 use toolwright_module::{Context, Error, Signature, Tool, from_fn};
 use toolwright_orchestrator::{Agent, Choosing};
-use toolwright_serve::Home;
+use toolwright_serve::{Home, Serve};
 
 use crate::support::{Server, Slow, kinds};
 
@@ -138,4 +138,43 @@ async fn a_tool_that_is_selected_in_a_text_is_a_call() {
     );
     assert_eq!(updates[1]["arguments"], json!(r#"{"at":12345678901234567890}"#));
     assert_eq!(updates[1]["id"], updates[3]["id"]);
+}
+
+#[tokio::test]
+async fn runs_of_an_earlier_process_go_on_a_few_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::open(folder.path()).unwrap();
+    let model = Slow::new(|_| Ok(Reply::text("Hello.")));
+    let server = Server::start(journal.clone(), Agent::new(model, []).unwrap()).await;
+    for conversation in ["1", "2", "3"] {
+        server.say("kate", conversation, "Hello.").await.until("started").await;
+    }
+    server.service.shutdown(Duration::ZERO).await;
+
+    let model = Slow::new(|_| Ok(Reply::text("Hello.")));
+    let (words, requests) = (model.words.clone(), model.requests.clone());
+    let agent = Agent::new(model, []).unwrap();
+    let server = Server::of(Serve::new(journal, agent).with_most_drives(1)).await;
+    while requests.lock().unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // The user stops one that has not begun.
+    let told = server.json("kate", "/conversations/3").await;
+    let path = format!("/runs/{}/stop", told["runs"][0]["run"].as_str().unwrap());
+    server.post("kate", &path, &json!({})).send().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(requests.lock().unwrap().len(), 1);
+    words.add_permits(100);
+    for _ in 0..200 {
+        let listed = server.json("kate", "/conversations").await;
+        let all = listed["conversations"].as_array().unwrap();
+        let has = |status: &str| all.iter().filter(|one| one["status"] == status).count();
+        if has("finished") == 2 {
+            assert_eq!(has("failed"), 1);
+            assert_eq!(requests.lock().unwrap().len(), 2);
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the runs did not go on");
 }

@@ -3,8 +3,10 @@
 
 mod ag_ui;
 mod approvals;
+mod layers;
 mod left;
 mod messages;
 mod readers;
+mod stopped;
 mod support;
 mod ui_messages;

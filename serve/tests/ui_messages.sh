@@ -5,7 +5,8 @@
 #   serve/tests/ui_messages.sh [FOLDER]
 #
 # Installs them into FOLDER (a temporary one unless named) from npm, with a Node new enough for them.
-# UI_MESSAGES_CASES is the number of generated runs (default: 300). Everything runs on 127.0.0.1.
+# UI_MESSAGES_CASES is the number of generated runs (default: 300). TOOLWRIGHT_POSTGRES is the address of a
+# database for runs, beside those in memory and in a journal. Everything runs on 127.0.0.1.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -21,7 +22,13 @@ export PATH
 
 UI_MESSAGES_FOLDER=$folder cargo test -q --manifest-path "$here/../Cargo.toml" --lib -- \
     --ignored heavy_streams_for_the_real_clients
-cargo build -q --manifest-path "$here/../Cargo.toml" --example clients
+homes="memory journal"
+features=
+if [ -n "${TOOLWRIGHT_POSTGRES:-}" ]; then
+    homes="$homes postgres"
+    features=postgres
+fi
+cargo build -q --manifest-path "$here/../Cargo.toml" --features "$features" --example clients
 target=$(cargo metadata --manifest-path "$here/../Cargo.toml" --format-version 1 --no-deps |
     sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
 
@@ -29,12 +36,15 @@ cd "$folder"
 node chunks.mjs cases.jsonl
 
 failed=0
-for home in memory journal; do
+for home in $homes; do
     # The service ends when its input does: with this script, however that ends.
     rm -rf input url journal
     mkfifo input
-    set --
-    [ "$home" = memory ] || set -- "$folder/journal"
+    case $home in
+        memory) set -- ;;
+        journal) set -- "$folder/journal" ;;
+        postgres) set -- "$TOOLWRIGHT_POSTGRES" ;;
+    esac
     "$target/debug/examples/clients" "$@" < input > url 2> service.log &
     exec 3> input
     while [ ! -s url ]; do sleep 0.1; done

@@ -17,14 +17,15 @@ use serde_json::Value;
 use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::budget::Spent;
 use toolwright_module::error::Stage;
-use toolwright_module::model::BoxFuture;
+use toolwright_module::message::ReplyPart;
+use toolwright_module::model::{BoxFuture, Usage};
 use toolwright_module::{Context, Error, Message};
 use toolwright_orchestrator::perform::{
     self, Open, PartIdKind, Record, Replay, ReplayError, Started, Store,
 };
 use toolwright_orchestrator::{
-    Agent, AwaitsApproval, Change, Conversation, Finished, Resumed, Run, RunError, RunState, Task,
-    ToolSet, Unfinished,
+    Agent, AwaitsApproval, Change, Choosing, Conversation, Finished, Resumed, Run, RunError,
+    RunState, Task, ToolSet, Unfinished,
 };
 
 use crate::deploys;
@@ -341,7 +342,9 @@ impl<S: Store> Drives<S> {
                         unfinished.and_then(|run| serde_json::to_value(&run.finished).ok());
                     let finished = finished.unwrap_or_default();
                     // The error itself is more useful than the error of recording it.
-                    let stopped = Record::Stopped { error: text, is_open, finished };
+                    let unfinished_reply = None;
+                    let stopped =
+                        Record::Stopped { error: text, is_open, finished, unfinished_reply };
                     let _ = self.store.append(&stopped).await;
                 }
                 Err(error)
@@ -469,15 +472,34 @@ pub async fn conversation<O: Send + Sync + 'static>(
     if let Some(finished) = ended {
         return Ok(finished.conversation());
     }
+    let stopped = match records.last() {
+        Some(Record::Stopped { unfinished_reply: Some(parts), .. }) => Some(text_of(parts)),
+        _ => None,
+    };
     let drive = Drive::stored(agent, id, records, cx).map_err(JournalError::into_module)?;
-    drive.conversation(agent).await
+    let selects = drive.state().choosing() == Choosing::Selector;
+    let conversation = drive.conversation(agent).await?;
+    Ok(match stopped {
+        // The text of such a model is a choice of a tool, of which a half is of no use.
+        Some(text) => conversation.with_stopped_reply(if selects { "" } else { &text }),
+        None => conversation,
+    })
 }
 
-/// Returns the last record of a cancelled run.
+fn text_of(parts: &[ReplyPart]) -> String {
+    let texts = parts.iter().filter_map(|part| match part {
+        ReplyPart::Text(text) => Some(text.text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+/// Returns the last record of a cancelled run. `unfinished_reply` has what is known of the reply that the
+/// model was writing, or is `None` if it was writing none.
 #[must_use]
-pub fn cancelled() -> Record {
+pub fn cancelled(unfinished_reply: Option<Vec<ReplyPart>>) -> Record {
     let error = "the run was cancelled; drive it again to continue it".to_owned();
-    Record::Stopped { error, is_open: false, finished: Value::Null }
+    Record::Stopped { error, is_open: false, finished: Value::Null, unfinished_reply }
 }
 
 /// Returns the record of a person's decision on a call that waits. `person` is the name, if it is
@@ -529,6 +551,7 @@ pub fn cost(record: &Record) -> Spent {
         Record::Ended { part, outcome, .. } if !matches!(part.kind, PartIdKind::Run { .. }) => {
             outcome.spent
         }
+        Record::Stopped { unfinished_reply: Some(_), .. } => Spent::model_call(Usage::unknown()),
         _ => Spent::default(),
     }
 }

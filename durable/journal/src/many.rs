@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::de::DeserializeOwned;
 use toolwright_module::approval::{Approval, Decision};
+use toolwright_module::message::ReplyPart;
 use toolwright_orchestrator::perform::{Record, Started};
 use toolwright_orchestrator::{Finished, Task, ToolSet};
 
@@ -442,6 +443,20 @@ impl Journal {
     /// There is no such run, it is driven now ([`JournalError::Locked`]), or its file cannot be
     /// written.
     pub fn cancel(&self, id: &str) -> Result<()> {
+        self.cancel_with_reply(id, None)
+    }
+
+    /// Ends a run like [`cancel`](Self::cancel), and keeps what the model had written of its reply
+    /// ([`home::cancelled`]).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`cancel`](Self::cancel).
+    pub fn cancel_with_reply(
+        &self,
+        id: &str,
+        unfinished_reply: Option<Vec<ReplyPart>>,
+    ) -> Result<()> {
         let path = self.path(id)?;
         let (mut file, bytes) = {
             let _lock = self.folder_lock()?;
@@ -452,7 +467,7 @@ impl Journal {
             return Ok(());
         }
         file.continue_after(&file::parse(&path, &bytes)?)?;
-        file.write(&[file::json(home::cancelled(), id)?])
+        file.write(&[file::json(home::cancelled(unfinished_reply), id)?])
     }
 
     fn decided(

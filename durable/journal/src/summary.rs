@@ -247,6 +247,8 @@ pub fn of_records(
     let (mut summary, mut questions) = (None::<RunSummary>, Questions::default());
     // By part, because a record may be there twice.
     let (mut costs, mut count) = (HashMap::new(), 0);
+    // Of replies that were stopped.
+    let mut unfinished = Spent::default();
     for record in records {
         let (time, record) = record?;
         count += 1;
@@ -272,14 +274,16 @@ pub fn of_records(
             continue;
         }
         let cost = home::cost(&record);
-        if let Some(part) = record.part().filter(|_| cost != Spent::default()) {
-            costs.insert(part.clone(), cost);
+        match record.part() {
+            Some(part) if cost != Spent::default() => drop(costs.insert(part.clone(), cost)),
+            Some(_) => {}
+            None => unfinished += cost,
         }
         questions.add(record);
     }
     if let Some(summary) = &mut summary {
         questions.check()?;
-        let mut spent = Spent::default();
+        let mut spent = unfinished;
         costs.into_values().for_each(|cost| spent += cost);
         (summary.spent, summary.records) = (Some(spent), count);
         summary.waiting = questions.waiting.into_values().map(|waiting| waiting.approval).collect();

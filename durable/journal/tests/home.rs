@@ -110,7 +110,7 @@ async fn the_conversation_of_a_run_is_there_at_every_end_of_a_drive() {
     let expected = ["the hall is empty", "The call was not made: the user went on."];
     assert_eq!(results(&waiting), expected);
     // It was cancelled meanwhile.
-    let cancelled = before.iter().cloned().chain([home::cancelled()]).collect();
+    let cancelled = before.iter().cloned().chain([home::cancelled(None)]).collect();
     assert_eq!(home::conversation(&agent, "run", cancelled, &cx).await.unwrap(), waiting);
     // Nothing was asked, called or recorded, also with an approver.
     let approver = cx.clone().with_approver(async |_: Approval| Ok(Decision::Approve));

@@ -7,6 +7,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use toolwright_journal::{JournalError, RunStatus, RunSummary, home};
 use toolwright_module::approval::{Approval, Decision};
+use toolwright_module::budget::Spent;
+use toolwright_module::message::ReplyPart;
 use toolwright_orchestrator::perform::{Record, Started};
 use toolwright_orchestrator::{Task, ToolSet};
 
@@ -369,26 +371,49 @@ impl Runs {
     ///
     /// There is no such run, or the database fails.
     pub async fn cancel(&self, id: &str) -> Result<()> {
+        self.cancel_with_reply(id, None).await
+    }
+
+    /// Ends a run like [`cancel`](Self::cancel), and keeps what the model had written of its reply
+    /// ([`home::cancelled`]).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`cancel`](Self::cancel).
+    pub async fn cancel_with_reply(
+        &self,
+        id: &str,
+        unfinished_reply: Option<Vec<ReplyPart>>,
+    ) -> Result<()> {
         check_id(id)?;
-        let cancelled = home::cancelled();
+        let cancelled = home::cancelled(unfinished_reply);
         let Record::Stopped { error, .. } = &cancelled else { return Ok(()) };
+        let mut connection = self.pool.get().await?;
+        let change = connection.transaction().await?;
+        let sql = "SELECT number, records, spent FROM toolwright_runs
+            WHERE agent = $1 AND id = $2 AND status IN ('open', 'waiting') FOR NO KEY UPDATE";
+        let Some(row) = change.query_opt(sql, &[&&*self.agent, &id]).await? else {
+            drop(change);
+            drop(connection);
+            // It has ended, or it is not there.
+            return self.run(id).await.map(drop);
+        };
+        let (number, nth): (i64, i32) = (row.try_get(0)?, row.try_get(1)?);
+        let cost = home::cost(&cancelled);
+        let cost = match cost == Spent::default() {
+            true => row.try_get::<_, Option<String>>(2)?,
+            false => serde_json::to_string(&(spent(row.try_get(2)?) + cost)).ok(),
+        };
         let record = crate::lease::row(id, &cancelled)?.record;
         let bytes = i64::try_from(record.len()).unwrap_or(i64::MAX);
-        let sql = "WITH ended AS (
-                UPDATE toolwright_runs SET changed = clock_timestamp(), records = records + 1,
-                    bytes = bytes + $3, status = 'failed', error = $4, worker = NULL,
-                    lease = lease + 1, free_at = clock_timestamp(), losses = 0, failures = 0
-                WHERE agent = $1 AND id = $2 AND status IN ('open', 'waiting')
-                RETURNING number, records - 1 AS nth
-            )
-            INSERT INTO toolwright_records (run, nth, record) SELECT number, nth, $5 FROM ended";
-        let connection = self.pool.get().await?;
-        let arguments: &[&(dyn ToSql + Sync)] = &[&&*self.agent, &id, &bytes, error, &record];
-        match connection.execute(sql, arguments).await? {
-            // It has ended, or it is not there.
-            0 => self.run(id).await.map(drop),
-            _ => Ok(()),
-        }
+        let sql = "INSERT INTO toolwright_records (run, nth, record) VALUES ($1, $2, $3)";
+        change.execute(sql, &[&number, &nth, &record]).await?;
+        let sql = "UPDATE toolwright_runs SET changed = clock_timestamp(), records = records + 1,
+                bytes = bytes + $2, spent = $3, status = 'failed', error = $4, worker = NULL,
+                lease = lease + 1, free_at = clock_timestamp(), losses = 0, failures = 0
+            WHERE number = $1";
+        change.execute(sql, &[&number, &bytes, &cost, error]).await?;
+        Ok(change.commit().await?)
     }
 
     /// Deletes a run.

@@ -70,6 +70,10 @@ pub enum Record {
         /// Its conversation has the texts with which the run answered calls that no tool got.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         finished: Value,
+        /// Text and reasoning of the reply that the model was writing when a person stopped the run. Its
+        /// cost is unknown. `None` if no reply was being written, or nobody kept it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unfinished_reply: Option<Vec<ReplyPart>>,
     },
 }
 

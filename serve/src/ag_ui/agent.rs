@@ -175,8 +175,10 @@ impl Agent {
     /// Takes back what was shown of the reply. Returns whether something was.
     pub(super) fn discard(&mut self, stream: &mut Stream) -> bool {
         let Some(mut reply) = self.reply.take_if(|reply| !reply.is_whole) else { return false };
+        // Before they are taken back: a client warns about the end of a message that it does not have.
+        reply.end_texts(stream);
         stream.take_back(&reply.id, &reply.reasoning);
-        // After it was taken back, so that no client acts on half a call.
+        // After they were taken back, so that no client acts on half a call.
         reply.end(stream);
         reply.is_shown
     }

@@ -54,7 +54,8 @@ fn started() -> UpdateKind {
 }
 
 fn cost() -> Cost {
-    Cost { input_tokens: 20, cached_tokens: 8, output_tokens: 5, money: Some("0.001".to_owned()) }
+    let money = Some("0.001".to_owned());
+    Cost { input_tokens: 20, cached_tokens: 8, output_tokens: 5, incomplete: false, money }
 }
 
 fn replied() -> UpdateKind {

@@ -153,7 +153,7 @@ impl Core {
             if let Some(left) = left {
                 // The user goes on without it. It must not be driven again, by a worker or after a
                 // restart.
-                self.home.cancel(&left.id).await?;
+                self.home.cancel(&left.id, None).await?;
                 self.refresh(&[left]).await?;
             }
             let started = self.agent.start(&self.home, &id, &task, &cx).await;

@@ -98,14 +98,17 @@ impl Core {
     pub(crate) async fn stop(self: &Arc<Self>, caller: &Caller, run: &str) -> Result<Arc<Watched>> {
         self.check_owner(caller, run)?;
         let watched = self.watch(run).await?;
+        let keeps = watched.keeps_live();
         let here = self.here().get(run).cloned();
         if let Some(here) = here {
             here.cancellation.cancel();
             let mut over = here.is_over.subscribe();
             let _ = tokio::time::timeout(MOST_WAIT, over.wait_for(|over| *over)).await;
         }
-        self.home.cancel(run).await?;
+        let unfinished = watched.state().unfinished_reply();
+        self.home.cancel(run, unfinished).await?;
         self.refresh(&[Arc::clone(&watched)]).await?;
+        drop(keeps);
         Ok(watched)
     }
 

@@ -66,7 +66,7 @@ fn what_is_being_written_is_taken_back_before_the_run_stops() {
     let (mut cursor, mut new) = (Cursor::default(), Cursor::default());
     let (placed, _) = cursor.next(&state, 1_000);
     let position = placed.last().unwrap().1;
-    state.push(&toolwright_journal::home::cancelled());
+    state.push(&toolwright_journal::home::cancelled(None));
     let kinds = |cursor: &mut Cursor| {
         let (placed, _) = cursor.next(&state, 1_000);
         let json = placed.iter().map(|(update, _)| serde_json::to_value(update).unwrap());

@@ -146,7 +146,7 @@ impl Tree {
                     tree.ended = Some(RunEnd::of(ending, &mut finished));
                     last = finished;
                 }
-                Record::Stopped { error, is_open, finished } => {
+                Record::Stopped { error, is_open, finished, .. } => {
                     let after = tree.root.steps.len();
                     let error = in_words_of_run(&error);
                     tree.stops.push(Stop { at, error, is_open, after });
