@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use tower_http::cors::CorsLayer;
 
 /// Adds both layers to an application. CORS is the outer one, so that the page can read a refusal.
-pub fn with_layers(app: Router, page: HeaderValue, most_open: usize) -> Router {
+pub(crate) fn with_layers(app: Router, page: HeaderValue, most_open: usize) -> Router {
     let headers = [AUTHORIZATION, CONTENT_TYPE, HeaderName::from_static("last-event-id")];
     let cors = CorsLayer::new()
         .allow_origin(page)

@@ -3,6 +3,7 @@
 
 mod ag_ui;
 mod approvals;
+mod deploys;
 mod layers;
 mod left;
 mod messages;
