@@ -21,6 +21,8 @@ use crate::writer::run_blocking;
 /// The length of a lease by default, and the shortest one.
 const LEASE: Duration = Duration::from_secs(30);
 const SHORTEST_LEASE: Duration = Duration::from_millis(300);
+/// A time far beyond it is no time for the clock.
+const LONGEST_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Maximum length of the name of an owner, in bytes.
 const LONGEST_OWNER: usize = 4_096;
@@ -76,13 +78,13 @@ impl BudgetFolder {
     }
 
     /// Sets the length of the lease of a reservation. Default: 30 seconds. The minimum is 300
-    /// milliseconds.
+    /// milliseconds, and the maximum a day.
     ///
     /// A lease is renewed when a third of it has passed. If a process dies, the calls that wait for its
     /// reservations go on when the leases have ended.
     #[must_use]
     pub fn with_lease(mut self, length: Duration) -> Self {
-        self.lease = length.max(SHORTEST_LEASE);
+        self.lease = length.clamp(SHORTEST_LEASE, LONGEST_LEASE);
         self
     }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use toolwright_journal::{BudgetFolder, FolderBudget, Journal, JournalError};
 use toolwright_module::budget::{
@@ -19,7 +20,8 @@ fn money(most: f64) -> Budget {
 }
 
 fn open(folder: &Path) -> FolderBudget {
-    let budgets = BudgetFolder::open(folder).unwrap();
+    // A lease without end is one of a day.
+    let budgets = BudgetFolder::open(folder).unwrap().with_lease(Duration::MAX);
     budgets.budget("tenant=acme", Period::Month, money(1.0)).unwrap()
 }
 
