@@ -28,9 +28,12 @@ const RULES: &str =
 /// Maximum number of differences that are listed.
 const MOST: usize = 20;
 
-/// Maximum number of steps from a schema to those it refers to, and of levels that choose a member of a
-/// union. A schema can refer to itself.
+/// Maximum number of steps from a schema to those that hold for the same value. A schema can refer to itself.
 const STEPS: usize = 32;
+
+/// Maximum number of steps down into a value to choose a member of a union. Each step may try all members
+/// again, and the tag of a member is near its root.
+const CHOICE_STEPS: usize = 8;
 
 /// The values that are accepted at one place.
 #[derive(Debug, Clone)]
@@ -410,7 +413,7 @@ fn collect<'s>(
     let all = map.get("allOf").and_then(Value::as_array).into_iter().flatten();
     let unions = ["anyOf", "oneOf"].into_iter().filter_map(|union| map.get(union)?.as_array());
     let chosen = unions.filter_map(|union| {
-        union.iter().find(|member| may_fit(root, member, got, steps)).or(union.first())
+        union.iter().find(|member| may_fit(root, member, got, CHOICE_STEPS)).or(union.first())
     });
     for schema in target(root, schema).into_iter().chain(all).chain(chosen) {
         collect(root, schema, got, steps, here);
@@ -421,6 +424,7 @@ fn collect<'s>(
 /// rule makes no difference for the choice of a member.
 fn may_fit(root: &Value, schema: &Value, got: &Value, steps: usize) -> bool {
     let (Some(map), Some(steps)) = (schema.as_object(), steps.checked_sub(1)) else {
+        // It is not known, so it may.
         return schema != &Value::Bool(false);
     };
     if let Some(target) = target(root, schema)

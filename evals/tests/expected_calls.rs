@@ -376,3 +376,52 @@ fn many_calls_are_compared_in_little_time() {
         NONE
     );
 }
+
+/// A shape that a dialect asks for is the contract's own.
+#[test]
+fn arguments_in_the_shape_of_a_dialect_are_equal() {
+    let input = json!({
+        "type": "object",
+        "properties": {
+            "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "unit": {"type": "string"},
+        },
+        "required": ["counts"],
+    });
+    let contract = Contract::dynamic("count", "Count.", input, None).unwrap();
+    let shape = contract
+        .lower_value(toolwright_signature::Dialect::OpenAiStrict, &json!({"counts": {"a": 1}}))
+        .unwrap();
+    assert_ne!(shape, json!({"counts": {"a": 1}}));
+    let mut made = MadeCall::new("count", shape);
+    made.contract = Some(Arc::new(contract));
+    let expected = [ExpectedCall::new("count", json!({"counts": {"a": 1}}))];
+    assert_eq!(texts(&CallMatching::new(), &expected, &[made]), NONE);
+}
+
+/// The choice among members that contain themselves would double with each level.
+#[test]
+fn a_contract_with_many_choices_is_compared_in_little_time() {
+    let node = |name: &str| {
+        json!({
+            "type": "object",
+            "properties": {"next": {"$ref": "#/$defs/Node"}, "kind": {"const": name}},
+            "required": ["next"],
+        })
+    };
+    let members: Vec<_> =
+        (0..4).map(|at| node(&format!("k{at}"))).chain([json!({"type": "null"})]).collect();
+    let input = json!({
+        "type": "object",
+        "properties": {"list": {"$ref": "#/$defs/Node"}},
+        "$defs": {"Node": {"anyOf": members}},
+    });
+    let contract = Contract::dynamic("walk", "Walk.", input, None).unwrap();
+    let list = (0..60).fold(json!({"other": 1}), |next, _| json!({"next": next}));
+    let mut made = MadeCall::new("walk", json!({"list": list}));
+    made.contract = Some(Arc::new(contract));
+    let expected = [ExpectedCall::new("walk", json!({"list": list}))];
+    let start = std::time::Instant::now();
+    assert_eq!(texts(&CallMatching::new(), &expected, &[made]), NONE);
+    assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
+}
