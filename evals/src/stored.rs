@@ -1,5 +1,6 @@
 //! Attempts made of stored runs.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde::de::DeserializeOwned;
@@ -8,6 +9,7 @@ use toolwright_module::budget::Spent;
 use toolwright_module::message::ReplyPart;
 use toolwright_orchestrator::ToolSet;
 use toolwright_orchestrator::perform::{OutcomeKind, PartIdKind, Record};
+use toolwright_signature::Contract;
 
 use crate::attempt::{Attempt, MadeCall};
 use crate::case::{Case, CaseValue};
@@ -90,6 +92,10 @@ impl StoredRun {
                                     part.path.iter().map(|around| around.tool.clone()).collect();
                                 // A call counts as failed until its result is there.
                                 made.failed = true;
+                                // The stored tools are those of the run itself.
+                                let tools = self.tools.as_ref().filter(|_| part.path.is_empty());
+                                let contract = tools.and_then(|tools| tools.contract(&made.tool));
+                                made.contract = contract.cloned().map(Arc::new);
                                 calls.push((key(&call.id), made));
                             }
                         }
@@ -121,7 +127,12 @@ impl StoredRun {
                 _ => {}
             }
         }
-        attempt.calls = calls.into_iter().map(|(_, call)| call).collect();
+        // The end of a typed run has the form of a call, and never a result.
+        let is_end = |call: &MadeCall| {
+            call.tool == Contract::FINISH && call.failed && call.result.is_empty()
+        };
+        let calls = calls.into_iter().map(|(_, call)| call);
+        attempt.calls = calls.filter(|call| !is_end(call)).collect();
         attempt.set_cost(spent);
         match finished {
             Some(finished) => {

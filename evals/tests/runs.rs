@@ -8,14 +8,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use toolwright_evals::{
-    Attempt, Case, Eval, EvalError, Grade, GradedAttempt, Judge, Report, StoredRun, World, graders,
+    Attempt, CallMatching, Case, Eval, EvalError, ExpectedCall, Grade, GradedAttempt, Judge,
+    Report, StoredRun, World, graders,
 };
 use toolwright_journal::Journal;
 use toolwright_module::budget::Budget;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
     Context, Effect, LanguageModel, Message, Reply, Request, Result, Signature, Tool, ToolCall,
-    from_fn_with,
+    from_fn, from_fn_with,
 };
 use toolwright_orchestrator::Agent;
 
@@ -148,6 +149,62 @@ async fn a_killed_eval_makes_only_the_attempts_that_are_missing() {
     assert_eq!(stored.score("says so").unwrap().mean, 1.0);
     assert_eq!(stored.score("asks").unwrap().mean, 0.0);
     assert_eq!(stored.outcomes[0].calls, previous.outcomes[0].calls);
+}
+
+/// Search orders.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+struct SearchOrders {
+    text: String,
+    #[serde(default)]
+    page: u32,
+}
+
+impl Signature for SearchOrders {
+    type Output = Vec<u32>;
+}
+
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+struct Found {
+    id: u32,
+}
+
+/// The end of a typed run is not a call, and the contract of a stored run is that of a live one.
+#[tokio::test]
+async fn expected_calls_of_a_typed_agent_are_the_same_live_and_stored() {
+    let model = Scripted::new(|request: &Request| {
+        Ok(match request.messages.last().map(|last| &**last) {
+            Some(Message::Tool(_)) => Reply::calls([ToolCall::new("2", "finish", r#"{"id": 7}"#)]),
+            _ => {
+                let arguments = json!({"text": "Ada", "page": 0}).to_string();
+                Reply::calls([ToolCall::new("1", "search_orders", arguments)])
+            }
+        })
+    });
+    let search = from_fn(async |_: SearchOrders| Ok(vec![7])).with_effect(Effect::Read);
+    let tools = [Tool::new(search).unwrap()];
+    let agent = Agent::new(model, tools).unwrap().answering::<Found>().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let call = ExpectedCall::new("search_orders", json!({"text": "Ada"}));
+    let case = Case::<String, Found>::new("ada", "Find Ada's order.").expecting_calls([call]);
+    let eval = Eval::agent("search", agent.clone())
+        .with_cases([case.clone()])
+        .with_grader("calls", graders::makes_expected_calls(CallMatching::new()))
+        .with_folder(folder.path());
+    eval.run(&Context::default()).await.unwrap().assert_at_least(1.0);
+
+    let journal = Journal::open(folder.path().join("runs")).unwrap();
+    let run = journal.runs().unwrap().remove(0);
+    let entries = journal.entries(&run.id).unwrap();
+    let stored = StoredRun::new(&run.id, entries, journal.tools(&run.id).unwrap());
+    let mut case = case;
+    case.name = run.id;
+    let report = Eval::agent("search", agent)
+        .with_cases([case])
+        .with_grader("calls", graders::makes_expected_calls(CallMatching::new()))
+        .grade_stored([stored], &Context::default())
+        .await
+        .unwrap();
+    report.assert_at_least(1.0);
 }
 
 #[tokio::test]
