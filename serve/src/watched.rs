@@ -317,6 +317,10 @@ impl State {
 
     /// Adds an event of a drive. Returns whether readers see it.
     pub(crate) fn hear(&mut self, event: &Event) -> bool {
+        // What was written until then is in the record of the stop.
+        if self.stops > 0 {
+            return false;
+        }
         // A tool may have such a name too. Readers get its replies when they are whole.
         if event.path.iter().any(|call| BESIDE.contains(&&*call.tool)) {
             return false;

@@ -52,7 +52,11 @@ impl Model {
             }
             "unknown" => call("nope", json!({"name": "Ann"})),
             "misfit" => call("look_up", json!({"name": 7})),
-            "look" => (calls("I look.", &[("look_up", json!({"name": "Ann"}))]), fast),
+            "look" => {
+                // With pauses, so that pieces are not read at once.
+                let pieces = calls("I look.", &[("look_up", json!({"name": "Ann"}))]);
+                (pieces, Duration::from_millis(200))
+            }
             "pay" => call("send_money", json!({"to": "Ann", "amount": 5})),
             "pay twice" => {
                 let pay = |to: &str| ("send_money", json!({"to": to, "amount": 5}));
@@ -67,7 +71,7 @@ impl Model {
                 let mut pieces = text("This is");
                 pieces.pop();
                 pieces.push(Err(Error::other("the connection was cut").retryable(true)));
-                (pieces, Duration::from_millis(50))
+                (pieces, Duration::from_millis(200))
             }
             "fail once" if self.is_first("fail once") => {
                 let mut pieces = text("I will");

@@ -85,6 +85,7 @@ const reply = (messages) => {
     case "delete-two": return results.length === 0
       ? { calls: ["a", "b"].map((key) => ({ id: `c-${key}`, name: "memory_delete", args: JSON.stringify({ key }) })) }
       : { text: `The tools say: ${results.join(" / ")}` };
+    case "pay": return results.length === 0 ? call("pay", { to: "Ann" }, "p1") : { text: `The tool says: ${last}` };
     case "read": return results.length === 0 ? call("file_read", { path: "missing.txt" }, "c1") : { text: `It failed: ${last.slice(0, 60)}` };
     case "big": return results.length === 0 ? call("memory_store", { key: "big", value: "line of text\n".repeat(400) }, "c1")
       : results.length === 1 ? call("memory_retrieve", { key: "big" }, "c2") : { text: "That was big." };

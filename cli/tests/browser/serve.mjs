@@ -192,6 +192,86 @@ const scenes = {
     await server.kill();
   },
 
+  async unknown() {
+    const server = await start("unknown", "--base-url", model.url, "--model", "small", "--ask", "--mcp", `node ${process.cwd()}/pay.mjs`);
+    const page = await tab(server.url);
+    await say(page, "pay Ann");
+    await page.getByRole("button", { name: "Approve", exact: true }).click();
+    await page.waitForFunction(() => document.querySelector(".call")?.dataset.state === "pending");
+    await wait(500);
+    // Killed during the call, and started again.
+    await server.kill("SIGKILL");
+    const again = await start("unknown", "--base-url", model.url, "--model", "small", "--ask", "--mcp", `node ${process.cwd()}/pay.mjs`);
+    const second = await tab(again.url);
+    await second.locator("#list a").first().click();
+    await second.locator(".question").waitFor();
+    const card = second.locator(".call").last();
+    check("a call that may have happened is a question again", (await card.innerText()).includes("nobody knows whether it has happened"), await card.innerText());
+    check("it cannot just be approved", await card.getByRole("button", { name: "Approve", exact: true }).count() === 0);
+    await audit(second, "unknown");
+    await picture(second, "unknown");
+    await card.getByRole("button", { name: "It has happened…" }).click();
+    await card.getByLabel("The result").fill("5 euros were paid.");
+    await card.getByRole("button", { name: "It has happened", exact: true }).click();
+    await over(second);
+    check("the model reads the result that the person gives", (await second.locator(".prose").last().innerText()).includes("5 euros were paid."), await second.locator(".turn").last().innerText());
+    silent(second, "unknown");
+    await again.kill();
+  },
+
+  // What an agent of the command does not write: the updates of a program of one's own.
+  async below() {
+    const server = await start("below", ...asking);
+    const page = await tab(server.url);
+    const path = [{ tool: "clerk", id: "c1" }];
+    const question = { question: "q", run: "kate:c:1", id: "p1", name: "pay", arguments: "{\"to\":\"Ann\"}", effect: "irreversible" };
+    const plays = {
+      below: [
+        { update: "text", text: "I ask the clerk." },
+        { update: "called", place: 0, id: "c1", name: "clerk", arguments: "{\"task\":\"Pay Ann.\"}" },
+        { update: "replied", cost: { input_tokens: 1, output_tokens: 1 } },
+        { path, update: "text", text: "I pay **Ann**." },
+        { path, update: "called", place: 0, id: "p1", name: "pay", arguments: question.arguments },
+        { path, update: "replied", cost: { input_tokens: 1, output_tokens: 1 } },
+        { path, update: "approval_asked", ...question },
+        { path, update: "decided", id: "p1", decision: "approve", by: "kate" },
+        { path, update: "result", id: "p1", name: "pay", text: "Paid.", milliseconds: 3 },
+        { update: "result", id: "c1", name: "clerk", text: "The clerk has paid.", milliseconds: 30 },
+        { update: "text", text: "It is paid." },
+        { update: "replied", cost: { input_tokens: 1, output_tokens: 1 } },
+        { update: "done", answer: "It is paid.", ending: "answered", cost: { input_tokens: 3, output_tokens: 3, money: "0.01 USD" } },
+      ],
+      typed: [
+        { update: "answer", at: 0, text: "{\"total\": 4" },
+        { update: "answer", at: 0, text: "{\"total\": 7, \"items\": [" },
+        { update: "answer", at: 23, text: "\"<b>lamp</b>\"]}" },
+        { update: "replied", cost: { input_tokens: 1, output_tokens: 1 } },
+        { update: "done", answer: { total: 7, items: ["<b>lamp</b>"] }, ending: "answered", cost: { input_tokens: 1, output_tokens: 1 } },
+      ],
+    };
+    await page.route("**/api/messages", (route) => {
+      const { text } = JSON.parse(route.request().postData());
+      const updates = [{ update: "started", run: "kate:c:1", text }, ...plays[text]];
+      const body = updates.map((update, at) => `id: ${at + 1}.0\ndata: ${JSON.stringify(update)}\n\n`).join("");
+      return route.fulfill({ contentType: "text/event-stream", body });
+    });
+    await say(page, "below");
+    await page.getByText("It is paid.").last().waitFor();
+    const [clerk, pay] = [page.locator(".call").first(), page.locator(".call .call").first()];
+    check("an agent below is in the card of its call", (await pay.innerText()).includes("pay") && (await clerk.innerText()).includes("I pay"), await page.locator(".turn").innerText());
+    check("its call has its decision and its result", (await pay.textContent()).includes("Approved by kate") && (await pay.textContent()).includes("Paid."), await pay.textContent());
+    check("its text is markdown", await clerk.locator("strong").count() === 1);
+    await audit(page, "below");
+    await picture(page, "below");
+    await say(page, "typed");
+    await over(page);
+    const typed = await page.locator(".turn").last().innerText();
+    check("a typed answer is shown whole, as a text", typed.includes("<b>lamp</b>") && typed.includes("7") && !typed.includes("4"), typed);
+    await audit(page, "typed");
+    silent(page, "below");
+    await server.kill();
+  },
+
   async restart() {
     const server = await start("restart", ...asking, "--token");
     const page = await tab(server.url);

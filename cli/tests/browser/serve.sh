@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Plays the page of `toolwright serve` in Chromium, with a model that writes what each scene needs: empty,
-# streaming, approval, error, a long conversation, a phone, dark, keys only, hostile texts, attachments.
+# streaming, approval, a call that may have happened, an agent below, error, a long conversation, a phone, dark, keys only, hostile texts, attachments.
 # Needs Chromium, Node.js and npm; pngquant makes pictures smaller.
 # Usage: cli/tests/browser/serve.sh [FOLDER [SCENE,…]]
 # Screenshots go to FOLDER/pictures. PICTURES=1 also replaces those in docs/pictures.
@@ -16,7 +16,7 @@ cd "$repo"
 cargo build -q -p toolwright-cli
 COMMAND=$(realpath "${CARGO_TARGET_DIR:-target}/debug/toolwright")
 export COMMAND
-cp "$here"/serve.mjs "$here"/model.mjs "$folder/"
+cp "$here"/serve.mjs "$here"/model.mjs "$here"/pay.mjs "$folder/"
 cd "$folder"
 [ -d node_modules/axe-core ] || npm install --silent --no-fund --no-audit playwright-core@1 axe-core@4
 node serve.mjs "$folder/homes-$$" "${2:-}"

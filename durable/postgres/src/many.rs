@@ -416,6 +416,20 @@ impl Runs {
         Ok(change.commit().await?)
     }
 
+    /// Lets a run that rests after a drive that failed go on at once: a worker takes it, and its error is
+    /// forgotten. Any other run stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// The database fails.
+    pub async fn wake(&self, id: &str) -> Result<()> {
+        check_id(id)?;
+        let sql = "UPDATE toolwright_runs SET error = NULL, free_at = clock_timestamp()
+            WHERE agent = $1 AND id = $2 AND status = 'open' AND worker IS NULL";
+        self.pool.get().await?.execute(sql, &[&&*self.agent, &id]).await?;
+        Ok(())
+    }
+
     /// Deletes a run.
     ///
     /// # Errors

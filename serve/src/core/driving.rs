@@ -145,8 +145,9 @@ impl Core {
         }
         let watched = self.watch(id).await?;
         #[cfg(feature = "postgres")]
-        if self.home.postgres().is_some() {
-            // A worker takes it.
+        if let Some(runs) = self.home.postgres() {
+            // A worker takes it, although it rests after an error.
+            runs.wake(id).await?;
             watched.change(|state| state.drive = Drive::Elsewhere);
             return Ok(watched);
         }

@@ -99,14 +99,20 @@ impl Core {
         self.check_owner(caller, run)?;
         let watched = self.watch(run).await?;
         let keeps = watched.keeps_live();
+        let unfinished = watched.state().unfinished_reply();
+        if self.home.is_shared() {
+            // First, so that no worker takes the run when its drive has ended.
+            self.home.cancel(run, unfinished.clone()).await?;
+        }
         let here = self.here().get(run).cloned();
         if let Some(here) = here {
             here.cancellation.cancel();
             let mut over = here.is_over.subscribe();
             let _ = tokio::time::timeout(MOST_WAIT, over.wait_for(|over| *over)).await;
         }
-        let unfinished = watched.state().unfinished_reply();
-        self.home.cancel(run, unfinished).await?;
+        if !self.home.is_shared() {
+            self.home.cancel(run, unfinished).await?;
+        }
         self.refresh(&[Arc::clone(&watched)]).await?;
         drop(keeps);
         Ok(watched)

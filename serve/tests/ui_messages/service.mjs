@@ -116,7 +116,8 @@ const checks = {
       'output-available {"a":1,"b":2}',
     ];
     assert.deepEqual(states, expected.filter((state) => states.includes(state)));
-    assert.ok(states.length > 2, states.join(", "));
+    // In a database, the first pieces wait for the start of the run.
+    assert.ok(states.length > (home === "postgres" ? 1 : 2), states.join(", "));
     const [tool] = tools(chat.lastMessage);
     assert.deepEqual([tool.toolName, tool.output], ["add", "3"]);
     assert.ok(tool.resultProviderMetadata.toolwright.milliseconds >= 0);
