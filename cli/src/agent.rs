@@ -15,7 +15,7 @@ use toolwright_module::{Contract, Effect, Tool};
 use toolwright_orchestrator::{Agent, ApprovalPolicy, Choosing, Compaction, Limits};
 
 use crate::assistant::{Assistant, RENEWED, options_of};
-use crate::config::ConfigArgs;
+use crate::config::{Config, ConfigArgs};
 use crate::fresh_tools::FreshTools;
 use crate::journal::own_secret;
 use crate::model::{Chosen, ModelArgs, NoModel};
@@ -190,14 +190,22 @@ impl AgentArgs {
     /// # Errors
     ///
     /// If the file cannot be read, or has an unknown key.
-    pub(crate) fn configured(mut self) -> Result<Self, Box<dyn Error>> {
+    pub(crate) fn configured(self) -> Result<Self, Box<dyn Error>> {
         let config = self.config.load()?;
-        let named = |error| format!("the configuration: {error}");
+        self.or(config).map_err(|error| format!("the configuration: {error}").into())
+    }
+
+    /// Uses these defaults for what the command line leaves out.
+    ///
+    /// # Errors
+    ///
+    /// If a default is not valid.
+    pub(crate) fn or(mut self, config: Config) -> Result<Self, String> {
         // A recording has its own tools and options.
         if self.replay.is_none() {
-            self.tools = self.tools.or(&config.tools).map_err(named)?;
+            self.tools = self.tools.or(&config.tools)?;
             self.mcp = self.mcp.or(&config);
-            self.model = self.model.or(&config).map_err(named)?;
+            self.model = self.model.or(&config)?;
             self.system = self.system.or(config.system);
             self.selector |= config.selector;
             self.max_output_tokens =
@@ -209,6 +217,46 @@ impl AgentArgs {
         self.max_model_calls = self.max_model_calls.or(config.max_model_calls.map(NonZeroU64::get));
         self.max_time = self.max_time.or(config.max_time.map(NonZeroU64::get));
         Ok(self)
+    }
+
+    /// Connects to the servers.
+    ///
+    /// # Errors
+    ///
+    /// If an argument is not valid, or a server cannot be reached.
+    pub(crate) async fn servers(&self) -> toolwright_module::Result<Vec<McpClient>> {
+        let mut tools = self.tools.tools(self.model.key_file()).await?;
+        self.mcp.connect(&mut tools, self.model.key_file()).await
+    }
+
+    /// Makes an agent that asks nobody, with toolsets of its own.
+    ///
+    /// # Errors
+    ///
+    /// If an argument is not valid, or the model's provider does not accept the tools.
+    pub(crate) async fn agent(
+        &self,
+        model: Arc<dyn LanguageModel>,
+        servers: &[McpClient],
+    ) -> toolwright_module::Result<Agent> {
+        let ours = self.tools.tools(self.model.key_file()).await?;
+        let (limits, output) = (self.limits(), self.schema.as_ref().map(AnswerSchema::contract));
+        let args = self.clone();
+        let maker =
+            AgentMaker { args, model, ours, limits, streams: false, output, asks_from: None };
+        maker.agent(servers).map_err(|error| toolwright_module::Error::other(error.to_string()))
+    }
+
+    fn limits(&self) -> Limits {
+        let mut limits = Limits::default();
+        limits.budget.model_calls = self.max_model_calls;
+        if let Some(calls) = self.max_model_calls {
+            // Each round has a model call. The default limit of rounds must not end a run before.
+            let rounds = u32::try_from(calls).unwrap_or(u32::MAX);
+            limits.max_iterations = limits.max_iterations.max(rounds);
+        }
+        limits.max_time = self.max_time.map(Duration::from_secs);
+        limits
     }
 
     /// Makes the assistant, and connects to its servers. It can ask for approvals if `asks`. Returns
@@ -239,14 +287,7 @@ impl AgentArgs {
         let (args, chosen) = args.chosen(prompt).await?;
         note(&chosen.line);
 
-        let mut limits = Limits::default();
-        limits.budget.model_calls = args.max_model_calls;
-        if let Some(calls) = args.max_model_calls {
-            // Each round has a model call. The default limit of rounds must not end a run before.
-            let rounds = u32::try_from(calls).unwrap_or(u32::MAX);
-            limits.max_iterations = limits.max_iterations.max(rounds);
-        }
-        limits.max_time = args.max_time.map(Duration::from_secs);
+        let limits = args.limits();
         // A selection and a structured answer are JSON for the program, not text for the user.
         let streams = !args.model.no_stream && !args.selector && args.schema.is_none();
         let ours = args.tools.tools(args.model.key_file()).await?;

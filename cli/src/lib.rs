@@ -11,6 +11,7 @@ mod chat;
 mod config;
 mod contract;
 mod described;
+mod eval;
 pub mod files;
 mod folders;
 mod fresh_tools;

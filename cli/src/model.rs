@@ -107,6 +107,16 @@ impl ModelName {
     }
 }
 
+impl fmt::Display for ModelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.provider, &self.name) {
+            (Some(provider), Some(name)) => write!(f, "{}:{name}", provider.name()),
+            (Some(provider), None) => f.write_str(provider.name()),
+            (None, name) => f.write_str(name.as_deref().unwrap_or_default()),
+        }
+    }
+}
+
 impl FromStr for ModelName {
     type Err = String;
 
@@ -197,7 +207,7 @@ pub(crate) struct ModelArgs {
 
     /// Replay the recording of this program, even if there is a key or a server
     #[arg(long, conflicts_with = "base_url", help_heading = "Model")]
-    offline: bool,
+    pub(crate) offline: bool,
 
     /// Request whole replies instead of streams
     #[arg(long, help_heading = "Model")]
@@ -622,6 +632,21 @@ impl ModelArgs {
         }
     }
 
+    /// Names the model.
+    pub(crate) fn naming(mut self, model: ModelName) -> Self {
+        self.server.model = Some(model);
+        self
+    }
+
+    /// Names a model beside the one of these arguments. If it has a provider, the server is that of the
+    /// provider.
+    pub(crate) fn beside(mut self, model: ModelName) -> Self {
+        if model.provider.is_some() {
+            (self.server.base_url, self.server.key_env, self.server.api) = (None, None, None);
+        }
+        self.naming(model)
+    }
+
     pub(crate) fn key_file(&self) -> Option<&Path> {
         self.server.key_file.as_deref()
     }
@@ -639,7 +664,7 @@ impl ModelArgs {
     }
 
     /// Reads the prices of the file.
-    fn prices(&self) -> Result<Option<Prices>, Box<dyn Error>> {
+    pub(crate) fn prices(&self) -> Result<Option<Prices>, Box<dyn Error>> {
         let Some(path) = &self.prices else { return Ok(None) };
         let named = |error: &dyn fmt::Display| format!("--prices {}: {error}", path.display());
         let text = read_file(path).map_err(|error| named(&error))?;

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 
 use crate::chat::ChatArgs;
 use crate::contract::ContractArgs;
+use crate::eval::EvalArgs;
 use crate::keys::without_keys;
 use crate::mcp::McpCommandArgs;
 use crate::model::NoModel;
@@ -35,7 +36,8 @@ Examples:
   toolwright chat --model anthropic:claude-haiku-4-5 --tools files:.
   toolwright tools list --tools text
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 ended at a limit, 130 Ctrl-C, 143 SIGTERM."
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 ended at a limit, 4 `eval`: below a threshold,
+130 Ctrl-C, 143 SIGTERM."
 )]
 struct Args {
     #[command(subcommand)]
@@ -62,6 +64,8 @@ enum Command {
     Record(Box<RecordArgs>),
     /// Replay a recorded run: the replies are recorded, the tools run live
     Replay(Box<ReplayArgs>),
+    /// Attempt the cases of a file, grade the attempts, and compare models
+    Eval(Box<EvalArgs>),
     /// Print the completions for a shell
     #[command(after_help = "\
 Examples:
@@ -83,13 +87,14 @@ impl Command {
             Self::Replay(args) => args.agent.json,
             Self::Runs(runs) => runs.is_json(),
             Self::Serve(args) => args.agent.json,
+            Self::Eval(args) => args.is_json(),
             Self::Tools(_) | Self::Mcp(_) | Self::Contract(_) | Self::Completions { .. } => false,
         }
     }
 
     /// Returns whether the command handles Ctrl-C: it may end only a task, or cancel a call.
     fn ends_tasks(&self) -> bool {
-        !matches!(self, Self::Contract(_) | Self::Completions { .. })
+        !matches!(self, Self::Contract(_) | Self::Eval(_) | Self::Completions { .. })
     }
 
     async fn run(self) -> Result<ExitCode, Box<dyn Error>> {
@@ -103,6 +108,7 @@ impl Command {
             Self::Runs(args) => args.run().await,
             Self::Record(args) => args.run().await,
             Self::Replay(args) => args.run().await,
+            Self::Eval(args) => args.run().await,
             Self::Completions { shell } => {
                 let mut script = Vec::new();
                 clap_complete::generate(shell, &mut Args::command(), "toolwright", &mut script);

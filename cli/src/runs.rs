@@ -20,7 +20,7 @@ use toolwright_orchestrator::Task;
 use toolwright_orchestrator::perform::Record;
 
 pub(crate) use self::decide::user;
-use self::home::Home;
+pub(crate) use self::home::Home;
 pub(crate) use self::page::hash;
 pub use self::page::page;
 pub use self::text::{list, show};

@@ -13,6 +13,7 @@ mod server;
 mod chat;
 mod config;
 mod contract;
+mod eval;
 mod help;
 mod journal;
 mod mcp;

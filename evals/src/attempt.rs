@@ -201,6 +201,7 @@ struct Noted {
     tools: HashMap<String, (Effect, Arc<Contract>)>,
     ending: Option<Ending>,
     rounds: u64,
+    limits: Vec<String>,
 }
 
 /// The path of a call, with its own id at the end.
@@ -240,11 +241,19 @@ impl Seen {
             EventKind::ModelReplied { .. } if event.path.is_empty() => {
                 self.noted(|noted| noted.rounds += 1);
             }
+            EventKind::LimitReached { reason, .. } => {
+                self.noted(|noted| noted.limits.push(reason.clone()));
+            }
             EventKind::Done { ending, .. } if event.path.is_empty() => {
                 self.noted(|noted| noted.ending = Some(*ending));
             }
             _ => {}
         }
+    }
+
+    /// Returns why a limit of this owner was reached, if it was.
+    pub(crate) fn limit_of(&self, owner: &str) -> Option<String> {
+        self.noted(|noted| noted.limits.iter().find(|reason| reason.starts_with(owner)).cloned())
     }
 
     /// Adds what was noted to an attempt.

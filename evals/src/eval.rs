@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use futures_util::FutureExt;
@@ -18,6 +18,7 @@ use toolwright_module::budget::{Budget, Ledger, Spent};
 use toolwright_module::testing::Recording;
 use toolwright_module::{AnyModule, Context, Module, Signature, runner};
 use toolwright_orchestrator::Agent;
+use tracing::{Instrument, Span};
 
 use crate::attempt::{Attempt, NoteTools, Seen};
 use crate::case::{Case, CaseValue, check_names, file_of};
@@ -27,6 +28,7 @@ use crate::grade::Grade;
 use crate::report::{GradedAttempt, LeftOut, Report};
 use crate::stored::StoredRun;
 use crate::tape::{Misfit, Plays, Tape};
+use crate::telemetry;
 use crate::world::World;
 
 /// Default of the number of attempts at the same time.
@@ -91,10 +93,38 @@ struct Stored {
 impl<O: CaseValue> Eval<String, O> {
     /// Returns an eval of an agent. The input of a case is the text of its task.
     pub fn agent(name: impl Into<String>, agent: Agent<O>) -> Self {
+        Self::agents(name, move || std::future::ready(Ok(agent.clone())))
+    }
+
+    /// Returns an eval of agents: this function makes one for each attempt. Use it if the tools have a
+    /// state of their own, such as a memory, that attempts must not share.
+    ///
+    /// ```
+    /// use toolwright_evals::{Case, Eval, graders};
+    /// use toolwright_module::testing::Scripted;
+    /// use toolwright_module::{Context, Reply};
+    /// use toolwright_orchestrator::Agent;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let agent = async || Agent::new(Scripted::new(|_| Ok(Reply::text("Hello!"))), []);
+    /// let report = Eval::agents("greetings", agent)
+    ///     .with_cases([Case::new("ada", "Greet Ada.")])
+    ///     .with_grader("greets", graders::contains("hello"))
+    ///     .run(&Context::default())
+    ///     .await?;
+    /// report.assert_at_least(1.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn agents<F>(name: impl Into<String>, agent: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = toolwright_module::Result<Agent<O>>> + Send + 'static,
+    {
         let agent = Arc::new(agent);
         Self::of(name.into(), move |task: String, stored, cx| {
             let agent = Arc::clone(&agent);
             Box::pin(async move {
+                let agent = agent().await?;
                 let finished = match stored {
                     Some(Stored { journal, id }) => journal.drive(&agent, &id, task, &cx).await?,
                     None => agent.run(task, &cx).await?,
@@ -276,6 +306,7 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
         };
         let owner = format!("the eval `{}`", self.name);
         let ledger = runner::ledger(cx.ledger(), &owner, self.budget, Spent::default());
+        let exhausted = Arc::new(OnceLock::new());
         let attempts = self.attempts();
         let all = attempts.len();
         let mut found: Vec<Option<Found>> = Vec::new();
@@ -299,13 +330,21 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
                 folder: folder.clone(),
                 ledger: ledger.clone(),
                 budget: self.budget,
+                owner: owner.clone(),
+                exhausted: Arc::clone(&exhausted),
                 cx: cx.clone(),
             };
             let turns = Arc::clone(&turns);
+            let (around, eval) = (Span::current(), self.name.clone());
             work.spawn(async move {
                 // The semaphore is never closed.
                 let _turn = turns.acquire().await;
-                (at, one.run().await)
+                let span = telemetry::attempt(&around, &eval, &one.case.name, one.repeat);
+                let found = one.run().instrument(span.clone()).await;
+                if let Ok(Found::Graded(graded, _)) = &found {
+                    telemetry::attempted(&span, graded);
+                }
+                (at, found)
             });
         }
         let mut ended = found.iter().flatten().count();
@@ -378,9 +417,12 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
                 }
             };
             let attempt = run.attempt((*case).clone())?;
-            let grades = grade(&self.graders, &attempt, cx).await;
+            let span = telemetry::attempt(&Span::current(), &self.name, &case.name, 0);
+            let grades = grade(&self.graders, &attempt, cx).instrument(span.clone()).await;
             let stored = Some(run.id().to_owned());
-            found.push(Found::Graded(Box::new(graded(attempt, 0, stored, grades)), None));
+            let graded = graded(attempt, 0, stored, grades);
+            telemetry::attempted(&span, &graded);
+            found.push(Found::Graded(Box::new(graded), None));
         }
         Ok(self.report(found))
     }
@@ -431,6 +473,10 @@ struct One<I: CaseValue, O: CaseValue> {
     folder: Option<Arc<Folder>>,
     ledger: Ledger,
     budget: Budget,
+    /// The owner of the budget, as errors name it.
+    owner: String,
+    /// Why the budget allowed no further call, once it did not.
+    exhausted: Arc<OnceLock<String>>,
     cx: Context,
 }
 
@@ -504,6 +550,9 @@ impl<I: CaseValue, O: CaseValue> One<I, O> {
             Ok(Err(error)) => attempt.error = Some(format!("{error:#}")),
             Err(panic) => attempt.error = Some(format!("it panicked: {}", panic_text(&*panic))),
         }
+        if let Some(reason) = seen.limit_of(&self.owner) {
+            let _ = self.exhausted.set(reason);
+        }
         seen.add_to(&mut attempt);
         attempt.set_cost(ledger.spent());
         attempt
@@ -513,6 +562,9 @@ impl<I: CaseValue, O: CaseValue> One<I, O> {
     fn why_not(&self) -> Option<String> {
         if self.cx.is_cancelled() {
             return Some("the eval was cancelled".to_owned());
+        }
+        if let Some(reason) = self.exhausted.get() {
+            return Some(reason.clone());
         }
         let (limit, _) =
             self.budget.refuses(self.ledger.spent(), Spent::model_call(Default::default()))?;
@@ -554,13 +606,16 @@ async fn grade<I: CaseValue, O: CaseValue>(
     cx: &Context,
 ) -> Vec<Grade> {
     let mut grades = Vec::with_capacity(graders.len());
-    for (_, grader) in graders {
+    for (name, grader) in graders {
+        let span = telemetry::evaluate(name);
         let call = AssertUnwindSafe(grader.call(attempt.clone(), cx)).catch_unwind();
-        grades.push(match call.await {
+        let grade = match call.instrument(span.clone()).await {
             Ok(Ok(grade)) => grade.checked(),
             Ok(Err(error)) => Grade::error(format!("the grader failed: {error:#}")),
             Err(panic) => Grade::error(format!("the grader panicked: {}", panic_text(&*panic))),
-        });
+        };
+        telemetry::evaluated(&span, name, &grade, cx);
+        grades.push(grade);
     }
     grades
 }

@@ -41,6 +41,7 @@
 //! | `pairs.rs` | [`PairJudge`]: the answers of two reports |
 //! | `world.rs` | [`World`] |
 //! | `tape.rs` | model calls, recorded and replayed |
+//! | `telemetry.rs` | the spans of attempts and grades |
 //! | `folder.rs` | what is left after a crash |
 //! | `report.rs`, `stats.rs`, `compare.rs` | [`Report`], [`Mean`], [`Comparison`] |
 //! | `error.rs` | [`EvalError`] |
@@ -62,6 +63,7 @@ mod report;
 mod stats;
 mod stored;
 mod tape;
+mod telemetry;
 mod world;
 
 pub use attempt::{Attempt, MadeCall};

@@ -12,7 +12,8 @@ use toolwright_evals::{
     Report, StoredRun, World, graders,
 };
 use toolwright_journal::Journal;
-use toolwright_module::budget::Budget;
+use toolwright_module::budget::{Budget, Ledger, Money, Price};
+use toolwright_module::model::Usage;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{
     Context, Effect, LanguageModel, Message, Reply, Request, Result, Signature, Tool, ToolCall,
@@ -257,6 +258,27 @@ async fn a_budget_leaves_attempts_out_and_is_not_the_fault_of_the_agent() {
     assert_eq!((report.outcomes.len(), report.left_out.len()), (3, 7));
     assert!(report.outcomes.iter().all(|one| one.passed()), "{report}");
     std::panic::catch_unwind(|| report.assert_at_least(0.1)).unwrap_err();
+}
+
+#[tokio::test]
+async fn a_budget_of_money_leaves_attempts_out_too() {
+    // Each call costs more than a tenth of the budget.
+    let usage = Usage::new(1_000, 0);
+    let model = Scripted::new(move |_| Ok(Reply::text("It is cancelled.").with_usage(usage)));
+    let prices = [(model.name().to_owned(), Price::per_million(150.0, 0.0))];
+    let cases = (0..10).map(|nth| Case::new(format!("case {nth}"), "Cancel order 7."));
+    let budget = Budget { money: Some(Money::new(1.0)), ..Budget::default() };
+    let report = Eval::agent("orders", Agent::new(model, []).unwrap())
+        .with_cases(cases)
+        .with_concurrency(1)
+        .with_budget(budget)
+        .with_grader("says so", graders::contains("cancelled"))
+        .run(&Context::default().with_ledger(Ledger::default().with_prices(prices)))
+        .await
+        .unwrap();
+    assert!(report.outcomes.iter().all(|one| one.passed()), "{report}");
+    assert_eq!((report.outcomes.len(), report.left_out.len()), (6, 4), "{report}");
+    assert!(report.left_out[0].reason.contains("limit"), "{report}");
 }
 
 #[tokio::test]

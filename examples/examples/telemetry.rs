@@ -1,4 +1,5 @@
-//! The spans of a run, sent to a server that speaks OTLP, such as Phoenix, Jaeger or a collector.
+//! The spans of a run and of an eval, sent to a server that speaks OTLP, such as Phoenix, Jaeger or a
+//! collector.
 //!
 //! The models are scripts, so the program needs no key. OpenTelemetry's variable
 //! `OTEL_EXPORTER_OTLP_ENDPOINT` names the server. The argument is the id of the run.
@@ -9,6 +10,7 @@ use opentelemetry::trace::TracerProvider;
 use opentelemetry_otlp::SpanExporter;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
+use toolwright::evals::{Case, Eval, graders};
 use toolwright::module::budget::{Budget, Ledger, Price};
 use toolwright::module::model::{BoxFuture, Capabilities, Usage};
 use toolwright::module::{Dialect, LanguageModel, Reply, Request, ToolCall};
@@ -69,15 +71,22 @@ async fn main() -> Result<()> {
         [("gpt-4.1", Price::per_million(2.0, 8.0)), ("gpt-4.1-mini", Price::per_million(0.4, 1.6))];
     // Without `with_captured_content` the spans have no texts, only names and numbers.
     let cx = Context::default()
-        .with_run(run, [("tenant", "acme")])
+        .with_run(run.clone(), [("tenant", "acme")])
         .with_ledger(Ledger::new(Budget::default()).with_prices(prices))
         .with_captured_content(true);
 
     let answered = concierge()?.run(TASK, &cx).await;
+    let graded = Eval::agents(format!("mondays of {run}"), async || concierge())
+        .with_cases([Case::new("Oslo", TASK)])
+        .with_grader("dines", graders::contains("two at 19"))
+        .with_grader("in two rounds", graders::rounds_at_most(2))
+        .run(&cx)
+        .await;
     // Spans are sent in batches. This sends the last one.
     spans.shutdown()?;
     let finished = answered?;
     say(&finished.answer);
+    say(graded?.to_string().trim_end());
     say(&format!("{} tokens in", finished.spent.usage.input_tokens));
     Ok(())
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Sends the spans of the example `telemetry` to a real Phoenix, and checks what Phoenix shows.
+"""Sends the spans of the example `telemetry`, a run and an eval, to a real Phoenix, and checks what
+Phoenix shows.
 
     python3 examples/telemetry/phoenix.py FOLDER
 
@@ -46,6 +47,10 @@ WANTED = ("invoke_agent concierge", "AGENT", (2900, 192), False, [
     ("execute_tool book_table", "TOOL", None, False, []),
     (CHAT, "LLM", (700, 41), False, []),
 ])
+
+# An eval of the same agent: the attempt around it, and a span for each grade.
+GRADES = {"dines": ("pass", 1), "in two rounds": ("fail", 0)}
+EVALUATED = [WANTED] + [(f"evaluate {name}", "UNKNOWN", None, False, []) for name in GRADES]
 
 
 def port():
@@ -120,18 +125,35 @@ def main():
 
         def spans():
             found = get(f"{url}/v1/projects/default/spans?limit=100")["data"]
-            found = [it for it in found if it["attributes"].get("gen_ai.conversation.id") == run]
-            return found if len(found) >= 13 else None
+            # The spans of the graders have no id of the run.
+            traces = {
+                it["context"]["trace_id"]
+                for it in found
+                if it["attributes"].get("gen_ai.conversation.id") == run
+            }
+            found = [it for it in found if it["context"]["trace_id"] in traces]
+            return found if len(found) >= 13 + 16 else None
 
         found = wait_for("Phoenix does not have all spans", 30, spans)
         ids, below = {span["context"]["span_id"] for span in found}, {}
         for span in found:
             below.setdefault(span.get("parent_id"), []).append(span)
         roots = [span for span in found if span.get("parent_id") not in ids]
+        roots.sort(key=lambda span: span["start_time"])
         trees = [tree(span, below) for span in roots]
-        if trees != [WANTED]:
+        if trees != [WANTED, (f"eval mondays of {run}: Oslo", "UNKNOWN", None, False, EVALUATED)]:
             sys.exit(f"Phoenix shows another tree: {json.dumps(trees, indent=1)}")
-        [failed] = [span for span in found if span["status_code"] == "ERROR"]
+        events = [it for it in roots[1]["events"] if it["name"] == "gen_ai.evaluation.result"]
+        shown = {
+            it["attributes"]["gen_ai.evaluation.name"]: (
+                it["attributes"]["gen_ai.evaluation.score.label"],
+                it["attributes"]["gen_ai.evaluation.score.value"],
+            )
+            for it in events
+        }
+        if shown != GRADES:
+            sys.exit(f"Phoenix shows other grades: {json.dumps(events, indent=1)}")
+        failed = [span for span in found if span["status_code"] == "ERROR"][0]
         print(f"{len(found)} spans as expected; failed: {failed['name']}: {failed['status_message']}")
         if os.environ.get("KEEP"):
             print(f"{url}/projects (Ctrl-C ends it)")

@@ -18,7 +18,7 @@ use crate::show::visible;
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// A home of runs.
-pub(super) enum Home {
+pub(crate) enum Home {
     /// A folder.
     Folder(Journal),
     /// The runs of one agent in a database.
@@ -33,7 +33,7 @@ impl Home {
     /// # Errors
     ///
     /// There is no such folder, the database cannot be reached, or it does not have runs of this agent.
-    pub(super) async fn open(place: PathBuf, agent: Option<&str>) -> Result<Self> {
+    pub(crate) async fn open(place: PathBuf, agent: Option<&str>) -> Result<Self> {
         if is_url(&place) {
             return Self::of_url(&place.to_string_lossy(), agent).await;
         }
@@ -82,7 +82,7 @@ impl Home {
         }
     }
 
-    pub(super) async fn runs(&self) -> Result<Vec<RunSummary>> {
+    pub(crate) async fn runs(&self) -> Result<Vec<RunSummary>> {
         match self {
             Self::Folder(journal) => Ok(journal.runs()?),
             #[cfg(feature = "postgres")]
@@ -104,7 +104,7 @@ impl Home {
     }
 
     /// Returns all records of a run with their times.
-    pub(super) async fn entries(&self, id: &str) -> Result<Vec<(SystemTime, Record)>> {
+    pub(crate) async fn entries(&self, id: &str) -> Result<Vec<(SystemTime, Record)>> {
         match self {
             Self::Folder(journal) => Ok(journal.entries(id)?),
             #[cfg(feature = "postgres")]
@@ -112,7 +112,7 @@ impl Home {
         }
     }
 
-    pub(super) async fn tools(&self, id: &str) -> Result<Option<ToolSet>> {
+    pub(crate) async fn tools(&self, id: &str) -> Result<Option<ToolSet>> {
         match self {
             Self::Folder(journal) => Ok(journal.tools(id)?),
             #[cfg(feature = "postgres")]
