@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use clap::{ArgAction, ArgMatches, Args, FromArgMatches};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -25,9 +26,11 @@ use toolwright_module::{Context, LanguageModel};
 use self::file::EvalFile;
 use crate::agent::AgentArgs;
 use crate::config::Config;
+use crate::keys::without_keys;
 use crate::model::{ModelName, NoModel, NoModelReason, ledger};
 use crate::runs::Home;
-use crate::show::{note, put, tell};
+use crate::show::{note, put, tell, visible};
+use crate::texts::in_words_of_run;
 
 type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
@@ -161,7 +164,7 @@ impl FromArgMatches for EvaluatedArgs {
 
 /// One of the evaluated models.
 struct Subject {
-    /// The name of the model, as the user wrote it if there are several.
+    /// The name of the model, as the user wrote it.
     label: String,
     model: Arc<dyn LanguageModel>,
     /// The arguments, with the options of the file.
@@ -342,8 +345,8 @@ impl EvalArgs {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len} {msg} ({elapsed})");
         let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        bar.set_prefix(crate::show::visible(label));
-        bar.enable_steady_tick(std::time::Duration::from_millis(200));
+        bar.set_prefix(visible(label));
+        bar.enable_steady_tick(Duration::from_millis(200));
         let (shown, failed) = (bar.clone(), AtomicUsize::new(0));
         let eval = eval.with_progress(move |ended, all, graded| {
             if !graded.passed() {
@@ -382,10 +385,7 @@ impl EvalArgs {
                     chosen.model
                 }
             };
-            let label = match name.filter(|_| models.len() > 1) {
-                Some(name) => name.to_string(),
-                None => model.name().to_owned(),
-            };
+            let label = name.map_or_else(|| model.name().to_owned(), ToString::to_string);
             if subjects.iter().any(|other| other.label == label) {
                 return Err(format!("--model: {label} is named twice").into());
             }
@@ -457,7 +457,7 @@ impl EvalArgs {
             let compared = report.compare(baseline);
             let _ = writeln!(text, "{} beside {}: {compared}", report.name, path.display());
         }
-        put(&format!("{}\n", text.trim_end()));
+        put(&(without_keys(&in_words_of_run(text.trim_end())) + "\n"));
     }
 }
 

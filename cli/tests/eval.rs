@@ -156,7 +156,8 @@ fn models_are_compared_case_by_case() {
         .args(["--model", "large/2", "--report"])
         .arg(&json));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    let rows: Vec<&str> = ran.stdout.lines().skip_while(|line| !line.starts_with("model")).collect();
+    let rows: Vec<&str> =
+        ran.stdout.lines().skip_while(|line| !line.starts_with("model")).collect();
     assert!(rows[1].starts_with("small    100.0 % (95 %: "), "{}", ran.stdout);
     assert!(rows[2].starts_with("large/2   50.0 % (95 %: "), "{}", ran.stdout);
     assert!(rows[1].contains("unknown"), "{}", rows[1]);

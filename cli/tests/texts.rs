@@ -8,10 +8,11 @@ use toolwright_mcp::McpError;
 use toolwright_orchestrator::RunError;
 
 /// The sources of the texts. Groups are for loops of a program's own.
-const SOURCES: [&str; 14] = [
+const SOURCES: [&str; 15] = [
     "signature",
     "module",
     "orchestrator",
+    "evals",
     "http",
     "providers/anthropic",
     "providers/gemini",
@@ -27,7 +28,7 @@ const SOURCES: [&str; 14] = [
 
 /// The beginnings of texts that no user of the command sees: of faults in a program, of logs, and of
 /// parts of other texts.
-const FOR_PROGRAMS: [&str; 9] = [
+const FOR_PROGRAMS: [&str; 10] = [
     "`Perform::perform_all` must return",
     "the performer lost the outcome",
     "the run is already at step",
@@ -37,6 +38,7 @@ const FOR_PROGRAMS: [&str; 9] = [
     "more bytes may follow",
     " with `with_",
     "`inputs`",
+    "there is no world",
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

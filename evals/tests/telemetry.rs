@@ -87,8 +87,7 @@ async fn seen(cx: &Context) -> String {
     let seen = Seen::default();
     let _guard =
         tracing::subscriber::set_default(tracing_subscriber::registry().with(seen.clone()));
-    let judge =
-        Scripted::new(|_| Ok(Reply::text(r#"{"reason": "It is a secret.", "score": 3}"#)));
+    let judge = Scripted::new(|_| Ok(Reply::text(r#"{"reason": "It is a secret.", "score": 3}"#)));
     let agent = Agent::new(Scripted::new(|_| Ok(Reply::text("The secret."))), []).unwrap();
     let broken = from_fn(async |_: Attempt| Err::<Grade, _>(Error::other("a secret fault")));
     let report = Eval::agent("secrets", agent.with_name("keeper"))
