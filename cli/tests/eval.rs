@@ -105,11 +105,11 @@ fn a_fault_of_the_file_has_a_line() {
     let folder = tempfile::tempdir().unwrap();
     for (from, to, fault) in [
         ("tools:", "tool:", "line 2: unknown field"),
-        ("  input: Count", "  task: Count", "line "),
+        ("  input: Count", "  task: Count", "line 11: unknown field"),
         ("- name: count", "- name: blue", "line 10: two cases have the name `blue`"),
-        ("contains_expected", "contains_expectd", "line 15: "),
+        ("contains_expected", "contains_expectd", "line 15: unknown variant"),
         ("{makes_expected_calls: {in_order: true}}", "{matches: '('}", "line 14: "),
-        ("arguments: {key: color", "arguments: {key: {$one: 1}", "line 8: "),
+        ("arguments: {key: color", "arguments: {key: {$one: 1}", "line 9: `$one` at $.key"),
         ("name: colors", "at_least: 80", "line 1: 80 is no share; write a number from 0 to 1"),
         ("name: colors", "scores_at_least: {answr: 1}", "line 1: there is no grader `answr`"),
         ("[memory]", "[memry]", "tools: there is no such toolset"),
@@ -159,7 +159,7 @@ fn models_are_compared_case_by_case() {
     let rows: Vec<&str> =
         ran.stdout.lines().skip_while(|line| !line.starts_with("model")).collect();
     assert!(rows[1].starts_with("small    100.0 % (95 %: "), "{}", ran.stdout);
-    assert!(rows[2].starts_with("large/2   50.0 % (95 %: "), "{}", ran.stdout);
+    assert!(rows[2].starts_with("large/2  50.0 % (95 %: "), "{}", ran.stdout);
     assert!(rows[1].contains("unknown"), "{}", rows[1]);
     assert!(ran.stdout.contains("large/2 beside small: 2 cases: -50.0 points"), "{}", ran.stdout);
     assert!(ran.stdout.contains("  worse: blue"), "{}", ran.stdout);

@@ -253,7 +253,8 @@ impl Seen {
 
     /// Returns why a limit of this owner was reached, if it was.
     pub(crate) fn limit_of(&self, owner: &str) -> Option<String> {
-        self.noted(|noted| noted.limits.iter().find(|reason| reason.starts_with(owner)).cloned())
+        let start = format!("`{owner}` has ");
+        self.noted(|noted| noted.limits.iter().find(|reason| reason.starts_with(&start)).cloned())
     }
 
     /// Adds what was noted to an attempt.

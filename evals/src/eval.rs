@@ -304,7 +304,7 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
             Some(path) => Some(Arc::new(Folder::open(path, &self.name, &self.grader_names())?)),
             None => None,
         };
-        let owner = format!("the eval `{}`", self.name);
+        let owner = format!("the eval {}", self.name);
         let ledger = runner::ledger(cx.ledger(), &owner, self.budget, Spent::default());
         let exhausted = Arc::new(OnceLock::new());
         let attempts = self.attempts();

@@ -146,7 +146,9 @@ impl EvalFile {
         // JSON is YAML too.
         let content: Content = serde_saphyr::from_str(&text).map_err(|error| {
             let text = error.without_snippet().to_string();
-            named(&error.location().map_or(text.clone(), |at| on_line(at, &text)))
+            // The text ends with the place.
+            let reason = text.rsplit_once(" at line ").map_or(&*text, |(reason, _)| reason);
+            named(&error.location().map_or(text.clone(), |at| on_line(at, reason)))
         })?;
         let mut file = Self { path: path.to_owned(), content, cases: Vec::new() };
         file.cases = file.all_cases()?;
