@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use toolwright_journal::{Journal, JournalError, RunStatus, RunSummary};
+use toolwright_journal::{Journal, JournalError, RunStatus, RunSummary, home};
 use toolwright_mcp::McpClient;
 use toolwright_module::approval::Approval;
 use toolwright_module::budget::LimitKind;
@@ -79,19 +79,28 @@ pub(crate) enum End {
     /// It has a result.
     Finished(Box<Finished>),
     /// It failed. The error was printed.
-    Failed,
+    Failed {
+        /// Whether the conversation can go on with what was done so far. The request may be what the
+        /// model's server refuses, or a person may still have to decide on a call.
+        goes_on: bool,
+    },
     /// The user ended it with Ctrl-C.
     Cancelled,
 }
 
 impl End {
+    /// Returns whether the next task of a conversation follows this one.
+    fn goes_on(&self) -> bool {
+        !matches!(self, Self::Failed { goes_on: false })
+    }
+
     /// Returns the exit code of a program with one task.
     #[must_use]
     pub(crate) fn code(&self) -> ExitCode {
         match self {
             Self::Finished(finished) if finished.ending == Ending::Answered => ExitCode::SUCCESS,
             Self::Finished(_) => ExitCode::from(3),
-            Self::Failed => ExitCode::FAILURE,
+            Self::Failed { .. } => ExitCode::FAILURE,
             Self::Cancelled => ExitCode::from(130),
         }
     }
@@ -189,7 +198,8 @@ impl Assistant {
             }
         }
         let command = if self.replays { REPLAY } else { "run" };
-        self.begin(journal, command, prompt, Conversation::default(), input).await
+        let id = self.new_run();
+        self.begin(journal, &id, command, prompt, Conversation::default(), input).await
     }
 
     /// Locks a task of this folder with these options, so that the same one is not paid twice.
@@ -254,23 +264,41 @@ impl Assistant {
         Ok(Some(End::Finished(Box::new(finished))))
     }
 
+    /// Returns the id of a run that begins now, and shows it.
+    fn new_run(&self) -> String {
+        self.started.set(self.started.get() + 1);
+        let id = runs::new_id(self.started.get());
+        note(&format!("(run {id})"));
+        id
+    }
+
+    /// Returns the conversation of a run that did not finish.
+    async fn conversation_of(
+        &self,
+        journal: &Journal,
+        id: &str,
+    ) -> toolwright_module::Result<Conversation> {
+        let records = journal.entries(id)?.into_iter().map(|(_, record)| record).collect();
+        let agent = self.agent.borrow().clone();
+        let said = home::conversation(&agent, id, records, &Context::default()).await?;
+        Ok(said.without_instructions())
+    }
+
     async fn begin(
         &self,
         journal: &Journal,
+        id: &str,
         command: &str,
         task: String,
         conversation: Conversation,
         input: Option<&Input>,
     ) -> Result<End, Box<dyn Error>> {
-        self.started.set(self.started.get() + 1);
-        let id = runs::new_id(self.started.get());
-        note(&format!("(run {id})"));
         let mut metadata: Vec<_> = runs::metadata(&task).into_iter().collect();
         metadata.push((FOLDER.to_owned(), folder()));
         metadata.push((COMMAND.to_owned(), command.to_owned()));
         metadata.push((OPTIONS.to_owned(), serde_json::to_string(&self.options)?));
         let task = Task::new(task).with_conversation(conversation);
-        let work = Work::Kept { journal, id: &id, task, metadata, goes_on: false };
+        let work = Work::Kept { journal, id, task, metadata, goes_on: false };
         self.carry_out(work, input).await
     }
 
@@ -292,7 +320,7 @@ impl Assistant {
         };
         let mut said = match before {
             Some(End::Finished(finished)) => finished.conversation().without_instructions(),
-            Some(End::Failed) => {
+            Some(End::Failed { .. }) => {
                 code = ExitCode::FAILURE;
                 Conversation::default()
             }
@@ -317,11 +345,24 @@ impl Assistant {
             if task.trim().is_empty() {
                 continue;
             }
+            let mut goes_on = true;
             let end = match &self.journal {
                 Some(journal) => {
-                    let end = self.begin(journal, "chat", task, said.clone(), Some(input)).await?;
-                    if let End::Finished(finished) = &end {
-                        said = finished.conversation().without_instructions();
+                    let id = self.new_run();
+                    let begun = self.begin(journal, &id, "chat", task, said.clone(), Some(input));
+                    let end = begun.await?;
+                    match &end {
+                        End::Finished(finished) => {
+                            said = finished.conversation().without_instructions();
+                        }
+                        end if end.goes_on() => match self.conversation_of(journal, &id).await {
+                            Ok(conversation) => said = conversation,
+                            Err(error) => {
+                                note(&of_few_lines(&format!("error: {}", text_of(&error, false))));
+                                goes_on = false;
+                            }
+                        },
+                        _ => {}
                     }
                     end
                 }
@@ -331,17 +372,21 @@ impl Assistant {
                         Some(before) => self.follow_up(before.clone(), task)?,
                     };
                     let end = self.carry_out(Work::Run(&mut run), Some(input)).await?;
-                    if matches!(end, End::Finished(_)) {
+                    if end.goes_on() {
                         so_far = Some(run);
                     }
                     end
                 }
             };
             if !matches!(end, End::Finished(_)) {
-                // A run cannot be continued in the middle of a task.
-                note("(the conversation continues without this task; changes by its tools remain)");
+                note(match goes_on && end.goes_on() {
+                    true => "(the conversation continues with what was said and done so far)",
+                    false => {
+                        "(the conversation continues without this task; changes by its tools remain)"
+                    }
+                });
             }
-            if matches!(end, End::Failed) {
+            if matches!(end, End::Failed { .. }) {
                 code = ExitCode::FAILURE;
             }
         }
@@ -489,8 +534,9 @@ impl Assistant {
                 if !self.json {
                     note(&of_few_lines(&format!("error: {}", text_of(&error, self.replays))));
                 }
+                let waits = error.downcast_ref::<AwaitsApproval>().is_some();
                 match &kept {
-                    Some(id) if error.downcast_ref::<AwaitsApproval>().is_some() => {
+                    Some(id) if waits => {
                         let id = quoted(id);
                         note(&format!(
                             "(run {id} waits; at a terminal, `toolwright runs resume {id}` asks for the decision)"
@@ -502,7 +548,7 @@ impl Assistant {
                     }
                     _ => {}
                 }
-                End::Failed
+                End::Failed { goes_on: !waits && !error.is_request_refused() }
             }
         })
     }

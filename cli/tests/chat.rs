@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::{asking, call, lines, messages, run_with, says, server};
+use crate::common::{asking, call, lines, messages, program, run_with, says, server};
 use crate::mcp_process as mcp;
 use crate::server::Server;
 
@@ -44,17 +44,37 @@ fn every_line_is_a_task_of_one_conversation_with_one_memory() {
 }
 
 #[test]
-fn a_task_that_fails_does_not_end_the_conversation_and_is_not_in_it() {
-    let server = server(&[says("One."), "no JSON".to_owned(), says("Three.")]);
-    let ran = run_with(&mut chat(&server), "First.\nSecond.\nThird.\n");
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), "One.\nThree.\n"), "{}", ran.stderr);
-    assert_eq!(ran.stderr.matches("error: ").count(), 1, "{}", ran.stderr);
-    assert!(ran.stderr.contains("continues without this task"), "{}", ran.stderr);
+fn a_task_that_fails_does_not_end_the_conversation_which_has_what_was_done() {
+    let folder = TempDir::new().unwrap();
+    for has_journal in [false, true] {
+        let server = server(&[
+            says("One."),
+            call("memory_store", r#"{"key":"color","value":"blue"}"#),
+            "no JSON".to_owned(),
+            says("Three."),
+        ]);
+        let mut command = match has_journal {
+            false => chat(&server),
+            true => {
+                let mut command = program("chat");
+                command.args(["--base-url", &server.base_url, "--model", "small", "--no-stream"]);
+                command.env("XDG_DATA_HOME", folder.path());
+                command
+            }
+        };
+        let ran = run_with(command.args(["--tools", "memory"]), "First.\nSecond.\nThird.\n");
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), "One.\nThree.\n"), "{}", ran.stderr);
+        assert_eq!(ran.stderr.matches("error: ").count(), 1, "{}", ran.stderr);
+        assert!(ran.stderr.contains("continues with what was said and done"), "{}", ran.stderr);
 
-    let asked = server.asked();
-    let said: Vec<&Value> =
-        messages(asked.last().unwrap()).iter().map(|message| &message["content"]).collect();
-    assert_eq!(said, ["First.", "One.", "Third."]);
+        let asked = server.asked();
+        let last = messages(asked.last().unwrap());
+        let roles: Vec<&Value> = last.iter().map(|message| &message["role"]).collect();
+        // Some servers refuse a user's message after a result, so a reply may stand between the two.
+        assert_eq!(roles[..5], ["user", "assistant", "user", "assistant", "tool"]);
+        assert_eq!(last[2]["content"], "Second.");
+        assert_eq!(last.last().unwrap()["content"], "Third.");
+    }
 }
 
 #[test]

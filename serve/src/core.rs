@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use self::driving::Here;
 use crate::caller::{Caller, Callers};
@@ -130,12 +130,15 @@ impl Core {
     pub(crate) async fn close(&self, grace: Duration) {
         self.closing.send_replace(true);
         let all_over = async |wait: Duration| {
-            let until = Instant::now() + wait;
             let mut over: Vec<_> =
                 self.here().values().map(|here| here.is_over.subscribe()).collect();
-            for over in &mut over {
-                let _ = tokio::time::timeout_at(until, over.wait_for(|over| *over)).await;
-            }
+            let all = async {
+                for over in &mut over {
+                    let _ = over.wait_for(|over| *over).await;
+                }
+            };
+            // It takes any time, also `Duration::MAX`.
+            let _ = tokio::time::timeout(wait, all).await;
         };
         all_over(grace).await;
         self.here().values().for_each(|here| here.cancellation.cancel());

@@ -15,7 +15,7 @@ use toolwright_module::runner::shared_budget_fault;
 
 use crate::error::{Result, RunsError};
 use crate::lease::{FIRST_PAUSE, LONGEST_PAUSE, milliseconds};
-use crate::runs::{LEASE, LONGEST_ID, SHORTEST_LEASE, pool};
+use crate::runs::{LEASE, LONGEST_ID, LONGEST_LEASE, SHORTEST_LEASE, pool};
 use crate::tables::{self, Tables};
 
 /// What the tables count, as columns.
@@ -238,14 +238,14 @@ impl BudgetDatabase {
     }
 
     /// Sets the length of the lease of a reservation. Default: 30 seconds. The minimum is 300
-    /// milliseconds.
+    /// milliseconds, and the maximum a day.
     ///
     /// A lease is renewed when a third of it has passed. If a worker dies, the calls that wait for its
     /// reservations go on when the leases have ended. A failure of the database that is shorter than a
     /// lease ends no call.
     #[must_use]
     pub fn with_lease(mut self, length: Duration) -> Self {
-        self.lease = length.max(SHORTEST_LEASE);
+        self.lease = length.clamp(SHORTEST_LEASE, LONGEST_LEASE);
         self
     }
 

@@ -362,5 +362,7 @@ impl Keeper {
 }
 
 pub(crate) fn milliseconds(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+    // The database has no time that is much longer ago.
+    const MOST: i64 = 1000 * 365 * 24 * 60 * 60 * 1000;
+    i64::try_from(duration.as_millis()).map_or(MOST, |duration| duration.min(MOST))
 }

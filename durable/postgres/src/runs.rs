@@ -28,6 +28,8 @@ pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
 /// The shortest lease. A shorter one would end between two renewals on a busy machine.
 pub(crate) const SHORTEST_LEASE: Duration = Duration::from_millis(300);
+/// A time far beyond it is no time for the database and for the clock.
+pub(crate) const LONGEST_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Maximum length of an id and of the name of an agent, in bytes. PostgreSQL's index has a limit.
 pub(crate) const LONGEST_ID: usize = 1_000;
@@ -138,14 +140,15 @@ impl Runs {
         self
     }
 
-    /// Sets the length of a lease. Default: 30 seconds. The minimum is 300 milliseconds.
+    /// Sets the length of a lease. Default: 30 seconds. The minimum is 300 milliseconds, and the maximum a
+    /// day.
     ///
     /// A lease is renewed when a third of it has passed. A shorter one lets the runs of a dead
     /// worker go on sooner. A longer one lets a worker survive a longer failure of the database, or
     /// code that blocks its threads.
     #[must_use]
     pub fn with_lease(mut self, length: Duration) -> Self {
-        self.lease = length.max(SHORTEST_LEASE);
+        self.lease = length.clamp(SHORTEST_LEASE, LONGEST_LEASE);
         self
     }
 

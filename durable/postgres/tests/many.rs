@@ -245,12 +245,14 @@ async fn ended_runs_are_deleted_by_age() {
     let said = [calls([("a", "look", "here")]), Reply::text("Done.")];
     let agent = Agent::new(world.model(said), [world.look()]).unwrap();
     for id in ["old", "new"] {
+        let runs = database.runs().await.with_lease(Duration::MAX);
         runs.drive(&agent, id, TASK, &world.cx()).await.unwrap();
     }
     runs.start(&agent, "open", TASK, &world.cx()).await.unwrap();
     let old = "UPDATE toolwright_runs SET changed = changed - interval '2 hours'
         WHERE id IN ('old', 'open')";
     database.execute(old).await;
+    assert!(runs.delete_ended(Duration::MAX).await.unwrap().is_empty());
     let deleted = runs.delete_ended(Duration::from_secs(3_600)).await.unwrap();
     assert_eq!(deleted, ["old"]);
     runs.delete("open").await.unwrap();

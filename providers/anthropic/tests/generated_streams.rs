@@ -89,7 +89,13 @@ fn ends(meant: &mut Meant, chance: &mut Chance) -> Vec<Value> {
         }
         true if meant.calls.is_empty() => json!("end_turn"),
         true => json!(chance.pick(&["end_turn", "tool_use"])),
-        false => chance.pick(&bad).clone(),
+        false => match chance.pick(&bad).clone() {
+            // Without content, this word is the error of a conversation that is too long.
+            word if word == bad[1] && meant.text.trim().is_empty() && meant.calls.is_empty() => {
+                json!("max_tokens")
+            }
+            word => word,
+        },
     };
     let end = |word: &Value| json!({"type": "message_delta", "delta": {"stop_reason": word, "stop_sequence": null}, "usage": {"output_tokens": 4}});
     let mut events = vec![end(&word)];
