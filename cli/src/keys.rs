@@ -111,9 +111,14 @@ impl Keys {
 /// command prints about itself or about a run: others may see the terminal, its log or the page.
 #[must_use]
 pub(crate) fn without_keys(text: &str) -> String {
+    mask().masked(text)
+}
+
+/// Returns the mask of [`without_keys`].
+pub(crate) fn mask() -> &'static Mask {
     // The environment and the key file are read once, because a page has many texts.
     static MASK: LazyLock<Mask> = LazyLock::new(|| Keys::load(None).unwrap_or_default().mask());
-    MASK.masked(text)
+    &MASK
 }
 
 /// Returns the name of a variable for an error. Some users write the key itself where its variable

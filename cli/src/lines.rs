@@ -7,6 +7,7 @@
 use std::io::{self, IsTerminal};
 
 use terminal_size::{Width, terminal_size_of};
+use toolwright_module::__text::escaped;
 use unicode_width::UnicodeWidthChar;
 
 /// The mark at the start of a line of others.
@@ -197,12 +198,6 @@ fn is_steering(char: char) -> bool {
             '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}'
             | '\u{e0000}'..='\u{e0fff}')
-}
-
-/// Returns the escape of a character in JSON, such as `\u202e`.
-pub(crate) fn escaped(char: char) -> String {
-    let mut units = [0; 2];
-    char.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")).collect()
 }
 
 #[cfg(test)]

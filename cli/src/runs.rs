@@ -13,15 +13,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+pub(crate) use toolwright_journal::__page::TASK;
+use toolwright_journal::__page::{first_words, task_of, text_of};
 use toolwright_journal::{Journal, JournalError, RunStatus, RunSummary};
-use toolwright_module::Message;
-use toolwright_module::message::Part;
-use toolwright_orchestrator::Task;
-use toolwright_orchestrator::perform::Record;
 
 pub(crate) use self::decide::user;
 pub(crate) use self::home::Home;
-pub(crate) use self::page::hash;
 pub use self::page::page;
 pub use self::text::{list, show};
 use crate::agent::AgentArgs;
@@ -30,9 +27,6 @@ use crate::folders;
 use crate::input::Input;
 use crate::keys::{Keys, without_keys};
 use crate::show::{note, put, quoted, say};
-
-/// The name of the metadata with the first words of a run's task.
-pub(crate) const TASK: &str = "task";
 
 /// Stands for the id of the run that changed last.
 const LATEST: &str = "latest";
@@ -239,7 +233,7 @@ async fn resume(
     let agent = agent.of_run(&journal.run(id)?)?;
     let asks = io::stdin().is_terminal() && !agent.json;
     let input = asks.then(|| Input::terminal(None, Keys::default())).transpose()?;
-    let prompt = text(&journal.task(id)?);
+    let prompt = text_of(&journal.task(id)?);
     let assistant = agent.assistant(Some(&prompt), asks, Some(folder)).await?;
     let Some(assistant) = assistant else { return Ok(ExitCode::from(130)) };
     let end = assistant.resume(id, input.as_ref()).await;
@@ -270,28 +264,6 @@ pub(crate) fn new_id(nth: u32) -> String {
     format!("{now}-{}-{nth}", std::process::id())
 }
 
-/// Returns the task in the first record of a run. A damaged run may have lost it.
-fn task_of(first: Option<&Record>, id: &str) -> Result<Task, JournalError> {
-    match first {
-        Some(Record::Started(started)) => Ok(started.task()),
-        _ => Err(JournalError::NoStart { id: id.to_owned() }),
-    }
-}
-
-/// Returns the text of a task, without the conversation before it.
-#[must_use]
-pub(crate) fn text(task: &Task) -> String {
-    let mut text = task.task.clone();
-    if let Some(Message::User { parts }) = task.history().last().map(|message| &**message) {
-        for part in parts {
-            if let Part::Text(said) = part {
-                text.push_str(said);
-            }
-        }
-    }
-    text
-}
-
 /// Returns the runs that were cut off or wait for a person, in the order in which they were started.
 ///
 /// # Errors
@@ -301,14 +273,4 @@ pub(crate) fn open_runs(journal: &Journal) -> Result<Vec<RunSummary>, JournalErr
     let mut runs = journal.runs()?;
     runs.retain(|run| matches!(run.status, RunStatus::Open | RunStatus::Waiting));
     Ok(runs)
-}
-
-/// Returns the first characters of a text on one line.
-fn first_words(text: &str, most: usize) -> String {
-    // Each word has a character, so no more words are needed.
-    let line = text.split_whitespace().take(most + 1).collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(most) {
-        None => line,
-        Some((end, _)) => format!("{}…", &line[..end]),
-    }
 }

@@ -8,13 +8,14 @@ use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::Value;
-use toolwright_module::__text;
-use toolwright_module::budget::{Cost, Spent};
+pub(crate) use toolwright_journal::__page::{cost_in_words, cost_of, quoted};
+pub use toolwright_module::__text::visible;
+use toolwright_module::budget::Spent;
 use toolwright_module::event::{Event, EventKind};
 use toolwright_module::untrusted::inside;
 
 use crate::keys::without_keys;
-use crate::lines::{Lines, escaped};
+use crate::lines::Lines;
 use crate::texts::in_words_of_run;
 
 /// Maximum number of characters of a tool's result that are shown.
@@ -306,16 +307,6 @@ pub(crate) fn summary(spent: Spent, elapsed: Duration) -> String {
     )
 }
 
-/// Returns the cost in money for the end of a list, if models were asked.
-pub(crate) fn cost_of(spent: Spent) -> String {
-    cost_in_words(spent).map_or(String::new(), |cost| format!(", cost {cost}"))
-}
-
-/// Returns the cost in money, such as `at least 0.25 USD`, if models were asked.
-pub(crate) fn cost_in_words(spent: Spent) -> Option<Cost> {
-    (spent.model_calls > 0).then(|| spent.cost())
-}
-
 /// Returns the text without control characters, so that text of a model or a tool cannot control
 /// the terminal.
 #[must_use]
@@ -323,60 +314,10 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
-/// Returns the text with invisible characters escaped, so that the user sees all of it before a
-/// decision. Characters that change the order of visible text are escaped too.
-///
-/// The escapes are those of JSON, such as `\\u202e`, so that arguments in JSON keep their value and
-/// can be edited.
-#[must_use]
-pub fn visible(text: &str) -> String {
-    let mut visible = String::with_capacity(text.len());
-    for char in text.chars() {
-        if is_hidden(char) {
-            visible.push_str(&escaped(char));
-        } else {
-            visible.push(char);
-        }
-    }
-    visible
-}
-
 /// Returns the text of others for a person: without keys, and with invisible characters escaped.
 #[must_use]
 pub(crate) fn shown(text: &str) -> String {
     visible(&without_keys(text))
-}
-
-/// Returns an id as one word for a shell, in which everything is visible.
-pub(crate) fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:@+,/".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    if !word.chars().any(is_hidden) {
-        return format!("'{}'", word.replace('\'', r"'\''"));
-    }
-    // The form of bash, zsh and ksh with escapes.
-    let mut quoted = "$'".to_owned();
-    for char in word.chars() {
-        match char {
-            '\'' | '\\' => quoted.extend(['\\', char]),
-            char if is_hidden(char) => quoted.push_str(&format!("\\U{:08x}", u32::from(char))),
-            char => quoted.push(char),
-        }
-    }
-    quoted + "'"
-}
-
-/// Returns whether a character is hidden, is a space of another width, or is a visible one that
-/// changes its neighbours.
-fn is_hidden(char: char) -> bool {
-    __text::is_hidden(char)
-        || (char.is_whitespace() && char != ' ')
-        || matches!(char,
-            '\u{600}'..='\u{605}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}' | '\u{8e2}'
-            | '\u{2800}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1345f}'
-            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}')
 }
 
 /// Returns the first lines of an error, which may show a whole request.
@@ -401,19 +342,6 @@ pub(crate) fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_word_for_a_shell_is_quoted_if_it_must_be() {
-        for (word, shown) in [
-            ("20261123-150102-4711-1", "20261123-150102-4711-1"),
-            ("two words", "'two words'"),
-            ("it's", r"'it'\''s'"),
-            ("", "''"),
-            ("a\u{202e}'\n", r"$'a\U0000202e\'\U0000000a'"),
-        ] {
-            assert_eq!(quoted(word), shown);
-        }
-    }
 
     #[test]
     fn a_long_error_is_cut_after_some_lines() {

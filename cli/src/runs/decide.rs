@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::error::Error;
 
 use clap::Args;
-use sha2::{Digest, Sha256};
+use toolwright_journal::__page::{SHORT_HASH, short_hash};
 use toolwright_journal::RunStatus;
 use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::message::ReplyPart;
@@ -170,12 +170,9 @@ fn list(waiting: &[Approval]) -> String {
     calls.collect()
 }
 
-/// Number of hexadecimal digits of [`short_hash`].
-const SHORT: usize = 12;
-
 /// Returns whether a text has the form of a [`short_hash`].
 fn is_hash(text: &str) -> bool {
-    text.len() == SHORT && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    text.len() == SHORT_HASH && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// Returns whether a model of the run has given the id of a call to another call too. A person who
@@ -196,34 +193,6 @@ fn has_other_calls(records: &[Record], asked: &Approval) -> bool {
         }
     }
     own.len() > 1
-}
-
-/// Returns a short hash of a call that waits: of the calls around it, its id, its tool, its arguments,
-/// and which question about it this is, if it may have been made already. A decision that names it
-/// holds for nothing else.
-pub(super) fn short_hash(asked: &Approval) -> String {
-    let around = asked.path.iter().flat_map(|call| [&*call.tool, &*call.id]);
-    let own = [&*asked.call.id, &*asked.call.name, &*asked.call.arguments];
-    let mut hash = Sha256::new();
-    for text in around.chain(own) {
-        hash.update((text.len() as u64).to_le_bytes());
-        hash.update(text);
-    }
-    let question = if asked.unknown { asked.asked_before.saturating_add(1) } else { 0 };
-    hash.update([u8::try_from(question).unwrap_or(u8::MAX)]);
-    let hash = hash.finalize();
-    hash[..SHORT / 2].iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Returns the command that lets a call be made. A shell reads it as it is shown.
-pub(super) fn command(id: &str, asked: &Approval) -> String {
-    let (hash, id, is_option) = (short_hash(asked), quoted(id), id.starts_with('-'));
-    let decision = if asked.unknown { "--call-again" } else { "--approve" };
-    match is_option {
-        // Otherwise the id would be read as an option.
-        true => format!("toolwright runs decide --call {hash} {decision} -- {id}"),
-        false => format!("toolwright runs decide {id} --call {hash} {decision}"),
-    }
 }
 
 /// Returns the name of the user of this terminal.

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
+use toolwright_journal::__page::{command, duration, text_of};
 use toolwright_journal::{RunStatus, RunSummary};
 use toolwright_module::approval::Decision;
 use toolwright_module::budget::Spent;
@@ -12,8 +13,6 @@ use toolwright_orchestrator::Task;
 use toolwright_orchestrator::perform::{Outcome, OutcomeKind, PartId, PartIdKind, Record};
 
 use super::TASK;
-use super::decide::command;
-use super::page::duration;
 use crate::approve::on_one_line;
 use crate::assistant::{OPTIONS, options_of};
 use crate::keys::without_keys;
@@ -68,7 +67,7 @@ pub fn show(run: &RunSummary, task: &Task, records: &[Record]) -> String {
     if let Some(options) = options_of(run) {
         let _ = writeln!(text, "options {}", shown(&options.to_string()));
     }
-    let _ = writeln!(text, "task    {}\n", lines(&super::text(task)));
+    let _ = writeln!(text, "task    {}\n", lines(&text_of(task)));
     let (mut spent, mut open) = (Spent::default(), Vec::new());
     let mut models = BTreeSet::new();
     // The tools of the calls so far, by the id of the call.

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::runs::hash;
+use toolwright_journal::__page::hash;
 
 const SKELETON: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");

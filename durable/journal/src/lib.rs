@@ -57,6 +57,7 @@
 //! | `file.rs`, `name.rs` | the format of a file, its name |
 //! | `parts.rs` | the images, documents and sounds beside the records |
 //! | `budgets.rs` | [`BudgetFolder`]: what users and tenants may spend in a day or a month |
+//! | `page.rs` | `Page` (feature `page`): a run as one HTML file |
 //! | `error.rs` | [`JournalError`] |
 
 mod budgets;
@@ -68,6 +69,8 @@ mod journal;
 mod many;
 mod name;
 mod options;
+#[cfg(feature = "page")]
+mod page;
 mod parts;
 mod summary;
 mod writer;
@@ -76,4 +79,9 @@ pub use budgets::{BudgetFolder, FolderBudget};
 pub use error::JournalError;
 pub use journal::Journal;
 pub use options::Options;
+#[cfg(feature = "page")]
+pub use page::Page;
+#[cfg(feature = "page")]
+#[doc(hidden)]
+pub use page::shared as __page;
 pub use summary::{RunStatus, RunSummary};

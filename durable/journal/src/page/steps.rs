@@ -10,16 +10,12 @@ use toolwright_module::budget::Spent;
 use toolwright_module::message::ReplyPart;
 use toolwright_orchestrator::Compacted;
 
-use super::parts::{
-    decision, fields, is_compaction, mark, one_attempt, state_of, text_block, word_of,
-};
+use super::parts::{is_compaction, mark, state_of, word_of};
 use super::problems::{self, Location};
 use super::scale::{share, tokens};
 use super::tree::{Call, MOST_LEVELS, Step};
 use super::view::View;
-use super::words::{self, shown};
-use crate::keys::without_keys;
-use crate::show::{cost_in_words, cost_of};
+use super::words::{self, cost_in_words, cost_of};
 
 /// Number of steps in a group, and the number above which steps are grouped.
 const GROUP: usize = 50;
@@ -95,10 +91,10 @@ impl View<'_> {
                 details.step id={ "stop" (index) } data-bad data-top {
                     summary {
                         span.n {}
-                        span.what { (mark("bad")) b { @if stop.is_open { "Stopped" } @else { "Failed" } } " " span.muted { (words::first_words(&stop.error, 120)) } }
+                        span.what { (mark("bad")) b { @if stop.is_open { "Stopped" } @else { "Failed" } } " " span.muted { (self.texts.first_words(&stop.error, 120)) } }
                     }
                     div.body {
-                        (text_block(&stop.error))
+                        (self.texts.block(&stop.error))
                         p.usage.num { span { (words::time(stop.at)) } }
                     }
                 }
@@ -119,7 +115,7 @@ impl View<'_> {
                     (self.cost_bar(step.total()))
                 }
                 div.body {
-                    @for problem in problems::of_step(step) { p.error { (shown(&problem)) } }
+                    @for problem in problems::of_step(step) { p.error { (self.texts.shown(&problem)) } }
                     @for (compacted, spent) in &step.compactions { (self.compaction(compacted, *spent)) }
                     (self.reply(step))
                     @for (index, call) in step.calls.iter().enumerate() { (self.call(call, &place.call(index), few)) }
@@ -138,8 +134,8 @@ impl View<'_> {
                     @if made.summary.is_some() { ", earlier messages replaced by a summary" }
                     (cost_of(spent))
                 }
-                @if let Some(summary) = &made.summary { (text_block(summary)) }
-                @for kept in &made.kept { p.note { "Kept: " (shown(kept)) } }
+                @if let Some(summary) = &made.summary { (self.texts.block(summary)) }
+                @for kept in &made.kept { p.note { "Kept: " (self.texts.shown(kept)) } }
             }
         }
     }
@@ -151,7 +147,7 @@ impl View<'_> {
             return html! {
                 @if !problems::of_step(step).is_empty() { (mark("bad")) }
                 @if text.trim().is_empty() { span.muted { "no text" } }
-                @else { span.said { (words::first_words(&text, 120)) } }
+                @else { span.said { (self.texts.first_words(&text, 120)) } }
             };
         }
         let mut lines: Vec<(&str, &'static str, usize, &Call)> = Vec::new();
@@ -165,11 +161,11 @@ impl View<'_> {
         html! {
             @for (name, state, count, call) in lines.iter().take(4) {
                 span.chip {
-                    (mark(state)) b { (shown(name)) }
+                    (mark(state)) b { (self.texts.shown(name)) }
                     @if let Some(word) = word_of(state) { " " span class={ "tag " (state) } { (word) } }
                     @if *count > 1 { span.muted { " ×" (count) } }
                     @else if lines.len() == 1 && let Some(arguments) = &call.arguments {
-                        " " span.args { (words::first_words(arguments, 100)) }
+                        " " span.args { (self.texts.first_words(arguments, 100)) }
                     }
                 }
                 " "
@@ -213,13 +209,13 @@ impl View<'_> {
         html! {
             @for part in &reply.parts {
                 @match part {
-                    ReplyPart::Text(text) if !text.text.trim().is_empty() => div.prose { (text_block(&text.text)) },
+                    ReplyPart::Text(text) if !text.text.trim().is_empty() => div.prose { (self.texts.block(&text.text)) },
                     ReplyPart::Reasoning(reasoning) => @if !reasoning.text.trim().is_empty() {
-                        details.part { summary { "Reasoning" } (text_block(&reasoning.text)) }
-                    } @else { p.muted { "Reasoning that the provider keeps to itself (" (shown(&reasoning.provider)) ")" } },
+                        details.part { summary { "Reasoning" } (self.texts.block(&reasoning.text)) }
+                    } @else { p.muted { "Reasoning that the provider keeps to itself (" (self.texts.shown(&reasoning.provider)) ")" } },
                     ReplyPart::Other(other) => details.part {
-                        summary { @if is_compaction(&other.value) { span.tag.warn { "Compaction" } " " } "A part of " (shown(&other.provider)) ": " code { (shown(other.value["type"].as_str().unwrap_or("unknown"))) } }
-                        (text_block(&serde_json::to_string_pretty(&other.value).unwrap_or_default()))
+                        summary { @if is_compaction(&other.value) { span.tag.warn { "Compaction" } " " } "A part of " (self.texts.shown(&other.provider)) ": " code { (self.texts.shown(other.value["type"].as_str().unwrap_or("unknown"))) } }
+                        (self.texts.block(&serde_json::to_string_pretty(&other.value).unwrap_or_default()))
                     },
                     _ => {}
                 }
@@ -234,13 +230,13 @@ impl View<'_> {
                 @if let Some(cost) = cost_in_words(step.spent) { span { "cost " (cost) } }
                 span { (words::duration(step.elapsed)) }
                 @if let Some(at) = step.at { span { (words::time(at)) } }
-                @if let Some(model) = &reply.model { span { (shown(model)) } }
+                @if let Some(model) = &reply.model { span { (self.texts.shown(model)) } }
             }
         }
     }
 
     fn call(&self, call: &Call, place: &Location, open: bool) -> Markup {
-        let (state, name) = (state_of(call), shown(&call.name));
+        let (state, name) = (state_of(call), self.texts.shown(&call.name));
         html! {
             details.call id=(place.id) open[open] data-bad[problems::is_bad_call(call)] {
                 summary {
@@ -249,23 +245,23 @@ impl View<'_> {
                         @if call.below.is_some() { " " span.tag { "agent" } }
                         @if let Some(word) = word_of(state) { " " span class={ "tag " (state) } { (word) } }
                         @if !problems::repairs(call).is_empty() { " " span.tag { "repaired" } }
-                        @if let Some(arguments) = &call.arguments { " " span.args { (words::first_words(arguments, 100)) } }
+                        @if let Some(arguments) = &call.arguments { " " span.args { (self.texts.first_words(arguments, 100)) } }
                     }
                     (self.time_bar(Duration::ZERO, call.elapsed()))
                     (self.cost_bar(call.spent()))
                 }
                 div.body {
                     (self.arguments(call))
-                    @for asked in &call.asked { (decision(asked)) }
+                    @for asked in &call.asked { (self.texts.decision(asked)) }
                     (self.outcome(call))
                     @if let Some(below) = &call.below {
                         div.below {
                             h3 { "The run of " code { (name) } " " span.muted { (words::count(below.steps.len(), "step")) ", " (words::short(tokens(below.spent()))) " tokens" } }
                             (self.chart(below, &place.id))
                             @for (name, value) in &below.values {
-                                details.part { summary { "Value " code { (shown(name)) } } (text_block(&serde_json::to_string_pretty(value).unwrap_or_default())) }
+                                details.part { summary { "Value " code { (self.texts.shown(name)) } } (self.texts.block(&serde_json::to_string_pretty(value).unwrap_or_default())) }
                             }
-                            @for (index, step) in below.steps.iter().enumerate() { (self.step(step, index, Some(place), &name)) }
+                            @for (index, step) in below.steps.iter().enumerate() { (self.step(step, index, Some(place), &call.name)) }
                         }
                     }
                 }
@@ -278,7 +274,7 @@ impl View<'_> {
             return html! { p.muted { "The reply names this call in its text." } };
         };
         // The name of a field may say that its value is a key.
-        let written = without_keys(written);
+        let written = self.texts.without_keys(written);
         let repaired = call.result().and_then(|(result, _)| result.repaired.as_deref());
         let repairs = problems::repairs(call);
         let edited = call.asked.iter().find_map(|asked| match &asked.decided {
@@ -286,24 +282,26 @@ impl View<'_> {
             _ => None,
         });
         // A long text on one line, or one with escaped lines or letters, is easier to read as fields.
-        let read =
-            repaired.map(|repaired| &repaired.json).or(edited).map(|json| without_keys(json));
+        let read = repaired
+            .map(|repaired| &repaired.json)
+            .or(edited)
+            .map(|json| self.texts.without_keys(json));
         let is_escaped = ["\\n", "\\u"].iter().any(|escape| written.contains(escape));
         let is_long = written.len() > 120 || is_escaped;
         let fields = read.as_ref().or(is_long.then_some(&written));
         let fields = fields.and_then(|json| serde_json::from_str::<Value>(json).ok());
         html! {
             p.label { "Arguments, as the model wrote them" }
-            (text_block(&written))
+            (self.texts.block(&written))
             @if !repairs.is_empty() {
                 p.label { "Repairs" }
-                ul.repairs { @for repair in &repairs { li { (shown(repair)) } } }
+                ul.repairs { @for repair in &repairs { li { (self.texts.shown(repair)) } } }
             }
             @if edited.is_some() { p.label { "Arguments, as the person changed them" } }
             @else if repaired.is_some() { p.label { "Arguments, as they were read" } }
             @else if fields.is_some() { p.label { "The same, as fields" } }
-            @if let Some(fields) = fields { (self::fields(&fields)) }
-            @else if let Some(read) = read { (text_block(&read)) }
+            @if let Some(fields) = fields { (self.texts.fields(&fields)) }
+            @else if let Some(read) = read { (self.texts.block(&read)) }
         }
     }
 
@@ -312,12 +310,12 @@ impl View<'_> {
         html! {
             @for (at, attempt) in call.attempts.iter().enumerate() {
                 @if many { p.label { "Attempt " (at + 1) } }
-                (one_attempt(attempt))
+                (self.texts.attempt(attempt))
             }
             @if call.attempts.is_empty() {
                 @if let Some(result) = &call.own_result {
                     p.label { "No tool got this call. The run answered it" }
-                    (text_block(&result.text))
+                    (self.texts.block(&result.text))
                 } @else if call.waits() {
                     p.muted { "The call was not made yet: it waits for a decision." }
                 } @else if call.is_answer {

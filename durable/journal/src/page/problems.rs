@@ -25,7 +25,7 @@ impl Location {
             None => Self { id: format!("s{index}"), label: number.to_string() },
             Some(above) => Self {
                 id: format!("{}s{index}", above.id),
-                label: format!("{} › {} › {number}", above.label, words::shown(agent)),
+                label: format!("{} › {agent} › {number}", above.label),
             },
         }
     }

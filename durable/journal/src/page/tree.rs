@@ -8,12 +8,9 @@ use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::budget::{LimitKind, Spent};
 use toolwright_module::event::{Ending, InCall};
 use toolwright_module::message::{CallIds, ReplyPart, ToolResult};
-use toolwright_module::{Message, Reply, ToolCall};
+use toolwright_module::{Contract, Message, Reply, ToolCall};
 use toolwright_orchestrator::perform::{Outcome, OutcomeKind, PartId, PartIdKind, Record};
 use toolwright_orchestrator::{Compacted, RepairedCall, RunState, ToolSet};
-use toolwright_signature::Contract;
-
-use crate::texts::in_words_of_run;
 
 /// Maximum number of agents inside each other that a page shows. The page of a deeper run would need
 /// more memory for calls inside each other than a thread has.
@@ -148,7 +145,6 @@ impl Tree {
                 }
                 Record::Stopped { error, is_open, finished, .. } => {
                     let after = tree.root.steps.len();
-                    let error = in_words_of_run(&error);
                     tree.stops.push(Stop { at, error, is_open, after });
                     if !finished.is_null() {
                         last = finished;
@@ -234,14 +230,9 @@ impl Tree {
                     (asked.decided, asked.by) = (Some((at, decision)), by);
                 }
             }
-            (_, mut kind) => {
-                let name = match &mut kind {
-                    OutcomeKind::Called { result, error } => {
-                        if let Some(error) = error {
-                            *error = in_words_of_run(error);
-                        }
-                        result.name.clone()
-                    }
+            (_, kind) => {
+                let name = match &kind {
+                    OutcomeKind::Called { result, .. } => result.name.clone(),
                     _ => String::new(),
                 };
                 if let Some(call) = self.call_of(&part, &name) {

@@ -4,21 +4,17 @@ use std::time::{Duration, SystemTime};
 
 use maud::{Markup, html};
 use serde_json::Value;
-use toolwright_journal::{RunStatus, RunSummary};
 use toolwright_module::Effect;
 use toolwright_module::budget::{LimitKind, Spent};
 use toolwright_module::event::Ending;
 
-use super::parts::{decided_words, fact, fields, one_problem, set_limits, text_block, with_code};
+use super::parts::{fact, set_limits};
 use super::problems::{self, Found, Location, Problem, ToolUse};
 use super::scale::{Scale, share};
+use super::texts::Texts;
 use super::tree::{Agent, Asked, Call, Step, Tree};
-use super::words::{self, shown};
-use crate::keys::without_keys;
-use crate::runs::TASK;
-use crate::runs::decide::command;
-use crate::show::{cost_in_words, quoted};
-use crate::texts::in_words_of_run;
+use super::words::{self, TASK, command, cost_in_words, quoted};
+use crate::summary::{RunStatus, RunSummary};
 
 /// Number of problems and of decisions that are shown at once.
 const LISTED: usize = 8;
@@ -29,20 +25,27 @@ pub(super) struct View<'a> {
     /// The task without keys: the name of a field may say that its value is one.
     task: String,
     pub(super) tree: &'a Tree,
+    pub(super) texts: &'a Texts,
     found: Found<'a>,
     now: SystemTime,
     pub(super) scale: Scale,
 }
 
 impl<'a> View<'a> {
-    pub(super) fn new(run: &'a RunSummary, task: &'a str, tree: &'a Tree, now: SystemTime) -> Self {
-        let task = without_keys(task);
-        Self { run, task, tree, found: Found::of(&tree.root), now, scale: Scale::of(tree) }
+    pub(super) fn new(
+        run: &'a RunSummary,
+        task: &str,
+        tree: &'a Tree,
+        texts: &'a Texts,
+        now: SystemTime,
+    ) -> Self {
+        let task = texts.without_keys(task);
+        Self { run, task, tree, texts, found: Found::of(&tree.root), now, scale: Scale::of(tree) }
     }
 
     pub(super) fn title(&self) -> String {
         let (_, status) = self.status();
-        format!("{status}: {}", words::first_words(&self.heading(), 70))
+        format!("{status}: {}", self.texts.first_words(&self.heading(), 70))
     }
 
     /// Returns the task for a heading. The task of a typed run is JSON, of which the texts say most.
@@ -85,14 +88,16 @@ impl<'a> View<'a> {
                 }
                 Ending::CutOff => "The answer was cut off at its maximum length.".to_owned(),
                 Ending::Refused => match &end.reason {
-                    Some(reason) => format!("The model refused the task: “{}”.", shown(reason)),
+                    Some(reason) => {
+                        format!("The model refused the task: “{}”.", self.texts.shown(reason))
+                    }
                     None => "The model refused the task.".to_owned(),
                 },
                 Ending::Stuck => "The model repeated the same mistake too often.".to_owned(),
                 _ => match &end.reason {
                     Some(reason) => format!(
                         "The model stopped with “{}”, which is not known. Its answer may be incomplete.",
-                        shown(reason)
+                        self.texts.shown(reason)
                     ),
                     None => "The answer may be incomplete.".to_owned(),
                 },
@@ -133,7 +138,7 @@ impl<'a> View<'a> {
                         button #pause type="button" hidden { "Pause" }
                     }
                 }
-                h1 { (words::first_words(&self.heading(), 160)) }
+                h1 { (self.texts.first_words(&self.heading(), 160)) }
                 p.reason { (self.reason()) " Started " time { (words::time(self.run.started)) } "." }
                 @if let Some(error) = &self.run.error { (self.why(error)) }
                 @if self.run.status == RunStatus::Open && reload.is_none() {
@@ -153,7 +158,7 @@ impl<'a> View<'a> {
             }
             footer {
                 p {
-                    "Id of the run: " code { (shown(&self.run.id)) } ". Written by toolwright " (env!("CARGO_PKG_VERSION"))
+                    "Id of the run: " code { (self.texts.shown(&self.run.id)) } ". Written by toolwright " (env!("CARGO_PKG_VERSION"))
                     " on " (words::time(self.now)) ", from " (words::count(self.run.records, "record")) " of the journal."
                 }
                 p #keys hidden {
@@ -166,7 +171,7 @@ impl<'a> View<'a> {
 
     /// The error of a failed run: its first sentence, and the evidence that says more on demand.
     fn why(&self, error: &str) -> Markup {
-        let error = without_keys(&in_words_of_run(error.trim()));
+        let error = self.texts.without_keys(error.trim());
         let (first, rest) = error.split_once('\n').unwrap_or((&error, ""));
         let is_news = |line: &&str| {
             let text = line.strip_prefix("reply: ").unwrap_or(line);
@@ -175,9 +180,9 @@ impl<'a> View<'a> {
         let evidence: Vec<&str> = rest.lines().filter(is_news).collect();
         html! {
             div.why {
-                p { strong { (with_code(first)) } }
+                p { strong { (self.texts.with_code(first)) } }
                 @if !evidence.is_empty() {
-                    details.part { summary { "Evidence" } (text_block(&evidence.join("\n"))) }
+                    details.part { summary { "Evidence" } (self.texts.block(&evidence.join("\n"))) }
                 }
             }
         }
@@ -211,7 +216,7 @@ impl<'a> View<'a> {
             } else {
                 String::new()
             }))
-            (fact("Model calls", html! { (words::number(model_calls)) }, &self.found.models.iter().map(|name| shown(name)).collect::<Vec<_>>().join(", ")))
+            (fact("Model calls", html! { (words::number(model_calls)) }, &self.found.models.iter().map(|name| self.texts.shown(name)).collect::<Vec<_>>().join(", ")))
             (fact("Tool calls", html! { (words::number(self.found.calls as u64)) }, &self.kinds_of_calls()))
         }
     }
@@ -245,9 +250,9 @@ impl<'a> View<'a> {
                     @let unknown = asked.asked.as_ref().is_some_and(|(_, approval)| approval.unknown);
                     div.item {
                         p {
-                            a href={ "#" (place.id) } { code { (shown(&call.name)) } }
-                            @if several { span.muted { " (call " code { (shown(&call.id)) } ")" } }
-                            @if place.label.contains('›') { span.muted { " in step " (place.label) } }
+                            a href={ "#" (place.id) } { code { (self.texts.shown(&call.name)) } }
+                            @if several { span.muted { " (call " code { (self.texts.shown(&call.id)) } ")" } }
+                            @if place.label.contains('›') { span.muted { " in step " (self.texts.shown(&place.label)) } }
                             " "
                             @if unknown { "was running when its program ended, and may have taken effect. Make it again?" }
                             @else { "waits for approval" @if let Some(effect) = effect { ": " (words::effect(effect)) } "." }
@@ -298,14 +303,14 @@ impl<'a> View<'a> {
                 @for (at, stop) in stops {
                     div.item {
                         p { a href={ "#stop" (at) } { "An error stopped the run" } span.muted { " on " (words::time(stop.at)) } }
-                        (text_block(&stop.error))
+                        (self.texts.block(&stop.error))
                     }
                 }
-                @for problem in problems.iter().take(LISTED) { (one_problem(problem, is_last(problem))) }
+                @for problem in problems.iter().take(LISTED) { (self.texts.problem(problem, is_last(problem))) }
                 @if problems.len() > LISTED {
                     details.more {
                         summary { "Show " (problems.len() - LISTED) " more kinds of errors" }
-                        @for problem in &problems[LISTED..] { (one_problem(problem, is_last(problem))) }
+                        @for problem in &problems[LISTED..] { (self.texts.problem(problem, is_last(problem))) }
                     }
                 }
             }
@@ -318,7 +323,7 @@ impl<'a> View<'a> {
             section.card aria-labelledby="answer" {
                 h2 #answer { "Answer" }
                 @if end.answer.trim().is_empty() { p.muted { "The answer is empty." } }
-                @else { div.prose { (text_block(&end.answer)) } }
+                @else { div.prose { (self.texts.block(&end.answer)) } }
             }
         }
     }
@@ -400,7 +405,7 @@ impl<'a> View<'a> {
                         "Shorter than the prompt before, because the conversation was edited or compacted before it was sent: "
                         @for (at, (place, before, now)) in shorter.iter().take(LISTED).enumerate() {
                             @if at > 0 { ", " }
-                            a href={ "#" (place.id) } { "step " (place.label) } " (" (words::short(*before)) " → " (words::short(*now)) ")"
+                            a href={ "#" (place.id) } { "step " (self.texts.shown(&place.label)) } " (" (words::short(*before)) " → " (words::short(*now)) ")"
                         }
                         @if shorter.len() > LISTED { " and " (shorter.len() - LISTED) " more" }
                         "."
@@ -426,8 +431,8 @@ impl<'a> View<'a> {
         let line = |(place, call, asked): &(Location, &Call, &Asked)| {
             html! {
                 li {
-                    a href={ "#" (place.id) } { "Step " (place.label) } ": " code { (shown(&call.name)) } " "
-                    (decided_words(asked))
+                    a href={ "#" (place.id) } { "Step " (self.texts.shown(&place.label)) } ": " code { (self.texts.shown(&call.name)) } " "
+                    (self.texts.decided_words(asked))
                 }
             }
         };
@@ -465,7 +470,7 @@ impl<'a> View<'a> {
                         @for (name, line) in &lines {
                             tr {
                                 th scope="row" {
-                                    code { @if name.is_empty() { "?" } @else { (shown(name)) } }
+                                    code { @if name.is_empty() { "?" } @else { (self.texts.shown(name)) } }
                                     @if let Some(effect) = effect_of(name, line) { " " span.muted { (effect) } }
                                 }
                                 td.num { (words::number(line.calls as u64)) }
@@ -493,21 +498,21 @@ impl<'a> View<'a> {
         html! {
             section aria-labelledby="task" {
                 h2 #task { "Task" }
-                @if let Ok(task @ Value::Object(_)) = serde_json::from_str(&self.task) { (fields(&task)) }
-                @else { div.prose { (text_block(&self.task)) } }
+                @if let Ok(task @ Value::Object(_)) = serde_json::from_str(&self.task) { (self.texts.fields(&task)) }
+                @else { div.prose { (self.texts.block(&self.task)) } }
                 @if tree.earlier_messages > 0 { p.muted { "After a conversation of " (words::count(tree.earlier_messages, "message")) "." } }
                 @for instructions in &tree.instructions {
-                    details.part { summary { "Instructions" } (text_block(instructions)) }
+                    details.part { summary { "Instructions" } (self.texts.block(instructions)) }
                 }
                 @if tree.limits.is_object() {
                     details.part {
                         summary { "Limits at the start" }
-                        (fields(&set_limits(&tree.limits)))
+                        (self.texts.fields(&set_limits(&tree.limits)))
                     }
                 }
                 @let metadata: Vec<_> = run.metadata.iter().filter(|(name, _)| *name != TASK).collect();
                 @if !metadata.is_empty() {
-                    dl.fields { @for (name, value) in metadata { div { dt { (shown(name)) } dd { (shown(value)) } } } }
+                    dl.fields { @for (name, value) in metadata { div { dt { (self.texts.shown(name)) } dd { (self.texts.shown(value)) } } } }
                 }
             }
         }
