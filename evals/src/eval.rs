@@ -254,7 +254,8 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
     }
 
     /// Stores the eval in this folder: each graded attempt, the runs of an agent, and the report in
-    /// `report.json`. If the eval is killed, the next [`run`](Self::run) makes the attempts that are
+    /// `report.json` and [`report.html`](Report::to_html). The page has links to the pages of the runs that
+    /// do not pass, and a comparison with the previous report. If the eval is killed, the next [`run`](Self::run) makes the attempts that are
     /// missing. The attempts that were under way begin again.
     ///
     /// An eval that has ended begins anew, and its report moves to `previous.json`.

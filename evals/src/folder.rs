@@ -2,17 +2,20 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use toolwright_journal::{Journal, JournalError};
+use toolwright_journal::{Journal, JournalError, Page};
 use toolwright_signature::stable_hash;
 
 use crate::case::{Case, CaseValue};
 use crate::error::{EvalError, Result};
 use crate::report::{GradedAttempt, Report};
+
+/// The folder with the pages of the runs that did not pass.
+const RUN_PAGES: &str = "failed";
 
 /// A folder with the attempts of an eval that are graded, and with the runs.
 pub(crate) struct Folder {
@@ -133,9 +136,54 @@ impl Folder {
         }
     }
 
-    /// Writes the report: the eval has ended.
+    /// Writes the report, as JSON and as a page with the pages of the runs that did not pass: the eval has
+    /// ended.
     pub(crate) fn end(&self, report: &Report) -> Result<()> {
+        let links = self.write_runs(report)?;
+        // A report of another version is no reason to end with an error.
+        let previous = Report::load(self.path.join("previous.json")).ok();
+        let comparison = previous.map(|previous| report.compare(&previous));
+        let page = report.to_linked_html(comparison.as_ref(), &links);
+        self.replace("report.html", &page)?;
         report.save(self.path.join("report.json"))
+    }
+
+    /// Writes the page of the run of each attempt that did not pass. Returns their relative links, by the
+    /// place of the attempt.
+    fn write_runs(&self, report: &Report) -> Result<HashMap<usize, String>> {
+        let folder = self.path.join(RUN_PAGES);
+        let failed = |source| EvalError::Write { path: folder.clone(), source };
+        // An earlier eval may have more of them.
+        match std::fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+            _ => std::fs::create_dir_all(&folder).map_err(failed)?,
+        }
+        let mut links = HashMap::new();
+        for (at, attempt) in report.outcomes.iter().enumerate() {
+            let Some(id) = attempt.run.as_ref().filter(|_| !attempt.passed()) else { continue };
+            // A module has no run.
+            let run = match self.journal.run(id) {
+                Err(JournalError::NoSuchRun { .. }) => continue,
+                run => run?,
+            };
+            let (entries, tools) = (self.journal.entries(id)?, self.journal.tools(id)?);
+            let page = match Page::new().html(&run, entries, tools) {
+                // The run ended before its first record.
+                Err(JournalError::NoStart { .. }) => continue,
+                page => page?,
+            };
+            // The name of a case may be anything, so the file has the place of the attempt.
+            let link = format!("{RUN_PAGES}/{}.html", at + 1);
+            self.replace(&link, &page)?;
+            links.insert(at, link);
+        }
+        Ok(links)
+    }
+
+    fn replace(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.path.join(name);
+        let written = toolwright_module::__files::replace(&path, text.as_bytes());
+        written.map_err(|source| EvalError::Write { path, source })
     }
 }
 

@@ -44,6 +44,7 @@
 //! | `telemetry.rs` | the spans of attempts and grades |
 //! | `folder.rs` | what is left after a crash |
 //! | `report.rs`, `stats.rs`, `compare.rs` | [`Report`], [`Mean`], [`Comparison`] |
+//! | `page.rs`, `junit.rs` | the report as a page, and for CI servers |
 //! | `error.rs` | [`EvalError`] |
 
 mod attempt;
@@ -57,7 +58,9 @@ mod folder;
 mod grade;
 pub mod graders;
 mod judge;
+mod junit;
 mod matching;
+mod page;
 mod pairs;
 mod report;
 mod stats;

@@ -4,4 +4,5 @@
 
 mod bfcl;
 mod expected_calls;
+mod reports;
 mod runs;
