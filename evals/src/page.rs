@@ -142,7 +142,7 @@ impl View<'_> {
                 (fact(&format!("All {repeats} attempts pass"), html! { (percent(all.mean)) }, &interval(all)))
                 (fact(&format!("Any of {repeats} passes"), html! { (percent(any.mean)) }, &interval(any)))
             }
-            (fact("Cost", html! { (cost(dollars, is_known)) }, if is_known { "without graders" } else { "some prices are unknown" }))
+            (fact("Cost", html! { (cost(dollars, is_known)) }, if is_known { "without graders" } else { "some of it is unknown" }))
             (fact("Tokens", html! { (number(tokens)) }, "without graders"))
             (fact("Time of the attempts", html! { (time(seconds)) }, ""))
         }

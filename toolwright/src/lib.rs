@@ -37,7 +37,7 @@
 //! | `memory`, `text`, `github` | toolsets | of the same name; `memory-sqlite`, `memory-postgres` |
 //! | `mcp` | tools from other programs, and tools for other programs | `mcp` |
 //! | `group` | typed tool calls for a loop of your own | `group`; `group-async-openai`, `group-blocking` |
-//! | `journal`, `postgres`, `restate` | runs that survive a crash | of the same name |
+//! | `journal`, `postgres`, `restate` | runs that survive a crash | of the same name; `journal-page` |
 //! | `serve` | a service around an agent | `serve`; `serve-postgres` |
 //! | `evals` | evals: cases, graders, recordings, reports | `evals` |
 //! | `testing` | models for tests | `testing` |
