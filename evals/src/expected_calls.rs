@@ -59,7 +59,7 @@ use crate::matching::matching;
 /// |---|---|
 /// | `{"$any": true}` | any value |
 /// | `{"$one_of": [1, 2]}` | one of these values or rules |
-/// | `{"$optional": 1}` | this value or rule, or an argument that is left out |
+/// | `{"$optional": 1}` | this value or rule, or an argument that is left out, unless the tool requires it |
 /// | `{"$contains": "refund"}` | a text with this part, in upper or lower case |
 /// | `{"$matches": "^2026-"}` | a text that matches a regular expression |
 /// | `{"$has": {"id": 7}}` | an object with at least these fields; also for `arguments` as a whole |

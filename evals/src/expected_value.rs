@@ -260,7 +260,11 @@ impl Comparing<'_> {
             let below = with_field(path, name);
             if let Some(got) = given.get(name) {
                 self.compare(rule, got, &places.field(name, got), &below);
-            } else if places.requires(name) || !self.may_be_left_out(rule, name, places) {
+            } else if places.requires(name) {
+                // It is not optional, whatever the rule says.
+                let rule = if let Rule::Optional(rule) = rule { rule } else { rule };
+                self.differ(&below, rule.words(), "no value".to_owned());
+            } else if !self.may_be_left_out(rule, name, places) {
                 self.differ(&below, rule.words(), "no value".to_owned());
             }
         }

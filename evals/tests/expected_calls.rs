@@ -316,7 +316,7 @@ fn an_argument_that_the_contract_requires_is_not_optional() {
     let made = json!({"hours": 2, "tags": [], "seats": [], "place": {"kind": "inside"}});
     assert_eq!(
         booked(&CallMatching::new(), expected, made),
-        ["book (call 1): $.guests: expected 5 or no value, got no value"]
+        ["book (call 1): $.guests: expected 5, got no value"]
     );
 }
 

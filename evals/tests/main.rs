@@ -6,3 +6,4 @@ mod bfcl;
 mod expected_calls;
 mod reports;
 mod runs;
+mod tau2;
