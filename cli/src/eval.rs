@@ -78,8 +78,8 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "FOLDER", help_heading = "Eval")]
     recordings: Option<PathBuf>,
 
-    /// Write the report to this .json file; can be repeated. With several models, each has a file of
-    /// its own, with its name before the ending
+    /// Write the report to this file: .json, .xml (JUnit) or .html; can be repeated. With several
+    /// models, each has a file of its own, with its name before the ending
     #[arg(long, value_name = "FILE", value_parser = report_file, help_heading = "Eval")]
     report: Vec<PathBuf>,
 
@@ -113,9 +113,9 @@ fn amount(text: &str) -> Result<f64, &'static str> {
 
 fn report_file(text: &str) -> Result<PathBuf, &'static str> {
     let path = PathBuf::from(text);
-    match path.extension().is_some_and(|ending| ending == "json") {
-        true => Ok(path),
-        false => Err("give the file the ending .json"),
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("json" | "xml" | "html") => Ok(path),
+        _ => Err("give the file the ending .json, .xml or .html"),
     }
 }
 

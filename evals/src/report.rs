@@ -267,7 +267,9 @@ impl Report {
             .map_err(|source| EvalError::Report { path: path.to_owned(), source })
     }
 
-    /// Writes the report as JSON.
+    /// Writes the report to a file: as a [page](Self::to_html) if its name ends in `.html`, as
+    /// [JUnit XML](Self::to_junit) if it ends in `.xml`, and otherwise as JSON, which [`load`](Self::load)
+    /// reads.
     ///
     /// # Errors
     ///
@@ -275,8 +277,12 @@ impl Report {
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let failed = |source| EvalError::Write { path: path.to_owned(), source };
-        let text = serde_json::to_string_pretty(self).map_err(|error| failed(error.into()))?;
-        toolwright_module::__files::replace(path, format!("{text}\n").as_bytes()).map_err(failed)
+        let text = match path.extension().and_then(|ending| ending.to_str()) {
+            Some("html") => self.to_html(None),
+            Some("xml") => self.to_junit(),
+            _ => serde_json::to_string_pretty(self).map_err(|error| failed(error.into()))? + "\n",
+        };
+        toolwright_module::__files::replace(path, text.as_bytes()).map_err(failed)
     }
 }
 

@@ -133,6 +133,12 @@ async fn a_killed_eval_makes_only_the_attempts_that_are_missing() {
     assert_eq!(count.load(Ordering::Relaxed), 20);
     let previous = Report::load(folder.path().join("previous.json")).unwrap();
     assert_eq!(previous.outcomes.len(), 20);
+    for (file, begin) in [("again.json", "{"), ("again.xml", "<?xml"), ("again.html", "<!DOCTYPE")]
+    {
+        previous.save(folder.path().join(file)).unwrap();
+        let text = std::fs::read_to_string(folder.path().join(file)).unwrap();
+        assert!(text.starts_with(begin), "{file}: {}", &text[..20]);
+    }
 
     // The runs are there, and can be graded like those of production.
     let journal = Journal::open(folder.path().join("runs")).unwrap();

@@ -34,6 +34,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "toolwright-evals",
         &[
             "toolwright-journal",
+            // The tests of tau2.
+            "toolwright-mcp",
             "toolwright-module",
             "toolwright-orchestrator",
             "toolwright-signature",
