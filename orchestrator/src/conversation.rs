@@ -72,6 +72,24 @@ impl Conversation {
         self
     }
 
+    /// Sets the id of the stored run that the conversation is of. A home that has this run stores only
+    /// what the next one adds. A home checks that its run has these messages, so another id does no harm.
+    ///
+    /// Conversations of results that come from a home have the id already.
+    ///
+    /// ```
+    /// use toolwright_orchestrator::{Conversation, Task};
+    ///
+    /// let conversation = Conversation::default().of_run("chat-1");
+    /// let task = Task::new("And then?").with_conversation(conversation);
+    /// assert_eq!(task.earlier_run(), Some("chat-1"));
+    /// ```
+    #[must_use]
+    pub fn of_run(mut self, id: &str) -> Self {
+        self.carried.run = Origin(Some(id.into()));
+        self
+    }
+
     /// Leaves out the instructions, for an agent that has none.
     ///
     /// An agent with instructions replaces them in any case.
@@ -106,10 +124,29 @@ pub(crate) struct Carried {
     pub(crate) measured: Option<Measured>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) window: Option<u64>,
+    #[serde(skip_serializing_if = "Origin::is_none")]
+    pub(crate) run: Origin,
 }
 
 impl Carried {
     pub(crate) fn is_empty(&self) -> bool {
-        *self == Self::default()
+        self.run.is_none() && *self == Self::default()
+    }
+}
+
+/// The id of the stored run that a conversation is of. Where a conversation comes from is not a part of
+/// its value, so all of them are equal.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Origin(pub(crate) Option<Arc<str>>);
+
+impl Origin {
+    fn is_none(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+impl PartialEq for Origin {
+    fn eq(&self, _: &Self) -> bool {
+        true
     }
 }

@@ -6,9 +6,11 @@ use toolwright_module::budget::{LimitKind, Spent};
 use toolwright_module::event::Ending;
 use toolwright_module::{Message, ToolCall};
 
-use crate::conversation::{Carried, Conversation};
+use crate::conversation::{Carried, Conversation, Origin};
+use crate::perform::{LeftOut, common};
 use crate::repaired_call::RepairedCall;
 use crate::run::Run;
+use crate::state::RunState;
 use crate::step::RunResult;
 
 /// A finished run: its answer, how it ended and what it used.
@@ -104,5 +106,36 @@ impl<O> Finished<O> {
     #[must_use]
     pub fn conversation(&self) -> Conversation {
         Conversation { history: self.history.clone(), carried: self.carried.clone() }
+    }
+
+    /// Sets the id of the stored run that this is the result of, as
+    /// [`Conversation::of_run`] does.
+    #[must_use]
+    pub fn of_run(mut self, id: &str) -> Self {
+        self.carried.run = Origin(Some(id.into()));
+        self
+    }
+
+    /// Takes out the messages and the edit that the start of the run has, for the record of the end.
+    /// Returns what was taken out.
+    pub fn leave_out(&mut self, start: &RunState) -> LeftOut {
+        let messages = common(&self.history, &start.messages);
+        self.history.drain(..messages);
+        let is_sent = self.carried.sent.is_some() && self.carried.sent == start.sent;
+        if is_sent {
+            self.carried.sent = None;
+        }
+        LeftOut { messages, is_sent }
+    }
+
+    /// Puts back what [`leave_out`](Self::leave_out) took out. Returns whether the start has it.
+    #[must_use]
+    pub fn put_back(&mut self, left_out: LeftOut, start: &RunState) -> bool {
+        let Some(messages) = start.messages.get(..left_out.messages) else { return false };
+        self.history.splice(..0, messages.iter().cloned());
+        if left_out.is_sent {
+            self.carried.sent.clone_from(&start.sent);
+        }
+        true
     }
 }

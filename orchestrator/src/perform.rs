@@ -12,6 +12,7 @@
 //! Hooks and retries are inside the work; a performer sees outcomes only. A drive from recorded
 //! outcomes emits no events of tools and models for them.
 
+mod after;
 mod earlier;
 mod outcome;
 mod part;
@@ -31,6 +32,8 @@ use toolwright_module::model::BoxFuture;
 use toolwright_module::runner::stable_hash;
 use toolwright_module::{Context, Error, Result};
 
+pub(crate) use self::after::common;
+pub use self::after::{After, LeftOut};
 pub use self::earlier::{Earlier, EarlierCall};
 pub use self::outcome::{Outcome, OutcomeKind};
 pub use self::part::{Part, PartId, PartIdKind, PartKind};

@@ -111,6 +111,12 @@ impl Task {
         self
     }
 
+    /// Returns the id of the stored run that the conversation before the task is of, if it is known.
+    #[must_use]
+    pub fn earlier_run(&self) -> Option<&str> {
+        self.carried.run.0.as_deref()
+    }
+
     /// Returns the conversation before the task. If the task was made of messages, its own message is
     /// the last of them.
     #[must_use]

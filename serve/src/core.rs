@@ -255,8 +255,24 @@ fn prefix(user: &str, conversation: &str) -> Result<String> {
     }
 }
 
+/// Returns the name that was escaped, if it is one.
+pub(crate) fn unescaped(escaped: &str) -> Option<String> {
+    let (mut bytes, mut rest) = (Vec::with_capacity(escaped.len()), escaped.as_bytes());
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        let mut byte = *byte;
+        if byte == b'~' {
+            let (digits, after) = rest.split_at_checked(2)?;
+            byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+            rest = after;
+        }
+        bytes.push(byte);
+    }
+    String::from_utf8(bytes).ok()
+}
+
 /// Returns a name without the characters that part the ids of runs, or that an address cannot have.
-fn escaped(name: &str) -> String {
+pub(crate) fn escaped(name: &str) -> String {
     let mut escaped = String::with_capacity(name.len());
     for byte in name.bytes() {
         match byte {

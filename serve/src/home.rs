@@ -1,9 +1,11 @@
 //! Where the runs of a service are kept.
 
+use std::collections::BTreeMap;
 #[cfg(feature = "postgres")]
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,11 +18,11 @@ use toolwright_orchestrator::{Agent, Finished, Task};
 #[cfg(feature = "postgres")]
 use toolwright_postgres::{Runs, RunsError, Seen};
 
+use crate::core::unescaped;
 use crate::error::{Result, ServeError};
 use crate::memory::Memory;
-use crate::recorded::CONVERSATION;
-#[cfg(feature = "postgres")]
-use crate::recorded::USER;
+use crate::page::{self, Mark};
+use crate::recorded::{CONVERSATION, USER};
 
 /// Where the runs of a service are kept: in memory, in a journal or in PostgreSQL.
 ///
@@ -225,18 +227,37 @@ impl Home {
             });
             return Ok(news.collect());
         }
+        let new = |known: Known, mut records: Vec<Record>, before: usize, is_driven| {
+            let status = status(&records);
+            let records = records.split_off((known.records - before).min(records.len()));
+            let (error, drive, live) = (None, 0, Vec::new());
+            News { known, records, status, is_driven, error, drive, live }
+        };
         let mut news = Vec::new();
+        if let Kind::Journal(journal) = &self.0 {
+            let journal = journal.clone();
+            let read = move || {
+                // With the last known record, which says how the run is.
+                let before = |known: &Known| known.records.saturating_sub(1);
+                let runs: Vec<_> = all.iter().map(|known| (&*known.id, before(known))).collect();
+                let mut found = journal.records_after(&runs)?.into_iter().peekable();
+                for known in &all {
+                    if let Some((_, records)) = found.next_if(|(id, _)| *id == known.id) {
+                        news.push(new(known.clone(), records, before(known), None));
+                    }
+                }
+                Ok(news)
+            };
+            return blocking(read).await?;
+        }
         for known in all {
             // Before the records are read, so that a drive that has ended since has all of them.
             let is_driven = match &self.0 {
                 Kind::Memory(memory) => Some(memory.is_driven(&known.id)),
                 _ => None,
             };
-            let Some(mut records) = self.records(&known.id).await? else { continue };
-            let status = status(&records);
-            let records = records.split_off(known.records.min(records.len()));
-            let (error, drive, live) = (None, 0, Vec::new());
-            news.push(News { known, records, status, is_driven, error, drive, live });
+            let Some(records) = self.records(&known.id).await? else { continue };
+            news.push(new(known, records, 0, is_driven));
         }
         Ok(news)
     }
@@ -263,16 +284,109 @@ impl Home {
         }
     }
 
-    pub(crate) async fn runs_with(&self, name: &str, value: &str) -> Result<Vec<RunSummary>> {
-        match &self.0 {
-            Kind::Memory(memory) => Ok(memory.runs_with(name, value)),
+    /// Returns a run, or `None` if there is no such run.
+    pub(crate) async fn run(&self, id: &str) -> Result<Option<RunSummary>> {
+        let found = match &self.0 {
+            Kind::Memory(memory) => return Ok(memory.run(id)),
             Kind::Journal(journal) => {
-                let (journal, name, value) = (journal.clone(), name.to_owned(), value.to_owned());
-                Ok(blocking(move || journal.runs_with(&name, &value)).await??)
+                let (journal, id) = (journal.clone(), id.to_owned());
+                blocking(move || journal.run(&id)).await?.map_err(ServeError::from)
             }
             #[cfg(feature = "postgres")]
-            Kind::Postgres(runs) => Ok(runs.runs_with(name, value).await?),
+            Kind::Postgres(runs) => runs.run(id).await.map_err(ServeError::from),
+        };
+        match found {
+            Ok(run) => Ok(Some(run)),
+            Err(error) if error.is_no_such_run() => Ok(None),
+            Err(error) => Err(error),
         }
+    }
+
+    /// Returns a page of the conversations of a user, each with its runs in their order. The ids of the runs
+    /// begin with `prefix`.
+    pub(crate) async fn conversations(
+        &self,
+        user: &str,
+        prefix: &str,
+        after: Option<Mark>,
+    ) -> Result<(Vec<Vec<RunSummary>>, Option<Mark>)> {
+        let changed = match &self.0 {
+            #[cfg(feature = "postgres")]
+            Kind::Postgres(runs) => {
+                let before = after.as_ref().map(|after| (after.changed(), after.name()));
+                let found = runs.groups(USER, user, CONVERSATION, before, page::MOST + 1).await?;
+                let marked = found
+                    .into_iter()
+                    .map(|group| (Mark::new(group.changed, group.value), group.runs));
+                let (page, next) = page::page(marked.collect(), after.as_ref());
+                return Ok((page.into_iter().map(|(_, runs)| runs).collect(), next));
+            }
+            Kind::Memory(memory) => memory.changed_with(prefix),
+            Kind::Journal(journal) => {
+                let (journal, prefix) = (journal.clone(), prefix.to_owned());
+                blocking(move || journal.changed_with(&prefix)).await??
+            }
+        };
+        let mut groups: BTreeMap<String, (SystemTime, Vec<(u64, String)>)> = BTreeMap::new();
+        for (id, changed) in changed {
+            let Some((conversation, number)) = parts_of_id(&id) else { continue };
+            let (latest, runs) =
+                groups.entry(conversation).or_insert((SystemTime::UNIX_EPOCH, Vec::new()));
+            *latest = changed.max(*latest);
+            runs.push((number, id));
+        }
+        let marked = groups.into_iter().map(|(name, (at, ids))| (Mark::new(at, name), ids));
+        let (page, next) = page::page(marked.collect(), after.as_ref());
+        let mut conversations = Vec::with_capacity(page.len());
+        for (_, mut ids) in page {
+            ids.sort_unstable();
+            let mut runs = Vec::with_capacity(ids.len());
+            for (_, id) in ids {
+                match self.run(&id).await {
+                    Ok(run) => runs.extend(run.filter(|run| is_of(run, user))),
+                    Err(error) => {
+                        tracing::warn!(run = id, %error, "a run is left out of a list");
+                    }
+                }
+            }
+            conversations.push(runs);
+        }
+        Ok((conversations, next))
+    }
+
+    /// Returns the runs of a user that may wait for a person, each with its place in the list.
+    pub(crate) async fn waiting(&self, user: &str, prefix: &str) -> Result<Vec<(Mark, String)>> {
+        let changed = match &self.0 {
+            #[cfg(feature = "postgres")]
+            Kind::Postgres(runs) => {
+                let found = runs.waiting_with(USER, user).await?.into_iter();
+                return Ok(found.map(|run| (Mark::new(run.changed, &run.id), run.id)).collect());
+            }
+            Kind::Memory(memory) => memory.changed_with(prefix),
+            Kind::Journal(journal) => {
+                let (journal, prefix) = (journal.clone(), prefix.to_owned());
+                blocking(move || journal.changed_with(&prefix)).await??
+            }
+        };
+        let _ = user;
+        let mut last: BTreeMap<String, (u64, SystemTime, String)> = BTreeMap::new();
+        for (id, changed) in changed {
+            let Some((conversation, number)) = parts_of_id(&id) else { continue };
+            // Of a conversation, only the last run can wait.
+            if last.get(&conversation).is_none_or(|(known, ..)| *known < number) {
+                last.insert(conversation, (number, changed, id));
+            }
+        }
+        if let Kind::Journal(journal) = &self.0 {
+            let journal = journal.clone();
+            let open = move || {
+                last.retain(|_, (.., id)| !journal.has_ended(id).unwrap_or(true));
+                last
+            };
+            last = blocking(open).await?;
+        }
+        let runs = last.into_values();
+        Ok(runs.map(|(_, changed, id)| (Mark::new(changed, &id), id)).collect())
     }
 
     /// Returns the ids of the runs that nobody drives by itself and that have not ended.
@@ -389,6 +503,18 @@ pub(crate) fn is_taken(error: &Error) -> bool {
         _ => {}
     }
     error.downcast_ref::<JournalError>().is_some_and(in_journal)
+}
+
+/// Returns the conversation in the id of a run, and the number of the run in it.
+fn parts_of_id(id: &str) -> Option<(String, u64)> {
+    let (rest, number) = id.rsplit_once(':')?;
+    let (_, conversation) = rest.split_once(':')?;
+    Some((unescaped(conversation)?, number.parse().ok()?))
+}
+
+/// Returns whether a run is a message of this user. A folder may have runs of other programs.
+fn is_of(run: &RunSummary, user: &str) -> bool {
+    run.metadata.contains_key(CONVERSATION) && run.metadata.get(USER).is_some_and(|of| of == user)
 }
 
 /// Returns the state of a run with these records.

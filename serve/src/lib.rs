@@ -38,6 +38,7 @@
 //! | `recorded.rs` | records as updates |
 //! | `watched.rs` | a run that is read, and the positions of its readers |
 //! | `live.rs` | what models write, for readers at other workers |
+//! | `page.rs` | pages of lists |
 //! | `home.rs`, `memory.rs` | [`Home`], and runs in memory |
 //! | `caller.rs`, `error.rs` | [`Caller`], [`Rejection`] and [`ServeError`] |
 
@@ -48,6 +49,7 @@ mod error;
 mod home;
 mod live;
 mod memory;
+mod page;
 mod protocol;
 mod recorded;
 mod routes;

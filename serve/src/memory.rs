@@ -107,19 +107,18 @@ impl Memory {
         home::finished(id, &records).map_err(|error| Error::stop(error).at(Stage::Journal))
     }
 
-    pub(crate) fn runs_with(&self, name: &str, value: &str) -> Vec<RunSummary> {
+    /// Returns the ids that begin with a text, each with the time of its last record.
+    pub(crate) fn changed_with(&self, prefix: &str) -> Vec<(String, SystemTime)> {
         let runs = self.runs();
-        let found = runs.values().filter(|run| match run.records.first() {
-            Some((_, Record::Started(started))) => {
-                started.metadata.get(name).is_some_and(|found| found == value)
-            }
-            _ => false,
-        });
-        let mut found: Vec<_> = found
-            .filter_map(|run| home::summary(run.records.iter().cloned().map(Ok)).ok().flatten())
-            .collect();
-        found.sort_by_key(|run| run.started);
-        found
+        let from = runs.range(prefix.to_owned()..);
+        from.take_while(|(id, _)| id.starts_with(prefix))
+            .filter_map(|(id, run)| Some((id.clone(), run.records.last()?.0)))
+            .collect()
+    }
+
+    pub(crate) fn run(&self, id: &str) -> Option<RunSummary> {
+        let records = self.runs().get(id)?.records.clone();
+        home::summary(records.into_iter().map(Ok)).ok().flatten()
     }
 
     pub(crate) fn decide_as(

@@ -155,7 +155,7 @@ impl Reader {
                 let is_new = self.open.insert(waiting.part.to_string(), open).is_none();
                 is_new.then_some(update).into_iter().collect()
             }
-            Record::Finished { ending, finished } => {
+            Record::Finished { ending, finished, .. } => {
                 let spent = Spent::deserialize_or_default(&finished["spent"]);
                 vec![Update::new(UpdateKind::Done {
                     answer: finished["answer"].clone(),

@@ -1,6 +1,5 @@
 //! The routes of a service, in its own form.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -17,12 +16,14 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use toolwright_module::budget::Spent;
 use toolwright_module::message::{Audio, Document, Image, Part, Source};
 
 use crate::ag_ui;
 use crate::caller::Caller;
 use crate::core::{Core, causes};
 use crate::error::{Result, ServeError};
+use crate::page::Mark;
 use crate::protocol::{Answered, Incoming, Said};
 use crate::recorded::{CONVERSATION, word};
 use crate::ui_messages;
@@ -250,10 +251,30 @@ struct Done {
 #[derive(Debug, Serialize)]
 struct Questions {
     questions: Vec<Question>,
+    /// The parameter `after` of the next page, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
 }
 
-async fn questions(State(core): State<Shared>, Called(caller): Called) -> Result<Json<Questions>> {
-    Ok(Json(Questions { questions: core.questions(&caller).await? }))
+async fn questions(
+    State(core): State<Shared>,
+    Called(caller): Called,
+    Query(after): Query<After>,
+) -> Result<Json<Questions>> {
+    let (questions, next) = core.questions(&caller, after.mark()?).await?;
+    Ok(Json(Questions { questions, next: next.map(|next| next.to_string()) }))
+}
+
+impl After {
+    /// Returns the place after which a page begins.
+    fn mark(self) -> Result<Option<Mark>> {
+        let wrong =
+            |()| ServeError::request("`after` is not the `next` of another page; leave it out");
+        self.after
+            .filter(|text| !text.is_empty())
+            .map(|text| text.parse().map_err(wrong))
+            .transpose()
+    }
 }
 
 /// A conversation in a list.
@@ -273,31 +294,34 @@ struct Listed {
 #[derive(Debug, Serialize)]
 struct Conversations {
     conversations: Vec<Listed>,
+    /// The parameter `after` of the next page, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
 }
 
 async fn conversations(
     State(core): State<Shared>,
     Called(caller): Called,
+    Query(after): Query<After>,
 ) -> Result<Json<Conversations>> {
-    let mut found: BTreeMap<String, (Listed, toolwright_module::budget::Spent)> = BTreeMap::new();
-    for run in core.runs(&caller).await? {
-        let Some(conversation) = run.metadata.get(CONVERSATION).cloned() else { continue };
-        let since = run.changed.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let (listed, spent) = found.entry(conversation.clone()).or_insert_with(|| {
-            let title = run.task.clone().unwrap_or_default();
-            let (status, cost) = (String::new(), Cost::default());
-            let listed = Listed { conversation, title, changed: 0, runs: 0, status, cost };
-            (listed, Default::default())
-        });
-        listed.runs += 1;
-        listed.changed = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-        listed.status = word(&run.status);
-        *spent += run.spent.unwrap_or_default();
-        listed.cost = crate::recorded::cost(*spent);
-    }
-    let mut conversations: Vec<_> = found.into_values().map(|(listed, _)| listed).collect();
-    conversations.sort_by_key(|listed| std::cmp::Reverse(listed.changed));
-    Ok(Json(Conversations { conversations }))
+    let (found, next) = core.conversations(&caller, after.mark()?).await?;
+    let conversations = found.into_iter().filter_map(|runs| {
+        let (first, last) = (runs.first()?, runs.last()?);
+        let changed = runs.iter().map(|run| run.changed).max().unwrap_or(last.changed);
+        let since = changed.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let mut spent = Spent::default();
+        runs.iter().for_each(|run| spent += run.spent.unwrap_or_default());
+        Some(Listed {
+            conversation: last.metadata.get(CONVERSATION)?.clone(),
+            title: first.task.clone().unwrap_or_default(),
+            changed: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+            runs: runs.len(),
+            status: word(&last.status),
+            cost: crate::recorded::cost(spent),
+        })
+    });
+    let (conversations, next) = (conversations.collect(), next.map(|next| next.to_string()));
+    Ok(Json(Conversations { conversations, next }))
 }
 
 /// A run of a conversation, as far as it is.

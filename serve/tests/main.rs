@@ -6,6 +6,7 @@ mod approvals;
 mod deploys;
 mod layers;
 mod left;
+mod long;
 mod messages;
 mod readers;
 mod stopped;

@@ -153,6 +153,17 @@ pub enum JournalError {
         id: String,
     },
 
+    /// A run goes on from an earlier run, which has the beginning of its conversation and is not there.
+    #[error(
+        "the run `{id}` goes on from the run `{earlier}`, whose file is missing; restore it from a backup, or delete the run"
+    )]
+    NoEarlierRun {
+        /// The id of the run.
+        id: String,
+        /// The id of the earlier run.
+        earlier: String,
+    },
+
     /// A call has no result yet, and the agent cannot make it: its tool was removed, or cannot read the
     /// arguments.
     #[error(

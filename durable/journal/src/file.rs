@@ -14,7 +14,7 @@
 
 use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -32,6 +32,12 @@ const FAMILY: &str = "toolwright-journal ";
 
 /// Maximum length of a file, in bytes. A file is read as a whole.
 const MAX_BYTES: u64 = 1 << 30;
+
+/// How many bytes are read of a file whose first record is wanted. Most first records are shorter.
+const FIRST_READ: usize = 8 * 1024;
+
+/// How many bytes are read of a file whose last record is wanted.
+const LAST_READ: u64 = 16 * 1024;
 
 /// Maximum number of levels of a record, which is that of `serde_json`.
 const MAX_LEVELS: usize = 127;
@@ -62,7 +68,20 @@ pub(crate) struct Contents<'a> {
     pub(crate) end: u64,
     /// The bytes after it, of a record that was not written to its end.
     pub(crate) torn: u64,
+    /// The checksum of the first record, and that of the last one.
+    first: u32,
     checksum: u32,
+}
+
+impl Contents<'_> {
+    /// Returns what the run is recognized by.
+    pub(crate) fn mark(&self) -> String {
+        mark(self.first)
+    }
+}
+
+fn mark(checksum: u32) -> String {
+    format!("{checksum:08x}")
 }
 
 /// Reads a file of the journal. Returns `None` if the file does not exist.
@@ -72,6 +91,52 @@ pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(JournalError::io(path, error)),
     }
+}
+
+/// Reads the first record of a file and its mark, and nothing else. Returns `None` if there is none.
+pub(crate) fn first_line(path: &Path) -> Result<Option<(String, String)>> {
+    let failed = |error| JournalError::io(path, error);
+    let mut file = match __files::open(OpenOptions::new().read(true), path, Link::Refuse) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(failed)?,
+    };
+    let (mut bytes, mut wanted) = (Vec::new(), FIRST_READ);
+    loop {
+        let more = wanted.saturating_sub(bytes.len());
+        let read = (&mut file).take(more as u64).read_to_end(&mut bytes).map_err(failed)?;
+        let Some(rest) = bytes.strip_prefix(FORMAT.as_bytes()) else { return Ok(None) };
+        let Some(rest) = rest.strip_prefix(b"\n") else { return Ok(None) };
+        let line = read_line(rest, crc32fast::hash(FORMAT.as_bytes()));
+        match (line, start_of(rest)) {
+            (Ok((json, checksum, _)), _) => return Ok(Some((json.to_owned(), mark(checksum)))),
+            (Err(_), Some((_, length, start))) if read == more => {
+                wanted = (FORMAT.len() + 2).saturating_add(start).saturating_add(length);
+                if wanted <= bytes.len() || wanted as u64 > MAX_BYTES {
+                    return Ok(None);
+                }
+            }
+            _ => return Ok(None),
+        }
+    }
+}
+
+/// Reads the last record of a file, if it is a short one. Its checksum is not checked.
+pub(crate) fn last_line(path: &Path) -> Result<Option<String>> {
+    let failed = |error| JournalError::io(path, error);
+    let mut file = match __files::open(OpenOptions::new().read(true), path, Link::Refuse) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(failed)?,
+    };
+    let length = file.metadata().map_err(failed)?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(LAST_READ))).map_err(failed)?;
+    let mut bytes = Vec::new();
+    file.take(LAST_READ).read_to_end(&mut bytes).map_err(failed)?;
+    // What follows the last end of a line was not written to its end.
+    let mut lines = bytes.rsplit(|byte| *byte == b'\n').skip(1);
+    let (Some(line), Some(_)) = (lines.next(), lines.next()) else { return Ok(None) };
+    let json =
+        start_of(line).and_then(|(_, length, start)| line.get(start..start.checked_add(length)?));
+    Ok(json.and_then(|json| std::str::from_utf8(json).ok()).map(ToOwned::to_owned))
 }
 
 fn read_all(path: &Path, file: &File) -> Result<Vec<u8>> {
@@ -89,7 +154,7 @@ pub(crate) fn parse<'a>(path: &Path, bytes: &'a [u8]) -> Result<Contents<'a>> {
     let length = |bytes: &[u8]| bytes.len() as u64;
     let head = FORMAT.len() + 1;
     let checksum = crc32fast::hash(FORMAT.as_bytes());
-    let mut contents = Contents { lines: Vec::new(), end: 0, torn: 0, checksum };
+    let mut contents = Contents { lines: Vec::new(), end: 0, torn: 0, first: checksum, checksum };
     let Some(first_end) = bytes.iter().position(|byte| *byte == b'\n') else {
         if FORMAT.as_bytes().starts_with(bytes) {
             contents.torn = length(bytes);
@@ -114,6 +179,9 @@ pub(crate) fn parse<'a>(path: &Path, bytes: &'a [u8]) -> Result<Contents<'a>> {
     while !rest.is_empty() {
         match read_line(rest, contents.checksum) {
             Ok((json, checksum, used)) => {
+                if contents.lines.is_empty() {
+                    contents.first = checksum;
+                }
                 contents.lines.push((contents.end, json));
                 contents.checksum = checksum;
                 contents.end += used as u64;

@@ -6,7 +6,7 @@
 //! returns the entry of a list, and [`DriveEnd`] says what the end of a drive means for the run. The
 //! crate `toolwright-postgres` is a home with tables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ use toolwright_module::message::ReplyPart;
 use toolwright_module::model::{BoxFuture, Usage};
 use toolwright_module::{Context, Error, Message};
 use toolwright_orchestrator::perform::{
-    self, Open, PartIdKind, Record, Replay, ReplayError, Started, Store,
+    self, After, LeftOut, Open, PartIdKind, Record, Replay, ReplayError, Started, Store,
 };
 use toolwright_orchestrator::{
     Agent, AwaitsApproval, Change, Choosing, Conversation, Finished, Resumed, Run, RunError,
@@ -58,6 +58,8 @@ pub struct Drive {
     cx: Context,
     metadata: BTreeMap<String, String>,
     start: Start,
+    /// The stored run that the task goes on from.
+    earlier_run: Option<String>,
     /// The tools of the agent.
     tools: ToolSet,
     /// The records after the first one.
@@ -86,8 +88,11 @@ impl Drive {
         task: impl Into<Task>,
         cx: &Context,
     ) -> toolwright_module::Result<Self> {
+        let task = task.into();
+        let earlier_run = task.earlier_run().map(ToOwned::to_owned);
         let run = agent.start(task).map_err(wrong_setup)?;
-        Ok(Self::of(id, Start::New(run), agent.tool_set(), cx))
+        let drive = Self::of(id, Start::New(run), agent.tool_set(), cx);
+        Ok(Self { earlier_run, ..drive })
     }
 
     /// Returns a drive of a run with the records of earlier drives.
@@ -111,7 +116,7 @@ impl Drive {
     fn of(id: &str, start: Start, tools: ToolSet, cx: &Context) -> Self {
         let metadata = cx.metadata().cloned().unwrap_or_default();
         let (id, cx, records) = (id.to_owned(), cx.clone(), Vec::new());
-        Self { id, cx, metadata, start, tools, records, keeps_errors: false }
+        Self { id, cx, metadata, start, earlier_run: None, tools, records, keeps_errors: false }
     }
 
     /// Records each error that ends the drive and leaves the run open, so that a person can see why it
@@ -167,6 +172,14 @@ impl Drive {
         Ok(Started::new(&self.id, metadata, run))
     }
 
+    /// Returns the id of the stored run that the task goes on from, if it is known. If the home has this
+    /// run, it can [leave out](Started::leave_out) of the start what that run has. Its records are then
+    /// [put back](Started::put_back) before they are used.
+    #[must_use]
+    pub fn earlier_run(&self) -> Option<&str> {
+        self.earlier_run.as_deref().filter(|earlier| *earlier != self.id)
+    }
+
     /// Returns the tools of the agent.
     #[must_use]
     pub fn tools(&self) -> &ToolSet {
@@ -201,7 +214,7 @@ impl Drive {
     ///
     /// [`JournalError::OtherOutput`]
     pub(crate) fn finished<O: DeserializeOwned>(&self) -> Result<Option<Finished<O>>> {
-        finished(&self.id, &self.records)
+        read_finished(&self.id, self.state(), &self.records)
     }
 
     fn state(&self) -> &RunState {
@@ -254,6 +267,10 @@ impl Drive {
         options: &Options,
     ) -> toolwright_module::Result<(Run, Drives<S>)> {
         let Self { id, cx, metadata, start, records, keeps_errors, .. } = self;
+        let state = match &start {
+            Start::New(run) => run.state().clone(),
+            Start::Stored(state) => state.clone(),
+        };
         let (run, changes) = begun(agent, start)?;
         for change in &changes {
             tracing::warn!(run = id, %change, "the agent of a run has changed");
@@ -271,7 +288,7 @@ impl Drive {
         let replay = Replay::new(records, Arc::clone(&store))
             .with_max_result_bytes(options.max_result_bytes);
         let cx = perform::with_performer(&cx.with_run(&id, metadata), replay.clone());
-        Ok((run, Drives { cx, replay, store, failed, keeps_errors }))
+        Ok((run, Drives { id, start: state, cx, replay, store, failed, keeps_errors }))
     }
 }
 
@@ -306,6 +323,9 @@ impl<S: Store> Store for Heard<S> {
 
 /// A drive that has begun.
 struct Drives<S> {
+    id: String,
+    /// The run before its first step.
+    start: RunState,
     cx: Context,
     replay: Replay<Arc<Heard<S>>>,
     store: Arc<Heard<S>>,
@@ -321,16 +341,19 @@ impl<S: Store> Drives<S> {
         result: toolwright_module::Result<Finished<O>>,
     ) -> toolwright_module::Result<Finished<O>> {
         match result {
-            Ok(finished) => {
+            Ok(mut result) => {
                 let recorded = async {
                     self.replay.check_complete(&self.cx.path())?;
+                    let left_out = result.leave_out(&self.start);
                     // By its text, because a value of an `f32` of 0.1 is 0.10000000149011612.
-                    let value = serde_json::from_str(&serde_json::to_string(&finished)?)?;
-                    let ending = finished.ending;
-                    self.store.append(&Record::Finished { ending, finished: value }).await
+                    let finished = serde_json::to_string(&result);
+                    // It takes out what the start has, so that it is there.
+                    let _ = result.put_back(left_out, &self.start);
+                    let (ending, finished) = (result.ending, serde_json::from_str(&finished?)?);
+                    self.store.append(&Record::Finished { ending, finished, left_out }).await
                 };
                 recorded.await?;
-                Ok(finished)
+                Ok(result.of_run(&self.id))
             }
             Err(error) => {
                 let text = format!("{error:#}");
@@ -338,13 +361,20 @@ impl<S: Store> Drives<S> {
                 let is_open = unfinished.is_none();
                 let is_kept = !is_open || self.keeps_errors && says_why(&error);
                 if is_kept && self.failed.as_ref() != Some(&text) {
-                    let finished =
-                        unfinished.and_then(|run| serde_json::to_value(&run.finished).ok());
+                    let mut finished = unfinished.map(|run| run.finished.clone());
+                    let left_out = finished.as_mut().map(|run| run.leave_out(&self.start));
+                    let left_out = left_out.unwrap_or_default();
+                    let finished = finished.and_then(|run| serde_json::to_value(run).ok());
                     let finished = finished.unwrap_or_default();
                     // The error itself is more useful than the error of recording it.
                     let unfinished_reply = None;
-                    let stopped =
-                        Record::Stopped { error: text, is_open, finished, unfinished_reply };
+                    let stopped = Record::Stopped {
+                        error: text,
+                        is_open,
+                        finished,
+                        left_out,
+                        unfinished_reply,
+                    };
                     let _ = self.store.append(&stopped).await;
                 }
                 Err(error)
@@ -411,11 +441,145 @@ impl DriveEnd {
 ///
 /// [`JournalError::OtherOutput`]
 pub fn finished<O: DeserializeOwned>(id: &str, records: &[Record]) -> Result<Option<Finished<O>>> {
-    let finished = records.iter().rev().find_map(|record| match record {
-        Record::Finished { finished, .. } => Some(Finished::deserialize(finished)),
+    match records.first() {
+        Some(Record::Started(started)) => read_finished(id, &whole(started)?.run, records),
+        _ => Err(JournalError::NoStart { id: id.to_owned() }),
+    }
+}
+
+fn read_finished<O: DeserializeOwned>(
+    id: &str,
+    start: &RunState,
+    records: &[Record],
+) -> Result<Option<Finished<O>>> {
+    let found = records.iter().rev().find_map(|record| match record {
+        Record::Finished { finished, left_out, .. } => Some((finished, *left_out)),
         _ => None,
     });
-    finished.transpose().map_err(|source| JournalError::OtherOutput { id: id.to_owned(), source })
+    let Some((finished, left_out)) = found else { return Ok(None) };
+    let mut finished = Finished::<O>::deserialize(finished)
+        .map_err(|source| JournalError::OtherOutput { id: id.to_owned(), source })?;
+    match finished.put_back(left_out, start) {
+        true => Ok(Some(finished.of_run(id))),
+        false => Err(JournalError::NoStart { id: id.to_owned() }),
+    }
+}
+
+/// Returns the conversation of a run from which a later one leaves out what it has: at its end if
+/// [`After::is_end`] is set, and at its start otherwise. `records` are its start and its end.
+///
+/// # Errors
+///
+/// The run does not begin with its start, or the end was asked for and is not there.
+///
+/// [`After::is_end`]: toolwright_orchestrator::perform::After::is_end
+pub fn stored_conversation(id: &str, records: &[Record], is_end: bool) -> Result<Conversation> {
+    let no_start = || JournalError::NoStart { id: id.to_owned() };
+    let Some(Record::Started(started)) = records.first() else { return Err(no_start()) };
+    match is_end {
+        true => Ok(finished::<Value>(id, records)?.ok_or_else(no_start)?.conversation()),
+        false => Ok(whole(started)?.conversation()),
+    }
+}
+
+/// The conversations of earlier runs, for the starts of runs that go on from them.
+///
+/// A start that was stored [without](Started::leave_out) what an earlier run has gets it back here. The
+/// conversations that were read are kept, so that those of many runs are read once.
+#[derive(Debug, Clone, Default)]
+pub struct Histories(HashMap<(String, String, bool), Conversation>);
+
+impl Histories {
+    /// Returns whether the conversation that a start goes on from was read before.
+    #[must_use]
+    pub fn has(&self, after: &After) -> bool {
+        self.0.contains_key(&key(after))
+    }
+
+    /// Puts back what the start of a run leaves out. `read` returns the records of an earlier run as they are
+    /// stored: its start, and its end if it has finished. It returns `None` if the run is not there.
+    ///
+    /// ```
+    /// use toolwright_journal::home::Histories;
+    /// # use toolwright_module::testing::SchemaDriven;
+    /// use toolwright_orchestrator::perform::{After, Record, Started};
+    /// use toolwright_orchestrator::{Agent, Task};
+    ///
+    /// # let agent = Agent::new(SchemaDriven::default(), [])?;
+    /// # let start = |id: &str, task: Task| {
+    /// #     let run = agent.start(task)?.state().clone();
+    /// #     Ok::<_, Box<dyn std::error::Error>>(Started::new(id, Default::default(), run))
+    /// # };
+    /// let first = start("chat-1", Task::new("Where is order 7?"))?;
+    /// let task = Task::new("And order 8?").with_conversation(first.conversation());
+    /// let second = start("chat-2", task)?;
+    /// let after = After::new("chat-1", "a mark", false);
+    /// let stored = second.clone().leave_out(after, &first.conversation());
+    ///
+    /// let read = |_: &After| Ok(Some(vec![Record::Started(first.clone())]));
+    /// assert_eq!(Histories::default().put_back(stored, read)?, second);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::NoEarlierRun`], and the errors of `read`.
+    pub fn put_back(
+        &mut self,
+        started: Started,
+        mut read: impl FnMut(&After) -> Result<Option<Vec<Record>>>,
+    ) -> Result<Started> {
+        // From the run to the first one of the conversation, and back.
+        let (mut chain, mut seen) = (Vec::new(), HashSet::new());
+        let (mut id, mut next) = (started.id.clone(), started.after.clone());
+        while let Some(after) = next
+            && !self.has(&after)
+        {
+            let missing = || no_earlier_run(&id, &after.run);
+            if !seen.insert(key(&after)) {
+                return Err(missing());
+            }
+            let mut records = read(&after)?.ok_or_else(missing)?.into_iter();
+            let Some(Record::Started(earlier)) = records.next() else { return Err(missing()) };
+            (id, next) = (earlier.id.clone(), earlier.after.clone());
+            chain.push((after, earlier, records.next()));
+        }
+        while let Some((after, earlier, end)) = chain.pop() {
+            let start = Record::Started(self.with_known(earlier)?);
+            let records: Vec<_> = [Some(start), end].into_iter().flatten().collect();
+            let conversation = stored_conversation(&after.run, &records, after.is_end)?;
+            self.0.insert(key(&after), conversation);
+        }
+        self.with_known(started)
+    }
+
+    /// Puts back the conversation of an earlier run that was read.
+    fn with_known(&self, started: Started) -> Result<Started> {
+        let Some(after) = &started.after else { return Ok(started) };
+        let missing = no_earlier_run(&started.id, &after.run);
+        match self.0.get(&key(after)) {
+            Some(earlier) => started.put_back(earlier).ok_or(missing),
+            None => Err(missing),
+        }
+    }
+}
+
+fn key(after: &After) -> (String, String, bool) {
+    (after.run.clone(), after.mark.clone(), after.is_end)
+}
+
+/// Checks that a start has its whole conversation.
+fn whole(started: &Started) -> Result<&Started> {
+    match &started.after {
+        None => Ok(started),
+        Some(after) => Err(no_earlier_run(&started.id, &after.run)),
+    }
+}
+
+/// Returns the error of a run whose earlier run is not there.
+#[must_use]
+pub fn no_earlier_run(id: &str, earlier: &str) -> JournalError {
+    JournalError::NoEarlierRun { id: id.to_owned(), earlier: earlier.to_owned() }
 }
 
 /// Returns the conversation of a stored run, for a task of another run
@@ -478,7 +642,7 @@ pub async fn conversation<O: Send + Sync + 'static>(
     };
     let drive = Drive::stored(agent, id, records, cx).map_err(JournalError::into_module)?;
     let selects = drive.state().choosing() == Choosing::Selector;
-    let conversation = drive.conversation(agent).await?;
+    let conversation = drive.conversation(agent).await?.of_run(id);
     Ok(match stopped {
         // The text of such a model is a choice of a tool, of which a half is of no use.
         Some(text) => conversation.with_stopped_reply(if selects { "" } else { &text }),
@@ -499,7 +663,8 @@ fn text_of(parts: &[ReplyPart]) -> String {
 #[must_use]
 pub fn cancelled(unfinished_reply: Option<Vec<ReplyPart>>) -> Record {
     let error = "the run was cancelled; drive it again to continue it".to_owned();
-    Record::Stopped { error, is_open: false, finished: Value::Null, unfinished_reply }
+    let (finished, left_out) = (Value::Null, LeftOut::default());
+    Record::Stopped { error, is_open: false, finished, left_out, unfinished_reply }
 }
 
 /// Returns the record of a person's decision on a call that waits. `person` is the name, if it is
@@ -560,7 +725,10 @@ pub fn cost(record: &Record) -> Spent {
 fn split(id: &str, mut records: Vec<Record>) -> Result<(Started, Vec<Record>)> {
     let first = (!records.is_empty()).then(|| records.remove(0));
     match first {
-        Some(Record::Started(started)) => Ok((started, records)),
+        Some(Record::Started(started)) => {
+            whole(&started)?;
+            Ok((started, records))
+        }
         _ => Err(JournalError::NoStart { id: id.to_owned() }),
     }
 }

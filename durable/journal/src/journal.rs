@@ -14,9 +14,10 @@ use toolwright_module::Context;
 use toolwright_orchestrator::perform::Record;
 use toolwright_orchestrator::{Agent, Finished, Task, ToolSet};
 
+use crate::earlier;
 use crate::error::{JournalError, Result};
 use crate::file::{self, Contents, Line, RunFile, lock_within};
-use crate::home::Drive;
+use crate::home::{Drive, Histories};
 use crate::name;
 use crate::options::Options;
 use crate::parts;
@@ -159,21 +160,25 @@ impl Journal {
     /// file. Blocks the thread.
     fn find_or_start(&self, id: &str, mut drive: Drive) -> Result<(RunFile, u64, Drive)> {
         let path = self.path(id)?;
-        let (mut file, bytes) = {
-            let _lock = self.folder_lock()?;
-            RunFile::open(&path, id, true)?
-        };
+        let lock = self.folder_lock()?;
+        let (mut file, bytes) = RunFile::open(&path, id, true)?;
         let contents = file::parse(&path, &bytes)?;
         let records = read(&path, &contents)?;
-        let records: Vec<Record> = records.into_iter().map(|(_, record)| record).collect();
+        let mut records: Vec<Record> = records.into_iter().map(|(_, record)| record).collect();
         file.continue_after(&contents)?;
         file.cut_parts()?;
         if records.is_empty() {
             self.keep_tools(drive.tools(), &path)?;
-            file.write(&[file::json(Record::Started(drive.started()?), id)?])?;
+            let started = earlier::leave_out(self, drive.started()?, drive.earlier_run());
+            file.write(&[file::json(Record::Started(started), id)?])?;
         } else {
+            if let Some(Record::Started(started)) = records.first_mut() {
+                *started = earlier::whole(self, &mut Histories::default(), started.clone())?;
+            }
             drive.set_records(records)?;
         }
+        // Until here, nothing was deleted from which the run goes on.
+        drop(lock);
         // Also for a file that was there: the program that made it may have been killed before this.
         file::sync_folder(&self.folder).map_err(|error| JournalError::io(&self.folder, error))?;
         if let Some(earlier) = drive.earlier_tools().and_then(|hash| self.stored_tools(hash)) {
@@ -289,7 +294,7 @@ pub(crate) fn lock_file(path: &Path, lock: fn(&File) -> Result<(), TryLockError>
     }
 }
 
-/// Reads the records of a file with their times.
+/// Reads the records of a file with their times. The start may be without what an earlier run has.
 pub(crate) fn read(path: &Path, contents: &Contents<'_>) -> Result<Vec<(SystemTime, Record)>> {
     let mut parts = parts::Reader::new(path);
     let mut records = Vec::with_capacity(contents.lines.len());

@@ -37,6 +37,8 @@
 //! previous line, so a missing line is detected. The next drive removes an incomplete last line,
 //! and `tracing` gets a warning. Any other damage is an error. `ID.parts` contains the images,
 //! documents and sounds of a run, from 1 KiB on: a line of the run has their places and hashes.
+//! `ID.MARK.history` is a deleted run from which later runs go on: the conversation before a run is stored
+//! in the earlier runs.
 //! `HASH.tools` contains the tools of runs, to report the changes of a deploy.
 //!
 //! All files are for their user only. A link, a pipe or a device is never opened as one of them.
@@ -51,6 +53,7 @@
 //! |---|---|
 //! | `journal.rs` | [`Journal`]: drives, each over its file |
 //! | `many.rs`, `summary.rs` | the list of runs, decisions, deletion; [`RunSummary`] |
+//! | `earlier.rs` | the conversations of earlier runs, from which a run goes on |
 //! | `deploys.rs` | the check of open calls when the agent has changed |
 //! | `home.rs` | [`home`]: what all homes of runs share |
 //! | `writer.rs` | appending from async code; records that arrive at the same time share a write |
@@ -62,6 +65,7 @@
 
 mod budgets;
 mod deploys;
+mod earlier;
 mod error;
 mod file;
 pub mod home;

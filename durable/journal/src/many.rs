@@ -1,7 +1,6 @@
 //! The runs of a journal: listing, decisions and deletion.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -11,10 +10,11 @@ use toolwright_module::message::ReplyPart;
 use toolwright_orchestrator::perform::{Record, Started};
 use toolwright_orchestrator::{Finished, Task, ToolSet};
 
+use crate::earlier::{self, Head, Needs};
 use crate::error::{JournalError, Result};
 use crate::file::{self, RunFile};
-use crate::home;
-use crate::journal::{self, Journal, TEMPORARY};
+use crate::home::{self, Histories};
+use crate::journal::{self, Journal};
 use crate::name;
 use crate::parts;
 use crate::summary::{self, RunStatus, RunSummary};
@@ -127,22 +127,73 @@ impl Journal {
     ///
     /// The folder cannot be read.
     pub fn ids_with(&self, prefix: &str) -> Result<Vec<String>> {
-        let mut ids = Vec::new();
+        Ok(self.files_with(prefix)?.into_iter().map(|(id, _)| id).collect())
+    }
+
+    /// Returns the ids of the runs that begin with a text, each with the time at which its file was
+    /// changed, the last one first. No file is read, as with [`ids_with`](Self::ids_with).
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be read.
+    pub fn changed_with(&self, prefix: &str) -> Result<Vec<(String, SystemTime)>> {
+        let changed = |path: PathBuf| fs::symlink_metadata(path).and_then(|file| file.modified());
+        let files = self.files_with(prefix)?.into_iter();
+        let mut runs: Vec<_> =
+            files.filter_map(|(id, path)| Some((id, changed(path).ok()?))).collect();
+        runs.sort_by(|a, b| (b.1, &a.0).cmp(&(a.1, &b.0)));
+        Ok(runs)
+    }
+
+    /// Returns whether a run has finished or failed. Only the end of its file is read, if its last record
+    /// is not a very long one.
+    ///
+    /// ```
+    /// # use toolwright_journal::Journal;
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Reply};
+    /// # use toolwright_orchestrator::Agent;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let agent = Agent::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// # let (journal, cx) = (Journal::open(folder.path())?, Context::default());
+    /// journal.drive(&agent, "greeting", "Say hello.", &cx).await?;
+    /// assert!(journal.has_ended("greeting")?);
+    /// assert_eq!(journal.changed_with("greet")?[0].0, "greeting");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`run`](Self::run).
+    pub fn has_ended(&self, id: &str) -> Result<bool> {
+        let path = self.path(id)?;
+        let Some(line) = file::last_line(&path)? else {
+            return Ok(self.run(id)?.status.is_ended());
+        };
+        if earlier::is_finished(&line) {
+            return Ok(true);
+        }
+        let last = file::record(&path, 0, &parts::without(&line))?.record;
+        Ok(matches!(last, Record::Finished { .. } | Record::Stopped { is_open: false, .. }))
+    }
+
+    fn files_with(&self, prefix: &str) -> Result<Vec<(String, PathBuf)>> {
+        let mut files = Vec::new();
         for (path, stem) in self.files()? {
             match name::begins_with(&stem, prefix) {
-                Some(true) => ids.push(name::id_of(&stem)),
+                Some(true) => files.push((name::id_of(&stem), path)),
                 Some(false) => {}
                 // A file that cannot be read is in the list of all runs, with its error.
-                None => ids.extend(
-                    summary_of(&path)
-                        .ok()
-                        .flatten()
-                        .map(|run| run.id)
-                        .filter(|id| id.starts_with(prefix)),
+                None => files.extend(
+                    Head::read(&path)
+                        .filter(|head| head.id.starts_with(prefix))
+                        .map(|head| (head.id, path)),
                 ),
             }
         }
-        Ok(ids)
+        Ok(files)
     }
 
     /// Returns the recorded parts of a run, in the order in which they were written.
@@ -199,7 +250,53 @@ impl Journal {
     pub fn entries(&self, id: &str) -> Result<Vec<(SystemTime, Record)>> {
         let path = self.path(id)?;
         let bytes = file::read(&path)?.ok_or_else(|| self.no_such_run(id))?;
-        journal::read(&path, &file::parse(&path, &bytes)?)
+        let mut entries = journal::read(&path, &file::parse(&path, &bytes)?)?;
+        if let Some((_, Record::Started(started))) = entries.first_mut() {
+            *started = earlier::whole(self, &mut Histories::default(), started.clone())?;
+        }
+        Ok(entries)
+    }
+
+    /// Returns the new records of several runs: of each, those after the given number of records. Runs
+    /// that are not there are left out. A conversation that several runs go on with is read once.
+    ///
+    /// ```
+    /// # use toolwright_journal::Journal;
+    /// # use toolwright_module::testing::Scripted;
+    /// # use toolwright_module::{Context, Reply};
+    /// # use toolwright_orchestrator::Agent;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let agent = Agent::new(Scripted::new(|_| Ok(Reply::text("Hello."))), [])?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// # let (journal, cx) = (Journal::open(folder.path())?, Context::default());
+    /// journal.drive(&agent, "greeting", "Say hello.", &cx).await?;
+    /// let new = journal.records_after(&[("greeting", 1), ("none", 0)])?;
+    /// assert_eq!((new[0].0.as_str(), new[0].1.len(), new.len()), ("greeting", 2, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read.
+    pub fn records_after(&self, runs: &[(&str, usize)]) -> Result<Vec<(String, Vec<Record>)>> {
+        let (mut histories, mut found) = (Histories::default(), Vec::with_capacity(runs.len()));
+        for &(id, known) in runs {
+            let path = self.path(id)?;
+            let Some(bytes) = file::read(&path)? else { continue };
+            let mut contents = file::parse(&path, &bytes)?;
+            if contents.lines.is_empty() {
+                continue;
+            }
+            contents.lines.drain(..known.min(contents.lines.len()));
+            let records = journal::read(&path, &contents)?.into_iter().map(|(_, record)| record);
+            let mut records: Vec<_> = records.collect();
+            if let Some(Record::Started(started)) = records.first_mut() {
+                *started = earlier::whole(self, &mut histories, started.clone())?;
+            }
+            found.push((id.to_owned(), records));
+        }
+        Ok(found)
     }
 
     /// Returns the result of a run that has finished, and `None` for another one.
@@ -299,7 +396,9 @@ impl Journal {
         let mut contents = file::parse(&path, &bytes)?;
         contents.lines.truncate(1);
         match journal::read(&path, &contents)?.pop() {
-            Some((_, Record::Started(started))) => Ok(started),
+            Some((_, Record::Started(started))) => {
+                earlier::whole(self, &mut Histories::default(), started)
+            }
             Some(_) => Err(JournalError::NoStart { id: id.to_owned() }),
             None => Err(self.no_such_run(id)),
         }
@@ -494,7 +593,8 @@ impl Journal {
         file.write(&[file::json(record, id)?])
     }
 
-    /// Deletes a run.
+    /// Deletes a run. Later runs that go on from it keep their whole conversations: its file stays under
+    /// another name until they are deleted, too.
     ///
     /// ```
     /// # use toolwright_journal::Journal;
@@ -516,7 +616,11 @@ impl Journal {
     ///
     /// There is no such run, it is driven now, or its file cannot be deleted.
     pub fn delete(&self, id: &str) -> Result<()> {
-        self.delete_file(&self.path(id)?, id)?;
+        let path = self.path(id)?;
+        let _lock = self.folder_lock_alone()?;
+        let file = self.open_existing(&path, id)?;
+        Needs::read(self)?.delete(self, &path)?;
+        drop(file);
         file::sync_folder(self.folder()).map_err(|error| JournalError::io(self.folder(), error))
     }
 
@@ -539,35 +643,30 @@ impl Journal {
     ///
     /// The folder cannot be read, or a file cannot be deleted.
     pub fn delete_ended(&self, age: Duration) -> Result<Vec<String>> {
-        let mut deleted = Vec::new();
-        for run in self.runs()? {
+        let mut ended = self.runs()?;
+        ended.retain(|run| {
             let since = SystemTime::now().duration_since(run.changed).unwrap_or_default();
-            if !run.status.is_ended() || since < age {
-                continue;
-            }
-            match self.delete_file(&self.path(&run.id)?, &run.id) {
+            run.status.is_ended() && since >= age
+        });
+        let mut deleted = Vec::new();
+        if ended.is_empty() {
+            return Ok(deleted);
+        }
+        let _lock = self.folder_lock_alone()?;
+        let mut needs = Needs::read(self)?;
+        // The last ones first, so that those from which they go on are not needed any more.
+        for run in ended.into_iter().rev() {
+            let path = self.path(&run.id)?;
+            let file = self.open_existing(&path, &run.id);
+            match file.and_then(|_file| needs.delete(self, &path)) {
                 Ok(()) => deleted.push(run.id),
                 Err(JournalError::Locked { .. } | JournalError::NoSuchRun { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
+        deleted.reverse();
         file::sync_folder(self.folder()).map_err(|error| JournalError::io(self.folder(), error))?;
         Ok(deleted)
-    }
-
-    fn delete_file(&self, path: &Path, id: &str) -> Result<()> {
-        let _lock = self.folder_lock_alone()?;
-        let _file = self.open_existing(path, id)?;
-        // The run itself is last, so that nothing without a run is left if the program is killed.
-        for beside in [path.with_extension(TEMPORARY), parts::path_of(path)] {
-            match fs::remove_file(&beside) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(JournalError::io(&beside, error));
-                }
-                _ => {}
-            }
-        }
-        fs::remove_file(path).map_err(|error| JournalError::io(path, error))
     }
 
     fn open_existing(&self, path: &Path, id: &str) -> Result<(RunFile, Vec<u8>)> {

@@ -13,6 +13,7 @@ mod crashes;
 mod damage;
 mod deploys;
 mod driving;
+mod earlier;
 mod endless;
 mod folder;
 #[cfg(target_os = "linux")]

@@ -50,6 +50,7 @@
 //! | `runs.rs` | [`Runs`]: starting and driving runs |
 //! | `work.rs` | workers: taking over runs that no worker drives |
 //! | `lease.rs` | the lease of a run: appending records under it, renewing it, ending it |
+//! | `earlier.rs` | the conversations of earlier runs, from which a run goes on |
 //! | `many.rs` | the list of runs, decisions, deletion |
 //! | `reading.rs` | what is new in runs, for programs that show them while other workers drive them |
 //! | `budgets.rs` | [`BudgetDatabase`]: what users and tenants may spend in a day or a month |
@@ -57,6 +58,7 @@
 //! | `error.rs` | [`RunsError`] |
 
 mod budgets;
+mod earlier;
 mod error;
 mod lease;
 mod many;
@@ -68,6 +70,7 @@ mod work;
 
 pub use budgets::{BudgetDatabase, DatabaseBudget};
 pub use error::RunsError;
+pub use many::RunGroup;
 pub use reading::{News, Seen};
 pub use runs::Runs;
 pub use toolwright_journal::{Options, RunStatus, RunSummary};

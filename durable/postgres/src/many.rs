@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use toolwright_journal::{JournalError, RunStatus, RunSummary, home};
 use toolwright_module::approval::{Approval, Decision};
@@ -20,6 +21,18 @@ use crate::tables;
 /// Maximum length of a first record from which a list takes the task, in bytes. A longer one has a
 /// conversation or images, which a list of many runs should not read.
 const LONGEST_START: u32 = 65_536;
+
+/// The runs that have a value of their metadata in common. See [`Runs::groups`].
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct RunGroup {
+    /// The value.
+    pub value: String,
+    /// The time of the last record of these runs.
+    pub changed: SystemTime,
+    /// The runs, sorted by the time of their start.
+    pub runs: Vec<RunSummary>,
+}
 
 impl Runs {
     /// Returns the names of the agents that have runs in a database, sorted. It creates no tables: a
@@ -47,7 +60,7 @@ impl Runs {
         if !tables::are_there(&look, tables::RUNS.version_table).await? {
             return Ok(Vec::new());
         }
-        let sql = "SELECT DISTINCT agent FROM toolwright_runs ORDER BY agent";
+        let sql = "SELECT DISTINCT agent FROM toolwright_runs WHERE agent <> '' ORDER BY agent";
         look.query(sql, &[]).await?.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
 
@@ -72,19 +85,106 @@ impl Runs {
         self.list("metadata @> jsonb_build_object($2::text, $3::text)", &[&name, &value]).await
     }
 
+    /// Returns the runs whose metadata have this value under this name, in groups: a group has the runs
+    /// with the same value under `by`, such as those of a conversation. The group that changed last is
+    /// first, with the time of this change. `before` is the time and the value of the group before the
+    /// first one, and `most` the maximum number of groups.
+    ///
+    /// ```no_run
+    /// use toolwright_postgres::Runs;
+    ///
+    /// # async fn example(runs: Runs) -> Result<(), Box<dyn std::error::Error>> {
+    /// let page = runs.groups("user", "kate", "conversation", None, 50).await?;
+    /// if let Some(last) = page.last() {
+    ///     let before = Some((last.changed, &*last.value));
+    ///     let next = runs.groups("user", "kate", "conversation", before, 50).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The database fails.
+    pub async fn groups(
+        &self,
+        name: &str,
+        value: &str,
+        by: &str,
+        before: Option<(SystemTime, &str)>,
+        most: usize,
+    ) -> Result<Vec<RunGroup>> {
+        let texts = [name, value, by, before.map(|(_, value)| value).unwrap_or_default()];
+        if texts.iter().any(|text| text.contains('\0')) {
+            return Ok(Vec::new());
+        }
+        let sql = "SELECT metadata ->> $4 AS value, max(changed) AS latest FROM toolwright_runs
+            WHERE agent = $1 AND metadata @> jsonb_build_object($2::text, $3::text)
+                AND metadata ->> $4 IS NOT NULL
+            GROUP BY value
+            HAVING $5::timestamptz IS NULL OR max(changed) < $5
+                OR max(changed) = $5 AND (metadata ->> $4) COLLATE \"C\" > $6
+            ORDER BY latest DESC, (metadata ->> $4) COLLATE \"C\" LIMIT $7";
+        let (agent, most) = (&*self.agent, i64::try_from(most).unwrap_or(i64::MAX));
+        let (time, last) = (before.map(|(time, _)| time), before.map(|(_, value)| value));
+        let connection = self.pool.get().await?;
+        let statement = connection.prepare_cached(sql).await?;
+        let arguments: &[&(dyn ToSql + Sync)] = &[&agent, &name, &value, &by, &time, &last, &most];
+        let rows = connection.query(&statement, arguments).await?;
+        drop(connection);
+        let mut groups = Vec::with_capacity(rows.len());
+        for row in rows {
+            groups.push(RunGroup {
+                value: row.try_get(0)?,
+                changed: row.try_get(1)?,
+                runs: Vec::new(),
+            });
+        }
+        let values: Vec<&str> = groups.iter().map(|group| &*group.value).collect();
+        let filter = "metadata @> jsonb_build_object($2::text, $3::text)
+            AND metadata ->> $4 = ANY ($5)";
+        for run in self.list(filter, &[&name, &value, &by, &values]).await? {
+            let of = |group: &&mut RunGroup| run.metadata.get(by) == Some(&group.value);
+            if let Some(group) = groups.iter_mut().find(of) {
+                group.runs.push(run);
+            }
+        }
+        Ok(groups)
+    }
+
     /// Returns the runs in which a call waits for a person's decision.
     ///
     /// # Errors
     ///
     /// The database fails.
     pub async fn waiting(&self) -> Result<Vec<RunSummary>> {
-        let mut runs = self
-            .list(
-                "status IN ('open', 'waiting') AND EXISTS (
-                    SELECT FROM toolwright_records WHERE run = number AND asks IS NOT NULL)",
-                &[],
-            )
-            .await?;
+        self.waiting_where("true", &[]).await
+    }
+
+    /// Returns the runs in which a call waits for a person's decision, and whose metadata have this value
+    /// under this name.
+    ///
+    /// # Errors
+    ///
+    /// The database fails.
+    pub async fn waiting_with(&self, name: &str, value: &str) -> Result<Vec<RunSummary>> {
+        if name.contains('\0') || value.contains('\0') {
+            return Ok(Vec::new());
+        }
+        let filter = "metadata @> jsonb_build_object($2::text, $3::text)";
+        self.waiting_where(filter, &[&name, &value]).await
+    }
+
+    async fn waiting_where(
+        &self,
+        filter: &str,
+        arguments: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<RunSummary>> {
+        let filter = format!(
+            "{filter} AND status IN ('open', 'waiting') AND EXISTS (
+                SELECT FROM toolwright_records WHERE run = number AND asks IS NOT NULL)"
+        );
+        let mut runs = self.list(&filter, arguments).await?;
         runs.retain(|run| run.status == RunStatus::Waiting);
         Ok(runs)
     }
@@ -229,17 +329,18 @@ impl Runs {
     /// Returns the records of a run with smaller numbers than `end`.
     async fn entries_to(&self, id: &str, end: i32) -> Result<Vec<(SystemTime, Record)>> {
         check_id(id)?;
-        let sql = "SELECT nth, at, record
+        let sql = "SELECT nth, at, record, number
             FROM toolwright_runs JOIN toolwright_records ON run = number
             WHERE agent = $1 AND id = $2 AND nth < $3 ORDER BY nth";
         let connection = self.pool.get().await?;
         let statement = connection.prepare_cached(sql).await?;
         let rows = connection.query(&statement, &[&&*self.agent, &id, &end]).await?;
-        if rows.is_empty() {
-            return Err(no_such_run(id));
-        }
+        drop(connection);
+        let number = rows.first().ok_or_else(|| no_such_run(id))?.try_get(3)?;
         let read = |row: &Row| Ok((row.try_get(1)?, record(id, row.try_get(0)?, row.try_get(2)?)?));
-        rows.iter().map(read).collect()
+        let read = rows.iter().map(read).collect::<Result<Vec<(SystemTime, Record)>>>()?;
+        let (times, records): (Vec<_>, Vec<_>) = read.into_iter().unzip();
+        Ok(times.into_iter().zip(self.with_whole(number, records).await?).collect())
     }
 
     /// Returns the first record of a run.
@@ -430,17 +531,18 @@ impl Runs {
         Ok(())
     }
 
-    /// Deletes a run.
+    /// Deletes a run. Later runs that go on from it keep their whole conversations: its records stay until
+    /// they are deleted, too.
     ///
     /// # Errors
     ///
     /// There is no such run, it is driven now, or the database fails.
     pub async fn delete(&self, id: &str) -> Result<()> {
         check_id(id)?;
-        let connection = self.pool.get().await?;
-        let sql = "DELETE FROM toolwright_runs WHERE agent = $1 AND id = $2
-            AND (worker IS NULL OR free_at <= clock_timestamp())";
-        if connection.execute(sql, &[&&*self.agent, &id]).await? > 0 {
+        let deleted = self
+            .delete_where("id = $2 AND (worker IS NULL OR free_at <= clock_timestamp())", &[&id])
+            .await?;
+        if !deleted.is_empty() {
             return Ok(());
         }
         let worker = self.run(id).await?.worker;
@@ -455,13 +557,47 @@ impl Runs {
     ///
     /// The database fails.
     pub async fn delete_ended(&self, age: Duration) -> Result<Vec<String>> {
-        let sql = "DELETE FROM toolwright_runs
-            WHERE agent = $1 AND status IN ('finished', 'failed') AND worker IS NULL
-                AND changed <= clock_timestamp() - $2::bigint * interval '1 ms'
-            RETURNING id";
-        let connection = self.pool.get().await?;
-        let rows = connection.query(sql, &[&&*self.agent, &milliseconds(age)]).await?;
-        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+        self.delete_where(
+            "status IN ('finished', 'failed') AND worker IS NULL
+                AND changed <= clock_timestamp() - $2::bigint * interval '1 ms'",
+            &[&milliseconds(age)],
+        )
+        .await
+    }
+
+    /// Deletes runs, and returns their ids. Those from which others go on are hidden instead.
+    async fn delete_where(
+        &self,
+        filter: &str,
+        arguments: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<String>> {
+        let hide = format!(
+            "WITH deleted AS (
+                SELECT number, id FROM toolwright_runs WHERE agent = $1 AND {filter} FOR UPDATE
+            )
+            UPDATE toolwright_runs AS run SET agent = '', id = run.number::text, metadata = '{{}}',
+                worker = NULL, lease = lease + 1
+            FROM deleted WHERE run.number = deleted.number RETURNING deleted.id"
+        );
+        let agent = &*self.agent;
+        let mut all: Vec<&(dyn ToSql + Sync)> = vec![&agent];
+        all.extend(arguments);
+        let mut connection = self.pool.get().await?;
+        loop {
+            let change = connection.transaction().await?;
+            let rows = change.query(&hide, &all).await?;
+            let ids = rows.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<_>>>()?;
+            if ids.is_empty() {
+                return Ok(ids);
+            }
+            match change.execute(tables::DELETE_HIDDEN, &[]).await {
+                // Another run went on from one of them in the meantime.
+                Err(error) if error.code() == Some(&SqlState::FOREIGN_KEY_VIOLATION) => continue,
+                deleted => deleted?,
+            };
+            change.commit().await?;
+            return Ok(ids);
+        }
     }
 }
 

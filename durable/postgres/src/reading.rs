@@ -4,8 +4,10 @@ use std::collections::HashMap;
 
 use tokio_postgres::types::ToSql;
 use toolwright_journal::RunStatus;
+use toolwright_journal::home::Histories;
 use toolwright_orchestrator::perform::Record;
 
+use crate::earlier::Stored;
 use crate::error::Result;
 use crate::runs::{Runs, record};
 
@@ -104,7 +106,39 @@ impl Runs {
                 news.records.push(record(&news.id, row.try_get(1)?, row.try_get(2)?)?);
             }
         }
+        drop(connection);
+        self.put_back(&mut news, &places).await?;
         Ok(news)
+    }
+
+    /// Puts the conversations of earlier runs into new starts. Those of the same conversation are read
+    /// once.
+    async fn put_back(&self, news: &mut [News], places: &HashMap<i64, usize>) -> Result<()> {
+        let mut stored = Stored::new();
+        let mut starts = Vec::new();
+        for (number, place) in places {
+            let Some(news) = news.get(*place) else { continue };
+            let Some(first @ Record::Started(started)) = news.records.first() else { continue };
+            if started.after.is_some() {
+                starts.push((*number, *place));
+            }
+            let end = news.records.last();
+            let end = end.filter(|record| matches!(record, Record::Finished { .. }));
+            stored.insert(
+                number.to_string(),
+                [Some(first), end].into_iter().flatten().cloned().collect(),
+            );
+        }
+        // The first ones of a conversation first.
+        starts.sort_unstable();
+        let mut histories = Histories::default();
+        for (number, place) in starts {
+            let news = news.get_mut(place);
+            if let Some(Record::Started(started)) = news.and_then(|news| news.records.first_mut()) {
+                *started = self.whole(number, started.clone(), &mut histories, &stored).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Stores a text about the reply that a model is writing, for readers at other workers. It is

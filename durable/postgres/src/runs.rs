@@ -9,14 +9,17 @@ use deadpool_postgres::{Manager, Pool, Runtime};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::sleep;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{NoTls, Row};
-use toolwright_journal::home::{self, Drive, DriveEnd};
+use toolwright_journal::home::{self, Drive, DriveEnd, Histories};
 use toolwright_journal::{JournalError, Options};
 use toolwright_module::Context;
 use toolwright_module::budget::Spent;
 use toolwright_orchestrator::perform::{Record, Started};
 use toolwright_orchestrator::{Agent, Finished, Task, ToolSet};
 
+use crate::earlier::Stored;
 use crate::error::{Result, RunsError};
 use crate::lease::{self, AfterDrive, Held, Taken, milliseconds};
 use crate::many::check_id;
@@ -304,24 +307,34 @@ impl Runs {
             return Err(RunsError::Text { what: "metadata", reason: HAS_NUL.to_owned() });
         }
         let metadata = serde_json::to_string(metadata).map_err(json)?;
-        let record = serde_json::to_string(&Record::Started(started)).map_err(json)?;
         let hash = drive.tools().hash();
         let is_known = self.tools.lock().unwrap_or_else(PoisonError::into_inner).contains(hash);
         let tools = match is_known {
             true => None,
             false => Some(serde_json::to_string(drive.tools()).map_err(json)?),
         };
-        let bytes = i64::try_from(record.len()).unwrap_or(i64::MAX);
         let length = if worker.is_some() { milliseconds(self.lease) } else { 0 };
-        let connection = self.pool.get().await?;
-        let statement = connection.prepare_cached(tables::START).await?;
-        let (since, agent) = (Instant::now(), &*self.agent);
-        let row = connection
-            .query_opt(
-                &statement,
-                &[&agent, &id, &metadata, &bytes, &worker, &length, &hash, &tools, &record],
-            )
-            .await?;
+        let (stored, earlier) = self.leave_out(started.clone(), drive.earlier_run()).await;
+        let insert = async |started: Started, earlier: Option<i64>| {
+            let record = serde_json::to_string(&Record::Started(started)).map_err(json)?;
+            let bytes = i64::try_from(record.len()).unwrap_or(i64::MAX);
+            let connection = self.pool.get().await?;
+            let statement = connection.prepare_cached(tables::START).await?;
+            let (since, agent) = (Instant::now(), &*self.agent);
+            let arguments: &[&(dyn ToSql + Sync)] = &[
+                &agent, &id, &metadata, &bytes, &worker, &length, &hash, &tools, &record, &earlier,
+            ];
+            let row = connection.query_opt(&statement, arguments).await?;
+            Ok::<_, RunsError>((row, bytes, since))
+        };
+        let inserted = match insert(stored, earlier).await {
+            // The earlier run was deleted in the meantime.
+            Err(error) if error.has_code(&SqlState::FOREIGN_KEY_VIOLATION) => {
+                insert(started, None).await
+            }
+            inserted => inserted,
+        };
+        let (row, bytes, since) = inserted?;
         let Some(row) = row else { return Ok(None) };
         self.tools.lock().unwrap_or_else(PoisonError::into_inner).insert(hash.to_owned());
         let (number, lease, length) = (row.try_get(0)?, 1, self.lease);
@@ -331,7 +344,7 @@ impl Runs {
 
     /// Looks at the run with this id, and compares its task.
     async fn look(&self, id: &str, drive: &Drive) -> Result<Found> {
-        let sql = "SELECT record, status = 'finished', worker
+        let sql = "SELECT record, status = 'finished', worker, number
             FROM toolwright_runs JOIN toolwright_records ON run = number AND nth = 0
             WHERE agent = $1 AND id = $2";
         let connection = self.pool.get().await?;
@@ -340,7 +353,12 @@ impl Runs {
         // It was deleted in the meantime.
         let row = row.ok_or_else(|| RunsError::NoSuchRun { id: id.to_owned() })?;
         match record(id, 0, row.try_get(0)?)? {
-            Record::Started(started) => drive.check(&started)?,
+            Record::Started(started) => {
+                let (mut histories, none) = (Histories::default(), Stored::new());
+                let number = row.try_get(3)?;
+                let started = self.whole(number, started, &mut histories, &none).await?;
+                drive.check(&started)?;
+            }
             _ => return Err(JournalError::NoStart { id: id.to_owned() }.into()),
         }
         Ok(Found { is_finished: row.try_get(1)?, worker: row.try_get(2)? })
@@ -377,7 +395,9 @@ impl Runs {
         let connection = self.pool.get().await?;
         let statement = connection.prepare_cached(sql).await?;
         let rows = connection.query(&statement, &[&number]).await?;
-        rows.iter().map(|row| record(id, row.try_get(0)?, row.try_get(1)?)).collect()
+        drop(connection);
+        let records = rows.iter().map(|row| record(id, row.try_get(0)?, row.try_get(1)?));
+        self.with_whole(number, records.collect::<Result<_>>()?).await
     }
 
     /// Returns the result of a run that has finished, and `None` for another one.
@@ -387,15 +407,22 @@ impl Runs {
     /// There is no such run, or its output is of another type.
     pub async fn finished<O: DeserializeOwned>(&self, id: &str) -> Result<Option<Finished<O>>> {
         check_id(id)?;
-        let sql = "SELECT nth, CASE WHEN status = 'finished' THEN record END
-            FROM toolwright_runs JOIN toolwright_records ON run = number AND nth = records - 1
-            WHERE agent = $1 AND id = $2";
+        let sql = "SELECT nth, record, number
+            FROM toolwright_runs JOIN toolwright_records ON run = number
+            WHERE agent = $1 AND id = $2 AND (nth = 0 OR status = 'finished' AND nth = records - 1)
+            ORDER BY nth";
         let connection = self.pool.get().await?;
         let statement = connection.prepare_cached(sql).await?;
-        let row = connection.query_opt(&statement, &[&&*self.agent, &id]).await?;
-        let row = row.ok_or_else(|| RunsError::NoSuchRun { id: id.to_owned() })?;
-        let Some(last) = row.try_get::<_, Option<&str>>(1)? else { return Ok(None) };
-        Ok(home::finished(id, &[record(id, row.try_get(0)?, last)?])?)
+        let rows = connection.query(&statement, &[&&*self.agent, &id]).await?;
+        drop(connection);
+        let first = rows.first().ok_or_else(|| RunsError::NoSuchRun { id: id.to_owned() })?;
+        if rows.len() == 1 {
+            return Ok(None);
+        }
+        let records = rows.iter().map(|row| record(id, row.try_get(0)?, row.try_get(1)?));
+        let records = records.collect::<Result<_>>()?;
+        let records = self.with_whole(first.try_get(2)?, records).await?;
+        Ok(home::finished(id, &records)?)
     }
 }
 

@@ -5,7 +5,7 @@ use deadpool_postgres::{Pool, Transaction};
 use crate::error::{Result, RunsError};
 
 /// The version of the tables below.
-pub(crate) const VERSION: i32 = 2;
+pub(crate) const VERSION: i32 = 3;
 
 /// PostgreSQL fails if two processes create a table at the same time.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(4919131752989213764)";
@@ -18,6 +18,9 @@ const LOCK: &str = "SELECT pg_advisory_xact_lock(4919131752989213764)";
 /// whose lease ended, and `failures` that of drives in a row that failed, without a new record.
 ///
 /// `asks` is a hash of the id of the part of a call that waits for a decision, and `decides` that of a decision.
+///
+/// `earlier` is the run from which a run goes on, and which has the beginning of its conversation. A run
+/// that is deleted while others go on from it keeps its records, and belongs to the agent without a name.
 ///
 /// `toolwright_live` is lost if the server crashes: it has the beginnings of records to come.
 ///
@@ -42,10 +45,12 @@ CREATE TABLE IF NOT EXISTS toolwright_runs (
     free_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     losses integer NOT NULL DEFAULT 0,
     failures integer NOT NULL DEFAULT 0,
+    earlier bigint REFERENCES toolwright_runs,
     UNIQUE (agent, id)
 ) WITH (fillfactor = 60);
 CREATE INDEX IF NOT EXISTS toolwright_runs_free ON toolwright_runs (agent, free_at) WHERE status = 'open';
 CREATE INDEX IF NOT EXISTS toolwright_runs_metadata ON toolwright_runs USING gin (metadata jsonb_path_ops);
+CREATE INDEX IF NOT EXISTS toolwright_runs_earlier ON toolwright_runs (earlier) WHERE earlier IS NOT NULL;
 CREATE TABLE IF NOT EXISTS toolwright_records (
     run bigint NOT NULL REFERENCES toolwright_runs ON DELETE CASCADE,
     nth integer NOT NULL,
@@ -72,11 +77,11 @@ CREATE UNLOGGED TABLE IF NOT EXISTS toolwright_live (
 CREATE TABLE IF NOT EXISTS toolwright_runs_version (version integer NOT NULL);
 ";
 
-/// Starts a run unless this id has one. If `$5` is set, that worker gets the lease at once.
+/// Starts a run unless this id has one. `$10` is the run from which it goes on. If `$5` is set, that worker gets the lease at once.
 pub(crate) const START: &str = "
 WITH started AS (
-    INSERT INTO toolwright_runs (agent, id, metadata, bytes, worker, free_at)
-    VALUES ($1, $2, $3::text::jsonb, $4, $5, clock_timestamp() + $6::bigint * interval '1 ms')
+    INSERT INTO toolwright_runs (agent, id, metadata, bytes, worker, free_at, earlier)
+    VALUES ($1, $2, $3::text::jsonb, $4, $5, clock_timestamp() + $6::bigint * interval '1 ms', $10)
     ON CONFLICT (agent, id) DO NOTHING
     RETURNING number
 ), tools AS (
@@ -85,6 +90,32 @@ WITH started AS (
 )
 INSERT INTO toolwright_records (run, nth, record) SELECT number, 0, $9 FROM started
 RETURNING run";
+
+/// The runs from which a run goes on, directly or not: the start of each, and its end if it has finished.
+/// The first run of the conversation is first.
+pub(crate) const EARLIER: &str = "
+WITH RECURSIVE chain AS (
+    SELECT earlier AS number, 1 AS depth FROM toolwright_runs WHERE number = $1
+    UNION ALL
+    SELECT run.earlier, depth + 1 FROM chain JOIN toolwright_runs AS run ON run.number = chain.number
+    WHERE run.earlier IS NOT NULL
+)
+SELECT run.number, run.id, record.nth, record.record
+FROM chain JOIN toolwright_runs AS run ON run.number = chain.number
+    JOIN toolwright_records AS record ON record.run = run.number
+        AND (record.nth = 0 OR run.status = 'finished' AND record.nth = run.records - 1)
+ORDER BY depth DESC, record.nth";
+
+/// Deletes the runs that were hidden because others went on from them, and from which none goes on now.
+pub(crate) const DELETE_HIDDEN: &str = "
+WITH RECURSIVE needed AS (
+    SELECT earlier AS number FROM toolwright_runs WHERE earlier IS NOT NULL AND agent <> ''
+    UNION
+    SELECT run.earlier FROM needed JOIN toolwright_runs AS run ON run.number = needed.number
+    WHERE run.earlier IS NOT NULL
+)
+DELETE FROM toolwright_runs AS run
+WHERE agent = '' AND NOT EXISTS (SELECT FROM needed WHERE needed.number = run.number)";
 
 /// Takes a run with this id that has not finished.
 pub(crate) const TAKE: &str = "

@@ -10,6 +10,7 @@ mod support;
 mod budgets;
 mod crash;
 mod driving;
+mod earlier;
 mod endless;
 mod leases;
 mod many;

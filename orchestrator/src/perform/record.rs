@@ -11,7 +11,9 @@ use toolwright_module::message::{CallIds, ReplyPart};
 use toolwright_module::{Contract, Message};
 use toolwright_signature::ContractError;
 
-use super::{Outcome, OutcomeKind, Part, PartId, PartIdKind, PartKind, ReplayError};
+use super::{
+    After, LeftOut, Outcome, OutcomeKind, Part, PartId, PartIdKind, PartKind, ReplayError,
+};
 use crate::state::RunState;
 use crate::task::Task;
 
@@ -56,8 +58,11 @@ pub enum Record {
     Finished {
         /// How the run ended.
         ending: Ending,
-        /// The [`Finished`](crate::Finished) run.
+        /// The [`Finished`](crate::Finished) run, without what its start has.
         finished: Value,
+        /// What its start has.
+        #[serde(default, skip_serializing_if = "LeftOut::is_nothing")]
+        left_out: LeftOut,
     },
     /// A drive has ended with an error.
     Stopped {
@@ -74,6 +79,9 @@ pub enum Record {
         /// cost is unknown. `None` if no reply was being written, or nobody kept it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         unfinished_reply: Option<Vec<ReplyPart>>,
+        /// What its start has.
+        #[serde(default, skip_serializing_if = "LeftOut::is_nothing")]
+        left_out: LeftOut,
     },
 }
 
@@ -99,6 +107,9 @@ pub struct Started {
     /// The metadata of the first drive.
     #[serde(default)]
     pub metadata: BTreeMap<String, String>,
+    /// The earlier run that has the beginning of the conversation, if the run is without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<After>,
     /// The run before its first step.
     pub run: RunState,
 }
@@ -107,7 +118,7 @@ impl Started {
     /// Returns the first record of a run.
     #[must_use]
     pub fn new(id: impl Into<String>, metadata: BTreeMap<String, String>, run: RunState) -> Self {
-        Self { id: id.into(), metadata, run }
+        Self { id: id.into(), metadata, after: None, run }
     }
 
     /// Returns the task, with the conversation before it and without the instructions.

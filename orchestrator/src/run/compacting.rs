@@ -8,7 +8,7 @@ use toolwright_module::model::Usage;
 use toolwright_module::{Message, Request};
 
 use crate::compaction::{Compacted, Compaction, Room, View, bound, estimated};
-use crate::conversation::Carried;
+use crate::conversation::{Carried, Origin};
 use crate::error::{Result, RunError};
 use crate::run::{Edited, Run, is_system, parts_of};
 use crate::state::RunState;
@@ -152,6 +152,7 @@ impl Run {
             kept: kept.clone(),
             measured: *measured,
             window: *window,
+            run: Origin::default(),
         }
     }
 

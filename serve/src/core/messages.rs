@@ -202,8 +202,7 @@ impl Core {
         self: &Arc<Self>,
         id: &str,
     ) -> Result<Option<BTreeMap<String, String>>> {
-        let watched = self.if_there(id).await?;
-        Ok(watched.map(|watched| watched.state().reader.metadata.clone()))
+        Ok(self.home.run(id).await?.map(|run| run.metadata))
     }
 
     pub(super) async fn if_there(self: &Arc<Self>, id: &str) -> Result<Option<Arc<Watched>>> {

@@ -10,8 +10,9 @@ use toolwright_module::approval::{Approval, Decision, WrongDecision};
 use super::{Core, MOST_WAIT, escaped};
 use crate::caller::Caller;
 use crate::error::{Result, ServeError};
+use crate::page::{self, Mark};
 use crate::protocol::Answered;
-use crate::recorded::{OpenQuestion, USER};
+use crate::recorded::OpenQuestion;
 use crate::update::Question;
 use crate::watched::Watched;
 
@@ -76,22 +77,36 @@ impl Core {
         Ok(watched)
     }
 
-    /// Returns the open questions of a user.
-    pub(crate) async fn questions(self: &Arc<Self>, caller: &Caller) -> Result<Vec<Question>> {
-        let mut questions = Vec::new();
-        for run in self.home.runs_with(USER, &caller.user).await? {
-            if !run.waiting.is_empty() {
-                let watched = self.watch(&run.id).await?;
+    /// Returns a page of the open questions of a user. The questions of a run are on one page.
+    pub(crate) async fn questions(
+        self: &Arc<Self>,
+        caller: &Caller,
+        after: Option<Mark>,
+    ) -> Result<(Vec<Question>, Option<Mark>)> {
+        let mut runs = self.home.waiting(&caller.user, &of_user(caller)).await?;
+        runs.retain(|(mark, _)| after.as_ref().is_none_or(|after| mark > after));
+        runs.sort_unstable();
+        let (mut questions, mut last) = (Vec::new(), None);
+        for (mark, run) in runs {
+            if questions.len() >= page::MOST {
+                return Ok((questions, last));
+            }
+            if let Some(watched) = self.if_there(&run).await? {
                 let state = watched.state();
                 questions.extend(state.reader.open.values().map(|open| open.question.clone()));
             }
+            last = Some(mark);
         }
-        Ok(questions)
+        Ok((questions, None))
     }
 
-    /// Returns the runs of a user.
-    pub(crate) async fn runs(&self, caller: &Caller) -> Result<Vec<RunSummary>> {
-        self.home.runs_with(USER, &caller.user).await
+    /// Returns a page of the conversations of a user, each with its runs.
+    pub(crate) async fn conversations(
+        &self,
+        caller: &Caller,
+        after: Option<Mark>,
+    ) -> Result<(Vec<Vec<RunSummary>>, Option<Mark>)> {
+        self.home.conversations(&caller.user, &of_user(caller), after).await
     }
 
     /// Ends a run for good.
@@ -125,6 +140,11 @@ impl Core {
             false => Err(ServeError::NoSuchRun { id: run.to_owned() }),
         }
     }
+}
+
+/// Returns the beginning of the ids of the runs of a user.
+fn of_user(caller: &Caller) -> String {
+    format!("{}:", escaped(&caller.user))
 }
 
 /// Checks that a decision suits its question, in the words of clients.

@@ -1,5 +1,6 @@
 //! Runs and their readers.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use futures_util::Stream;
@@ -39,11 +40,20 @@ impl Core {
         conversation: &str,
         prefix: &str,
     ) -> Result<u64> {
+        let numbers = self.numbers(user, conversation, prefix).await?;
+        Ok(numbers.last().copied().unwrap_or(0))
+    }
+
+    /// Returns the numbers of the runs of a conversation, sorted. Runs may have been deleted, so there may
+    /// be any numbers.
+    async fn numbers(&self, user: &str, conversation: &str, prefix: &str) -> Result<Vec<u64>> {
         let number = |id: &String| id.strip_prefix(prefix)?.parse().ok();
-        let here = self.here().keys().filter_map(number).max().unwrap_or(0);
+        let here: Vec<u64> = self.here().keys().filter_map(number).collect();
         let stored = self.home.ids(user, conversation, prefix).await?;
-        // Runs may have been deleted, so there may be any numbers.
-        Ok(stored.iter().filter_map(number).max().unwrap_or(0).max(here))
+        let mut numbers: Vec<u64> = stored.iter().filter_map(number).chain(here).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        Ok(numbers)
     }
 
     /// Returns the runs of a conversation in their order, without those that were replaced.
@@ -52,16 +62,23 @@ impl Core {
         caller: &Caller,
         conversation: &str,
     ) -> Result<Vec<Arc<Watched>>> {
+        let prefix = prefix(&caller.user, conversation)?;
+        let mut numbers = self.numbers(&caller.user, conversation, &prefix).await?;
+        let Some(last) = numbers.pop() else { return Ok(Vec::new()) };
+        // The others at once, so that their home reads the conversation once.
+        let others = numbers.into_iter().map(|number| self.watched(&format!("{prefix}{number}")));
+        let others: Vec<_> = others.collect();
+        self.refresh(&others).await?;
+        let mut others: HashMap<_, _> =
+            others.into_iter().map(|run| (run.id.clone(), run)).collect();
         let mut runs = Vec::new();
-        let mut next = self.last(caller, conversation).await?;
+        let mut next = Some(self.watch(&format!("{prefix}{last}")).await?);
         while let Some(run) = next {
             let after = run.state().reader.metadata.get(AFTER).cloned();
             runs.push(run);
-            next = match after {
-                // What was deleted is not shown.
-                Some(after) => self.if_there(&after).await?,
-                None => None,
-            };
+            // What was deleted is not shown.
+            next = after.and_then(|after| others.remove(&after));
+            next = next.filter(|run| run.state().records() > 0);
         }
         runs.reverse();
         Ok(runs)

@@ -139,7 +139,7 @@ impl Tree {
                         asked.asked = asked.asked.take().or(Some((at, waiting.approval)));
                     }
                 }
-                Record::Finished { ending, mut finished } => {
+                Record::Finished { ending, mut finished, .. } => {
                     tree.ended = Some(RunEnd::of(ending, &mut finished));
                     last = finished;
                 }
