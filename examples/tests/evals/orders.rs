@@ -27,8 +27,8 @@ pub(super) fn model() -> impl toolwright::module::LanguageModel {
             }
             _ => {
                 let task = last.map(|last| format!("{last:?}")).unwrap_or_default();
-                let numbers = task.split(|char: char| !char.is_ascii_digit());
-                let id = numbers.filter(|number| !number.is_empty()).next_back().unwrap_or("0");
+                let mut numbers = task.split(|char: char| !char.is_ascii_digit());
+                let id = numbers.rfind(|number| !number.is_empty()).unwrap_or("0");
                 Reply::calls([ToolCall::new("1", "get_order", format!(r#"{{"id": {id}}}"#))])
             }
         })
