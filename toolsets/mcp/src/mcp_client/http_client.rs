@@ -185,7 +185,7 @@ impl HttpClient {
         let retry_after = response.headers().get(http::header::RETRY_AFTER);
         let retry_after = retry_after.and_then(|value| value.to_str().ok()).map(str::to_owned);
         let by_status = || HttpStatusError::new(status.as_u16(), retry_after);
-        if status == StatusCode::TOO_MANY_REQUESTS {
+        if matches!(status, StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS) {
             return Err(by_status().into());
         }
         if status == StatusCode::UNAUTHORIZED {
@@ -202,10 +202,7 @@ impl HttpClient {
         let is_refusal = status.is_client_error()
             && !matches!(
                 status,
-                StatusCode::NOT_FOUND
-                    | StatusCode::REQUEST_TIMEOUT
-                    | StatusCode::CONFLICT
-                    | StatusCode::TOO_EARLY
+                StatusCode::NOT_FOUND | StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT
             );
         let mut is_call = false;
         if let JsonRpcMessage::Request(request) = message {
