@@ -106,7 +106,7 @@ impl<O: CaseValue> Eval<String, O> {
     /// use toolwright_orchestrator::Agent;
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// let agent = async || Agent::new(Scripted::new(|_| Ok(Reply::text("Hello!"))), []);
+    /// let agent = async || Ok(Agent::new(Scripted::new(|_| Ok(Reply::text("Hello!"))), [])?);
     /// let report = Eval::agents("greetings", agent)
     ///     .with_cases([Case::new("ada", "Greet Ada.")])
     ///     .with_grader("greets", graders::contains("hello"))
