@@ -239,6 +239,27 @@ fn no_two_crates_export_the_same_name() {
     }
 }
 
+/// Cargo builds the examples and commands of all packages into one folder: of two with the same name, one is
+/// lost, and a test that starts it gets the other.
+#[test]
+fn no_two_packages_have_an_example_or_a_command_of_the_same_name() {
+    let mut owners = BTreeMap::new();
+    for package in packages() {
+        for target in package["targets"].as_array().unwrap() {
+            let kind = target["kind"][0].as_str().unwrap();
+            let name = target["name"].as_str().unwrap();
+            if !["example", "bin"].contains(&kind) {
+                continue;
+            }
+            let package = package["name"].as_str().unwrap().to_owned();
+            let key = (kind.to_owned(), name.to_owned());
+            if let Some(other) = owners.insert(key, package.clone()) {
+                panic!("the {kind} `{name}` is in {other} and in {package}; rename one of them");
+            }
+        }
+    }
+}
+
 /// The names of a crate's own items at its root, as its `pub use` and `pub mod` lines list them.
 fn root_names(manifest: &Path) -> Vec<String> {
     let source = fs::read_to_string(manifest.with_file_name("src").join("lib.rs")).unwrap();

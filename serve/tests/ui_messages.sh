@@ -28,7 +28,7 @@ if [ -n "${TOOLWRIGHT_POSTGRES:-}" ]; then
     homes="$homes postgres"
     features=postgres
 fi
-cargo build -q --manifest-path "$here/../Cargo.toml" --features "$features" --example clients
+cargo build -q --manifest-path "$here/../Cargo.toml" --features "$features" --example scripted_service
 target=$(cargo metadata --manifest-path "$here/../Cargo.toml" --format-version 1 --no-deps |
     sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
 
@@ -45,7 +45,7 @@ for home in $homes; do
         journal) set -- "$folder/journal" ;;
         postgres) set -- "$TOOLWRIGHT_POSTGRES" ;;
     esac
-    "$target/debug/examples/clients" "$@" < input > url 2> service.log &
+    "$target/debug/examples/scripted_service" "$@" < input > url 2> service.log &
     exec 3> input
     while [ ! -s url ]; do sleep 0.1; done
     for version in 6 7; do

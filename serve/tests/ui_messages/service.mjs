@@ -2,7 +2,7 @@
 //
 //   node service.mjs VERSION URL HOME
 //
-// VERSION is that of the package `ai`: 6 or 7. URL is that of `examples/clients.rs`, and HOME says where
+// VERSION is that of the package `ai`: 6 or 7. URL is that of `examples/scripted_service.rs`, and HOME says where
 // it keeps its runs.
 
 import assert from "node:assert/strict";
