@@ -21,7 +21,7 @@ use crate::writer::run_blocking;
 /// The length of a lease by default, and the shortest one.
 const LEASE: Duration = Duration::from_secs(30);
 const SHORTEST_LEASE: Duration = Duration::from_millis(300);
-/// A time far beyond it is no time for the clock.
+/// The clock cannot add much longer times.
 const LONGEST_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Maximum length of the name of an owner, in bytes.

@@ -126,8 +126,8 @@ struct Named {
 }
 
 impl Head {
-    /// Reads the head of a file. It is `None` for a file that is not a run.
-    pub(crate) fn read(path: &Path) -> Option<Self> {
+    /// Reads the head of a file. Returns `None` for a file that is not a run.
+    pub(crate) fn read(path: &Path) -> Result<Option<Self>> {
         #[derive(Deserialize)]
         struct Line {
             record: First,
@@ -141,9 +141,10 @@ impl Head {
             id: String,
             after: Option<Named>,
         }
-        let (line, mark) = file::first_line(path).ok()??;
-        let Of { id, after } = serde_json::from_str::<Line>(&line).ok()?.record.started;
-        Some(Self { id, mark, after })
+        let Some((line, mark)) = file::first_line(path)? else { return Ok(None) };
+        let Ok(line) = serde_json::from_str::<Line>(&line) else { return Ok(None) };
+        let Of { id, after } = line.record.started;
+        Ok(Some(Self { id, mark, after }))
     }
 }
 
@@ -157,14 +158,18 @@ pub(crate) struct Needs {
 
 impl Needs {
     /// Reads the first lines of all files. The caller has the lock of the folder for itself alone.
+    ///
+    /// A file that cannot be read is an error, because it may need another one.
     pub(crate) fn read(journal: &Journal) -> Result<Self> {
         let failed = |error| JournalError::io(journal.folder(), error);
         let mut needs = Self::default();
         for entry in fs::read_dir(journal.folder()).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
             let is_run = |extension| extension == name::EXTENSION || extension == EXTENSION;
+            // A folder or a link is not a run.
             if path.extension().is_some_and(is_run)
-                && let Some(head) = Head::read(&path)
+                && fs::symlink_metadata(&path).is_ok_and(|found| found.is_file())
+                && let Some(head) = Head::read(&path)?
             {
                 if let Some(after) = &head.after {
                     *needs.later.entry(after.clone()).or_default() += 1;

@@ -93,7 +93,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// Reads the first record of a file and its mark, and nothing else. Returns `None` if there is none.
+/// Reads the first record of a file and its mark, and nothing else. Returns `None` for a file without one.
 pub(crate) fn first_line(path: &Path) -> Result<Option<(String, String)>> {
     let failed = |error| JournalError::io(path, error);
     let mut file = match __files::open(OpenOptions::new().read(true), path, Link::Refuse) {

@@ -188,6 +188,8 @@ impl Journal {
                 // A file that cannot be read is in the list of all runs, with its error.
                 None => files.extend(
                     Head::read(&path)
+                        .ok()
+                        .flatten()
                         .filter(|head| head.id.starts_with(prefix))
                         .map(|head| (head.id, path)),
                 ),

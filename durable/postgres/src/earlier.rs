@@ -78,18 +78,8 @@ impl Runs {
 
     /// Returns the conversation of a run for a later one, unless the run is not there.
     async fn conversation_of(&self, id: &str) -> Result<Option<(i64, After, Conversation)>> {
-        let sql = "SELECT number, nth, record
-            FROM toolwright_runs JOIN toolwright_records ON run = number
-            WHERE agent = $1 AND id = $2 AND (nth = 0 OR status = 'finished' AND nth = records - 1)
-            ORDER BY nth";
-        let connection = self.pool.get().await?;
-        let statement = connection.prepare_cached(sql).await?;
-        let rows = connection.query(&statement, &[&&*self.agent, &id]).await?;
-        drop(connection);
-        let Some(first) = rows.first() else { return Ok(None) };
-        let number: i64 = first.try_get(0)?;
-        let records = rows.iter().map(|row| record(id, row.try_get(1)?, row.try_get(2)?));
-        let records = self.with_whole(number, records.collect::<Result<_>>()?).await?;
+        let Some((number, records)) = self.ends_of(id).await? else { return Ok(None) };
+        let records = self.with_whole(number, records).await?;
         let after = After::new(id, number.to_string(), records.len() > 1);
         let conversation = home::stored_conversation(id, &records, after.is_end)?;
         Ok(Some((number, after, conversation)))

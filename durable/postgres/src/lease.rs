@@ -362,7 +362,7 @@ impl Keeper {
 }
 
 pub(crate) fn milliseconds(duration: Duration) -> i64 {
-    // The database has no time that is much longer ago.
+    // The database cannot subtract much longer times.
     const MOST: i64 = 1000 * 365 * 24 * 60 * 60 * 1000;
     i64::try_from(duration.as_millis()).map_or(MOST, |duration| duration.min(MOST))
 }

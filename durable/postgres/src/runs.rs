@@ -31,7 +31,7 @@ pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
 /// The shortest lease. A shorter one would end between two renewals on a busy machine.
 pub(crate) const SHORTEST_LEASE: Duration = Duration::from_millis(300);
-/// A time far beyond it is no time for the database and for the clock.
+/// The clock and the database cannot add much longer times.
 pub(crate) const LONGEST_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Maximum length of an id and of the name of an agent, in bytes. PostgreSQL's index has a limit.
@@ -400,6 +400,21 @@ impl Runs {
         self.with_whole(number, records.collect::<Result<_>>()?).await
     }
 
+    /// Returns the number of a run with its first record, and with its last one if it has finished, as they
+    /// are stored. `None` if there is no such run.
+    pub(crate) async fn ends_of(&self, id: &str) -> Result<Option<(i64, Vec<Record>)>> {
+        let sql = "SELECT number, nth, record
+            FROM toolwright_runs JOIN toolwright_records ON run = number
+            WHERE agent = $1 AND id = $2 AND (nth = 0 OR status = 'finished' AND nth = records - 1)
+            ORDER BY nth";
+        let connection = self.pool.get().await?;
+        let statement = connection.prepare_cached(sql).await?;
+        let rows = connection.query(&statement, &[&&*self.agent, &id]).await?;
+        let Some(first) = rows.first() else { return Ok(None) };
+        let records = rows.iter().map(|row| record(id, row.try_get(1)?, row.try_get(2)?));
+        Ok(Some((first.try_get(0)?, records.collect::<Result<_>>()?)))
+    }
+
     /// Returns the result of a run that has finished, and `None` for another one.
     ///
     /// # Errors
@@ -407,21 +422,12 @@ impl Runs {
     /// There is no such run, or its output is of another type.
     pub async fn finished<O: DeserializeOwned>(&self, id: &str) -> Result<Option<Finished<O>>> {
         check_id(id)?;
-        let sql = "SELECT nth, record, number
-            FROM toolwright_runs JOIN toolwright_records ON run = number
-            WHERE agent = $1 AND id = $2 AND (nth = 0 OR status = 'finished' AND nth = records - 1)
-            ORDER BY nth";
-        let connection = self.pool.get().await?;
-        let statement = connection.prepare_cached(sql).await?;
-        let rows = connection.query(&statement, &[&&*self.agent, &id]).await?;
-        drop(connection);
-        let first = rows.first().ok_or_else(|| RunsError::NoSuchRun { id: id.to_owned() })?;
-        if rows.len() == 1 {
+        let found = self.ends_of(id).await?;
+        let (number, records) = found.ok_or_else(|| RunsError::NoSuchRun { id: id.to_owned() })?;
+        if records.len() == 1 {
             return Ok(None);
         }
-        let records = rows.iter().map(|row| record(id, row.try_get(0)?, row.try_get(1)?));
-        let records = records.collect::<Result<_>>()?;
-        let records = self.with_whole(first.try_get(2)?, records).await?;
+        let records = self.with_whole(number, records).await?;
         Ok(home::finished(id, &records)?)
     }
 }
