@@ -110,7 +110,7 @@ fn a_fault_of_the_file_has_a_line() {
         ("contains_expected", "contains_expectd", "line 15: unknown variant"),
         ("{makes_expected_calls: {in_order: true}}", "{matches: '('}", "line 14: "),
         ("arguments: {key: color", "arguments: {key: {$one: 1}", "line 9: `$one` at $.key"),
-        ("name: colors", "at_least: 80", "line 1: 80 is no share; write a number from 0 to 1"),
+        ("name: colors", "at_least: 80", "line 1: 80 is not a share; write a number from 0 to 1"),
         ("name: colors", "scores_at_least: {answr: 1}", "line 1: there is no grader `answr`"),
         ("[memory]", "[memry]", "tools: there is no such toolset"),
     ] {

@@ -1,7 +1,7 @@
 //! What an agent or module did with a case.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use schemars::JsonSchema;
@@ -46,7 +46,7 @@ pub struct Attempt<I = String, O = String> {
     /// The tool calls, in the order in which they began.
     #[serde(default)]
     pub calls: Vec<MadeCall>,
-    /// The ending of the agent's run, such as `answered` or `refused`. `None` for a module that is no
+    /// The ending of the agent's run, such as `answered` or `refused`. `None` for a module that is not an
     /// agent, and for a run without an end.
     #[serde(default)]
     #[schemars(with = "Option<String>")]
@@ -86,7 +86,8 @@ pub struct MadeCall {
     /// Whether the call failed, was refused or could not be made.
     #[serde(default)]
     pub failed: bool,
-    /// The effect of the tool. `None` if the call was not made, or if it is not known.
+    /// The effect of the call. `None` if it did not reach its tool, such as a denied one, or if the effect
+    /// is not known.
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub effect: Option<Effect>,
@@ -197,8 +198,11 @@ pub(crate) struct Seen(Mutex<Noted>);
 #[derive(Debug, Default)]
 struct Noted {
     calls: Vec<(CallKey, MadeCall)>,
-    asked: Vec<String>,
-    tools: HashMap<String, (Effect, Arc<Contract>)>,
+    asked: HashSet<CallKey>,
+    /// The calls that reached their tools, with the effects.
+    reached: HashMap<CallKey, Effect>,
+    /// The contracts, by the names of the tools around the call and of its own.
+    contracts: HashMap<Vec<String>, Arc<Contract>>,
     ending: Option<Ending>,
     rounds: u64,
     limits: Vec<String>,
@@ -214,8 +218,8 @@ impl Seen {
 
     /// Notes an event.
     pub(crate) fn event(&self, event: &Event) {
-        let key = |call: &ToolCall| -> CallKey {
-            event.path.iter().map(|around| &around.id).chain([&call.id]).cloned().collect()
+        let key = |id: &String| -> CallKey {
+            event.path.iter().map(|around| &around.id).chain([id]).cloned().collect()
         };
         let made = |call: &ToolCall| MadeCall {
             within: event.path.iter().map(|around| around.tool.clone()).collect(),
@@ -223,10 +227,10 @@ impl Seen {
         };
         match &event.kind {
             EventKind::ToolStarted { call } => self.noted(|noted| {
-                noted.calls.push((key(call), made(call)));
+                noted.calls.push((key(&call.id), made(call)));
             }),
             EventKind::ToolFinished { call, text, error, .. } => self.noted(|noted| {
-                let key = key(call);
+                let key = key(&call.id);
                 let at = noted.calls.iter().rposition(|(known, _)| *known == key);
                 // A call that could not be made did not start.
                 let at = at.unwrap_or_else(|| {
@@ -237,7 +241,9 @@ impl Seen {
                 call.result.clone_from(text);
                 call.failed = error.is_some();
             }),
-            EventKind::Decided { id, .. } => self.noted(|noted| noted.asked.push(id.clone())),
+            EventKind::Decided { id, .. } => {
+                self.noted(|noted| noted.asked.insert(key(id)));
+            }
             EventKind::ModelReplied { .. } if event.path.is_empty() => {
                 self.noted(|noted| noted.rounds += 1);
             }
@@ -260,25 +266,22 @@ impl Seen {
     /// Adds what was noted to an attempt.
     pub(crate) fn add_to<I, O>(&self, attempt: &mut Attempt<I, O>) {
         self.noted(|noted| {
-            let Noted { asked, tools, .. } = noted;
-            attempt.calls = std::mem::take(&mut noted.calls)
-                .into_iter()
-                .map(|(key, mut call)| {
-                    if let Some((effect, contract)) = tools.get(&call.tool) {
-                        call.effect = Some(*effect);
-                        call.contract = Some(Arc::clone(contract));
-                    }
-                    call.asked = key.last().is_some_and(|id| asked.contains(id));
-                    call
-                })
-                .collect();
+            let Noted { asked, reached, contracts, .. } = noted;
+            let complete = |(key, mut call): (CallKey, MadeCall)| {
+                let tools = call.within.iter().chain([&call.tool]).cloned().collect::<Vec<_>>();
+                call.contract = contracts.get(&tools).cloned();
+                call.effect = reached.get(&key).copied();
+                call.asked = asked.contains(&key);
+                call
+            };
+            attempt.calls = std::mem::take(&mut noted.calls).into_iter().map(complete).collect();
             attempt.ending = noted.ending;
             attempt.rounds = noted.rounds;
         });
     }
 }
 
-/// Notes the effect and the contract of each tool that is called.
+/// Notes the effect of each call that reaches its tool, and the contract.
 pub(crate) struct NoteTools(pub(crate) Arc<Seen>);
 
 impl Hook for NoteTools {
@@ -287,15 +290,11 @@ impl Hook for NoteTools {
     }
 
     async fn tool(&self, arguments: String, next: CallNext<'_>) -> Result<ToolOutput> {
+        let path = next.cx().path();
         self.0.noted(|noted| {
-            let name = next.contract.name();
-            match noted.tools.get_mut(name) {
-                Some((effect, _)) => *effect = next.effect.max(*effect),
-                None => {
-                    let contract = Arc::new(next.contract.clone());
-                    noted.tools.insert(name.to_owned(), (next.effect, contract));
-                }
-            }
+            let tools = path.iter().map(|call| call.tool.clone()).collect();
+            noted.contracts.entry(tools).or_insert_with(|| Arc::new(next.contract.clone()));
+            noted.reached.insert(path.into_iter().map(|call| call.id).collect(), next.effect);
         });
         next.run(arguments).await
     }
@@ -303,4 +302,32 @@ impl Hook for NoteTools {
 
 fn dollars(money: Money) -> f64 {
     money.micros as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Two agents whose models give the same id to their calls.
+    #[test]
+    fn a_decision_about_a_call_is_not_one_about_a_call_of_another_agent_with_its_id() {
+        let seen = Seen::default();
+        let call = |tool: &str| json!({"id": "1", "name": tool, "arguments": "{}"});
+        let below = json!([{"tool": "librarian", "id": "9"}]);
+        for event in [
+            json!({"event": "tool_started", "call": call("delete")}),
+            json!({"path": below, "event": "decided", "id": "1", "decision": "approve"}),
+            json!({"path": below, "event": "tool_started", "call": call("delete")}),
+        ] {
+            seen.event(&serde_json::from_value(event).unwrap());
+        }
+        let mut attempt = Attempt::<String, String>::empty(Case::new("one", "Go."));
+        seen.add_to(&mut attempt);
+        let asked: Vec<_> = attempt.calls.iter().map(|call| call.asked).collect();
+        assert_eq!(asked, [false, true]);
+        // Neither call reached its tool.
+        assert!(attempt.calls.iter().all(|call| call.effect.is_none()));
+    }
 }

@@ -35,7 +35,7 @@ pub enum EvalError {
         path: PathBuf,
     },
     /// A file of cases has a fault.
-    #[error("{place} of {} is no case: {reason}", path.display())]
+    #[error("cannot read the cases in {}, {place}: {reason}", path.display())]
     CaseFile {
         /// Path of the file.
         path: PathBuf,

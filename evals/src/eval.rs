@@ -1,33 +1,29 @@
 //! Evals: cases, graders, and the attempts between them.
 
-use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use toolwright_journal::Journal;
-use toolwright_module::budget::{Budget, Ledger, Spent};
-use toolwright_module::testing::Recording;
+use toolwright_module::__text::panic_text;
+use toolwright_module::budget::{Budget, Spent};
 use toolwright_module::{AnyModule, Context, Module, Signature, runner};
 use toolwright_orchestrator::Agent;
 use tracing::{Instrument, Span};
 
-use crate::attempt::{Attempt, NoteTools, Seen};
-use crate::case::{Case, CaseValue, check_names, file_of};
+use crate::attempt::Attempt;
+use crate::case::{Case, CaseValue, check_names};
 use crate::error::{EvalError, RECORD, Result};
 use crate::folder::Folder;
-use crate::grade::Grade;
-use crate::report::{GradedAttempt, LeftOut, Report};
+use crate::one_attempt::{Found, One, grade, graded, run_id};
+use crate::report::{GradedAttempt, Report};
 use crate::stored::StoredRun;
-use crate::tape::{Misfit, Plays, Tape};
 use crate::telemetry;
 use crate::world::World;
 
@@ -69,25 +65,25 @@ pub struct Eval<I: CaseValue = String, O: CaseValue = String> {
     progress: Option<Arc<OnProgress>>,
 }
 
-type Subject<I, O> = Arc<
+pub(crate) type Subject<I, O> = Arc<
     dyn Fn(I, Option<Stored>, Context) -> BoxFuture<'static, toolwright_module::Result<O>>
         + Send
         + Sync,
 >;
-type SetWorld<I, O> = dyn Fn(Context, &Case<I, O>) -> Context + Send + Sync;
+pub(crate) type SetWorld<I, O> = dyn Fn(Context, &Case<I, O>) -> Context + Send + Sync;
 type OnProgress = dyn Fn(usize, usize, &GradedAttempt) + Send + Sync;
 
 /// The folder with the recordings.
 #[derive(Clone)]
-enum Recordings {
+pub(crate) enum Recordings {
     Make(PathBuf),
     Play(PathBuf),
 }
 
 /// The place of an attempt's run.
-struct Stored {
-    journal: Journal,
-    id: String,
+pub(crate) struct Stored {
+    pub(crate) journal: Journal,
+    pub(crate) id: String,
 }
 
 impl<O: CaseValue> Eval<String, O> {
@@ -206,7 +202,7 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
     }
 
     /// Sets what the whole eval may cost, graders included. At the limit, the remaining attempts are left
-    /// out, and the report says so.
+    /// out, and the report says so. An eval that goes on after a crash has the whole budget again.
     #[must_use]
     pub fn with_budget(mut self, budget: Budget) -> Self {
         self.budget = budget;
@@ -233,10 +229,10 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
     /// the attempts cost nothing and are the same every time. It holds for graders too.
     ///
     /// To make the recordings, run the eval with the environment variable `TOOLWRIGHT_RECORD=1` and a real
-    /// model. Keys are masked as in [`Recording::save`].
+    /// model. Keys are masked as in [`Recording::save`](toolwright_module::testing::Recording::save).
     ///
-    /// If a request differs from the recorded one, the attempt fails, and the report says which contracts
-    /// changed.
+    /// If a request differs from the recorded one, the attempt is left out, and the report says which
+    /// contracts changed.
     #[must_use]
     pub fn with_recordings(self, folder: impl Into<PathBuf>) -> Self {
         match std::env::var_os(RECORD).is_some_and(|value| value == "1") {
@@ -245,8 +241,8 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
         }
     }
 
-    /// Records the model calls of each case in this folder, in place of earlier recordings. An attempt
-    /// that fails leaves an earlier recording as it is.
+    /// Records the model calls of each case in this folder, in place of earlier recordings. If the agent or
+    /// a grader fails, an earlier recording stays as it is.
     #[must_use]
     pub fn with_new_recordings(mut self, folder: impl Into<PathBuf>) -> Self {
         self.recordings = Some(Recordings::Make(folder.into()));
@@ -255,8 +251,11 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
 
     /// Stores the eval in this folder: each graded attempt, the runs of an agent, and the report in
     /// `report.json` and [`report.html`](Report::to_html). The page has links to the pages of the runs that
-    /// do not pass, and a comparison with the previous report. If the eval is killed, the next [`run`](Self::run) makes the attempts that are
-    /// missing. The attempts that were under way begin again.
+    /// do not pass, and a comparison with the previous report.
+    ///
+    /// If the eval is killed, the next [`run`](Self::run) makes the attempts that are missing. Those that
+    /// were under way begin again. The folder does not know whether the agent has changed since: delete it
+    /// if you change the agent.
     ///
     /// An eval that has ended begins anew, and its report moves to `previous.json`.
     #[must_use]
@@ -301,6 +300,13 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
             return Err(EvalError::Empty { name: self.name.clone(), what, method });
         }
         check_names(self.cases.iter().map(|case| &**case))?;
+        let attempts = self.attempts();
+        let mut runs = HashSet::new();
+        if let Some((case, _)) =
+            attempts.iter().find(|(case, repeat)| !runs.insert(run_id(&case.name, *repeat)))
+        {
+            return Err(EvalError::Names { name: case.name.clone() });
+        }
         let folder = match &self.folder {
             Some(path) => Some(Arc::new(Folder::open(path, &self.name, &self.grader_names())?)),
             None => None,
@@ -308,7 +314,6 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
         let owner = format!("the eval {}", self.name);
         let ledger = runner::ledger(cx.ledger(), &owner, self.budget, Spent::default());
         let exhausted = Arc::new(OnceLock::new());
-        let attempts = self.attempts();
         let all = attempts.len();
         let mut found: Vec<Option<Found>> = Vec::new();
         let mut work = JoinSet::new();
@@ -318,7 +323,7 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
             if let Some(folder) = &folder
                 && let Some(known) = folder.known(&case, repeat)
             {
-                found[at] = Some(Found::Graded(Box::new(known), None));
+                found[at] = Some(Found::Graded(Box::new(known)));
                 continue;
             }
             let one = One {
@@ -341,8 +346,12 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
                 // The semaphore is never closed.
                 let _turn = turns.acquire().await;
                 let span = telemetry::attempt(&around, &eval, &one.case.name, one.repeat);
-                let found = one.run().instrument(span.clone()).await;
-                if let Ok(Found::Graded(graded, _)) = &found {
+                let found =
+                    AssertUnwindSafe(one.run()).catch_unwind().instrument(span.clone()).await;
+                let found = found.unwrap_or_else(|panic| {
+                    Ok(one.left_out(format!("it panicked: {}", panic_text(panic)), None))
+                });
+                if let Ok(Found::Graded(graded)) = &found {
                     telemetry::attempted(&span, graded);
                 }
                 (at, found)
@@ -350,11 +359,11 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
         }
         let mut ended = found.iter().flatten().count();
         while let Some(joined) = work.join_next().await {
-            // An attempt is never cancelled, and its panics are caught.
-            let Ok((at, result)) = joined else { continue };
+            // Panics of an attempt are caught, so this is one of the runtime: it is shutting down.
+            let (at, result) = joined.unwrap_or_else(|error| panic!("{error}"));
             let result = result?;
             ended += 1;
-            if let (Some(progress), Found::Graded(graded, _)) = (&self.progress, &result) {
+            if let (Some(progress), Found::Graded(graded)) = (&self.progress, &result) {
                 progress(ended, all, graded);
             }
             found[at] = Some(result);
@@ -395,7 +404,7 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
     ///
     /// # Errors
     ///
-    /// A run cannot be read, or its task is no input of this eval.
+    /// A run cannot be read, or its task does not fit as an input of this eval.
     pub async fn grade_stored(
         &self,
         runs: impl IntoIterator<Item = StoredRun>,
@@ -419,11 +428,11 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
             };
             let attempt = run.attempt((*case).clone())?;
             let span = telemetry::attempt(&Span::current(), &self.name, &case.name, 0);
-            let grades = grade(&self.graders, &attempt, cx).instrument(span.clone()).await;
+            let grades = grade(&self.graders, &attempt, cx, |_| ()).instrument(span.clone()).await;
             let stored = Some(run.id().to_owned());
             let graded = graded(attempt, 0, stored, grades);
             telemetry::attempted(&span, &graded);
-            found.push(Found::Graded(Box::new(graded), None));
+            found.push(Found::Graded(Box::new(graded)));
         }
         Ok(self.report(found))
     }
@@ -444,214 +453,15 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
         let mut report = Report::new(self.name.clone(), self.grader_names());
         for one in found {
             match one {
-                Found::Graded(graded, misfit) => {
+                Found::Graded(graded) => report.outcomes.push(*graded),
+                Found::LeftOut(left, misfit) => {
                     if let Some(misfit) = misfit {
-                        report.add_misfit(&graded.case, misfit);
+                        report.add_misfit(&left.case, misfit);
                     }
-                    report.outcomes.push(*graded);
+                    report.left_out.push(left);
                 }
-                Found::LeftOut(left) => report.left_out.push(left),
             }
         }
         report
     }
-}
-
-/// What came of an attempt.
-enum Found {
-    Graded(Box<GradedAttempt>, Option<Misfit>),
-    LeftOut(LeftOut),
-}
-
-/// One attempt, with everything that it needs.
-struct One<I: CaseValue, O: CaseValue> {
-    case: Arc<Case<I, O>>,
-    repeat: u32,
-    subject: Subject<I, O>,
-    graders: Vec<(String, AnyModule<Attempt<I, O>>)>,
-    world: Option<Arc<SetWorld<I, O>>>,
-    recordings: Option<Recordings>,
-    folder: Option<Arc<Folder>>,
-    ledger: Ledger,
-    budget: Budget,
-    /// The owner of the budget, as errors name it.
-    owner: String,
-    /// Why the budget allowed no further call, once it did not.
-    exhausted: Arc<OnceLock<String>>,
-    cx: Context,
-}
-
-impl<I: CaseValue, O: CaseValue> One<I, O> {
-    /// Makes the attempt and grades it.
-    async fn run(&self) -> Result<Found> {
-        if let Some(reason) = self.why_not() {
-            return Ok(self.left_out(reason));
-        }
-        let tape = match self.tape() {
-            Ok(tape) => tape,
-            Err(error) => return Ok(self.left_out(error.to_string())),
-        };
-        let mut cx = self.cx.clone().with_ledger(self.ledger.child());
-        if let Some(tape) = &tape {
-            cx = cx.with_hook(Plays(Arc::clone(tape)));
-        }
-        if let Some(world) = &self.world {
-            cx = world(cx, &self.case);
-        }
-        let (run, journal) = match &self.folder {
-            Some(folder) => {
-                let id = run_id(&self.case.name, self.repeat);
-                folder.forget(&id)?;
-                (Some(id), Some(folder.journal().clone()))
-            }
-            None => (None, None),
-        };
-        let attempt = self.attempt(&cx, run.clone().zip(journal)).await;
-        // A limit of the eval is no fault of the agent.
-        let reached = attempt.ending == Some(toolwright_module::event::Ending::LimitReached);
-        if (attempt.error.is_some() || reached)
-            && let Some(reason) = self.why_not()
-        {
-            return Ok(self.left_out(reason));
-        }
-        let misfit = tape.as_ref().and_then(|tape| tape.misfit());
-        let grades = grade(&self.graders, &attempt, &cx.with_ledger(self.ledger.child())).await;
-        let misfit = misfit.or_else(|| tape.as_ref().and_then(|tape| tape.misfit()));
-        if let Some((path, recording)) = tape.as_ref().and_then(|tape| tape.recorded())
-            && attempt.error.is_none()
-        {
-            recording
-                .save(path)
-                .map_err(|source| EvalError::Recording { case: self.case.name.clone(), source })?;
-        }
-        let graded = graded(attempt, self.repeat, run, grades);
-        if let Some(folder) = &self.folder {
-            folder.keep(&self.case, &graded)?;
-        }
-        Ok(Found::Graded(Box::new(graded), misfit))
-    }
-
-    async fn attempt(&self, cx: &Context, stored: Option<(String, Journal)>) -> Attempt<I, O> {
-        let seen = Arc::new(Seen::default());
-        let ledger = self.ledger.child();
-        let noted = Arc::clone(&seen);
-        let cx = cx
-            .clone()
-            .with_ledger(ledger.clone())
-            .with_hook(NoteTools(Arc::clone(&seen)))
-            .with_events(move |event| noted.event(event));
-        let stored = stored.map(|(id, journal)| Stored { journal, id });
-        let began = Instant::now();
-        let input = self.case.input.clone();
-        let output = AssertUnwindSafe((self.subject)(input, stored, cx)).catch_unwind().await;
-        let mut attempt = Attempt::empty((*self.case).clone());
-        attempt.seconds = began.elapsed().as_secs_f64();
-        match output {
-            Ok(Ok(output)) => attempt.output = Some(output),
-            Ok(Err(error)) => attempt.error = Some(format!("{error:#}")),
-            Err(panic) => attempt.error = Some(format!("it panicked: {}", panic_text(&*panic))),
-        }
-        if let Some(reason) = seen.limit_of(&self.owner) {
-            let _ = self.exhausted.set(reason);
-        }
-        seen.add_to(&mut attempt);
-        attempt.set_cost(ledger.spent());
-        attempt
-    }
-
-    /// Returns why no further attempt is made.
-    fn why_not(&self) -> Option<String> {
-        if self.cx.is_cancelled() {
-            return Some("the eval was cancelled".to_owned());
-        }
-        if let Some(reason) = self.exhausted.get() {
-            return Some(reason.clone());
-        }
-        let (limit, _) =
-            self.budget.refuses(self.ledger.spent(), Spent::model_call(Default::default()))?;
-        Some(format!("the eval has reached its limit of {limit}"))
-    }
-
-    fn left_out(&self, reason: String) -> Found {
-        Found::LeftOut(LeftOut::new(&self.case.name, self.repeat, reason))
-    }
-
-    /// Returns the recording of the case, or the place for it.
-    fn tape(&self) -> Result<Option<Arc<Tape>>> {
-        let path = |folder| file_of(folder, &self.case.name, self.repeat, "json");
-        let tape = match &self.recordings {
-            None => return Ok(None),
-            Some(Recordings::Make(folder)) => {
-                std::fs::create_dir_all(folder)
-                    .map_err(|source| EvalError::Write { path: folder.clone(), source })?;
-                Tape::record(path(folder))
-            }
-            Some(Recordings::Play(folder)) => {
-                let case = &self.case.name;
-                let unusable = |source| EvalError::Recording { case: case.clone(), source };
-                Tape::replay(Recording::load(path(folder)).map_err(unusable)?)
-            }
-        };
-        Ok(Some(Arc::new(tape)))
-    }
-}
-
-/// Returns the id of an attempt's run.
-pub(crate) fn run_id(case: &str, repeat: u32) -> String {
-    if repeat == 0 { case.to_owned() } else { format!("{case}, repeat {}", repeat + 1) }
-}
-
-async fn grade<I: CaseValue, O: CaseValue>(
-    graders: &[(String, AnyModule<Attempt<I, O>>)],
-    attempt: &Attempt<I, O>,
-    cx: &Context,
-) -> Vec<Grade> {
-    let mut grades = Vec::with_capacity(graders.len());
-    for (name, grader) in graders {
-        let span = telemetry::evaluate(name);
-        let call = AssertUnwindSafe(grader.call(attempt.clone(), cx)).catch_unwind();
-        let grade = match call.instrument(span.clone()).await {
-            Ok(Ok(grade)) => grade.checked(),
-            Ok(Err(error)) => Grade::error(format!("the grader failed: {error:#}")),
-            Err(panic) => Grade::error(format!("the grader panicked: {}", panic_text(&*panic))),
-        };
-        telemetry::evaluated(&span, name, &grade, cx);
-        grades.push(grade);
-    }
-    grades
-}
-
-fn graded<I: CaseValue, O: CaseValue>(
-    attempt: Attempt<I, O>,
-    repeat: u32,
-    run: Option<String>,
-    grades: Vec<Grade>,
-) -> GradedAttempt {
-    GradedAttempt {
-        case: attempt.case.name,
-        repeat,
-        run,
-        input: value(&attempt.case.input),
-        expected: attempt.case.expected.as_ref().map_or(Value::Null, value),
-        output: attempt.output.as_ref().map_or(Value::Null, value),
-        error: attempt.error,
-        calls: attempt.calls,
-        ending: attempt.ending,
-        rounds: attempt.rounds,
-        tokens: attempt.tokens,
-        dollars: attempt.dollars,
-        cost_is_known: attempt.cost_is_known,
-        seconds: attempt.seconds,
-        metadata: attempt.case.metadata,
-        grades,
-    }
-}
-
-fn value(value: &impl Serialize) -> Value {
-    serde_json::to_value(value).unwrap_or_else(|error| Value::String(error.to_string()))
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
 }

@@ -87,7 +87,7 @@ fn contains_text(output: &impl CaseValue, text: &str) -> Grade {
 ///
 /// # Errors
 ///
-/// The pattern is no regular expression.
+/// The pattern is not a regular expression.
 pub fn matches<I: CaseValue, O: CaseValue>(
     pattern: &str,
 ) -> Result<impl Module<Signature = Attempt<I, O>>> {
@@ -282,7 +282,7 @@ fn nothing_expected() -> Grade {
 }
 
 fn json(value: &impl CaseValue) -> Value {
-    // A value that is no JSON equals only itself as a text.
+    // A value that cannot be JSON equals nothing but the text of its error.
     serde_json::to_value(value).unwrap_or_else(|error| Value::String(error.to_string()))
 }
 

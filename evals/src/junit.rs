@@ -3,8 +3,8 @@
 use maud::{Markup, PreEscaped, html};
 use toolwright_journal::__page::Texts;
 
-use crate::eval::run_id;
 use crate::grade::Verdict;
+use crate::one_attempt::run_id;
 use crate::report::{GradedAttempt, Report};
 
 /// Maximum number of characters of the line that a CI server shows for a failure.

@@ -32,7 +32,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `eval.rs` | [`Eval`]: the attempts |
+//! | `eval.rs`, `one_attempt.rs` | [`Eval`], and how it makes and grades each attempt |
 //! | `case.rs` | [`Case`], from code or a file |
 //! | `expected_calls.rs`, `expected_value.rs`, `matching.rs` | [`ExpectedCall`] and [`CallMatching`]: calls compared by contract |
 //! | `attempt.rs` | [`Attempt`] and [`MadeCall`], from the events of a run |
@@ -60,6 +60,7 @@ pub mod graders;
 mod judge;
 mod junit;
 mod matching;
+mod one_attempt;
 mod page;
 mod pairs;
 mod report;

@@ -11,8 +11,8 @@ use toolwright_module::budget::Money;
 
 use crate::attempt::MadeCall;
 use crate::compare::Comparison;
-use crate::eval::run_id;
 use crate::grade::{Grade, Verdict};
+use crate::one_attempt::run_id;
 use crate::report::{GradedAttempt, Report};
 use crate::stats::Mean;
 

@@ -233,12 +233,14 @@ impl Report {
     ///
     /// # Panics
     ///
-    /// With the report, if fewer pass, if an attempt was left out, or if a recording does not fit.
+    /// With the report, if fewer pass, or if an attempt was left out: by the budget, or because its
+    /// recording is missing or does not fit.
     #[track_caller]
     pub fn assert_at_least(&self, share: f64) {
+        self.assert_complete();
         let rate = self.pass_rate().map_or(0.0, |rate| rate.mean);
         // A share such as 0.7 is not exact in binary.
-        let is_enough = rate + 1e-9 >= share && self.left_out.is_empty();
+        let is_enough = rate + 1e-9 >= share;
         assert!(is_enough, "fewer than {:.1} % of the attempts pass\n{self}", share * 100.0);
     }
 
@@ -249,9 +251,15 @@ impl Report {
     /// With the report, if it is lower, if the grader graded nothing, or if an attempt was left out.
     #[track_caller]
     pub fn assert_score_at_least(&self, grader: &str, score: f64) {
+        self.assert_complete();
         let mean = self.score(grader).map(|mean| mean.mean);
-        let is_enough = mean.is_some_and(|mean| mean + 1e-9 >= score) && self.left_out.is_empty();
+        let is_enough = mean.is_some_and(|mean| mean + 1e-9 >= score);
         assert!(is_enough, "the mean score of `{grader}` is lower than {score}\n{self}");
+    }
+
+    #[track_caller]
+    fn assert_complete(&self) {
+        assert!(self.left_out.is_empty(), "some attempts were not made\n{self}");
     }
 
     /// Reads a report that was written as JSON.
@@ -302,7 +310,8 @@ impl fmt::Display for Report {
         }
         for (contract, changed) in &self.changed_contracts {
             let count = changed.cases.len();
-            writeln!(f, "the contract `{contract}` changed since the recording of {count} cases:")?;
+            let cases = if count == 1 { "case was" } else { "cases were" };
+            writeln!(f, "the contract `{contract}` changed since {count} {cases} recorded:")?;
             for change in &changed.changes {
                 writeln!(f, "  {change}")?;
             }
@@ -328,7 +337,12 @@ impl fmt::Display for Report {
             writeln!(f, "{more} more failed")?;
         }
         for left in self.left_out.iter().take(SHOWN) {
-            writeln!(f, "not attempted: {}: {}", left.case, left.reason)?;
+            let reason = left.reason.trim_end().replace('\n', "\n    ");
+            writeln!(f, "not attempted: {}: {reason}", left.case)?;
+        }
+        let more = self.left_out.len().saturating_sub(SHOWN);
+        if more > 0 {
+            writeln!(f, "{more} more not attempted")?;
         }
         Ok(())
     }

@@ -38,6 +38,8 @@ struct Did {
 /// Why a recording no longer fits.
 #[derive(Debug, Clone)]
 pub(crate) struct Misfit {
+    /// The error.
+    pub(crate) reason: String,
     /// The changed contracts, in words, by their names.
     pub(crate) changes: BTreeMap<String, Vec<String>>,
 }
@@ -91,7 +93,7 @@ impl Tape {
             let changes = changes.unwrap_or_default();
             let error = with_changes(error, &changes);
             self.did(|did| {
-                did.misfit.get_or_insert(Misfit { changes });
+                did.misfit.get_or_insert(Misfit { reason: error.to_string(), changes });
             });
             error
         })?;

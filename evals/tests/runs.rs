@@ -289,6 +289,73 @@ async fn a_budget_of_money_leaves_attempts_out_too() {
 }
 
 #[tokio::test]
+async fn a_budget_that_a_grader_uses_up_is_not_the_fault_of_the_agent() {
+    let said = || Scripted::new(|_: &Request| Ok(Reply::text(r#"{"reason": "Yes.", "score": 9}"#)));
+    let cases = (0..4).map(|nth| Case::new(format!("case {nth}"), "Go."));
+    // Each attempt takes two calls: that of the agent and that of the judge.
+    let budget = Budget { model_calls: Some(3), ..Budget::default() };
+    let report = Eval::agent("judged", Agent::new(said(), []).unwrap())
+        .with_cases(cases)
+        .with_concurrency(1)
+        .with_budget(budget)
+        .with_grader("judge", Judge::new(said(), "It is good.").unwrap())
+        .run(&Context::default())
+        .await
+        .unwrap();
+    assert_eq!((report.outcomes.len(), report.left_out.len()), (1, 3), "{report}");
+    assert!(report.outcomes[0].passed(), "{report}");
+}
+
+#[tokio::test]
+async fn an_attempt_that_cannot_be_prepared_is_left_out_and_does_not_disappear() {
+    let report = Eval::agent("orders", agent())
+        .with_cases(cases())
+        .with_world_of(|case| match case.name.as_str() {
+            "seven" => panic!("no shop"),
+            _ => shop(),
+        })
+        .with_grader("says so", graders::contains("cancelled"))
+        .run(&Context::default())
+        .await
+        .unwrap();
+    assert_eq!(report.outcomes.len(), 1);
+    assert_eq!(report.left_out[0].reason, "it panicked: no shop");
+    std::panic::catch_unwind(|| report.assert_at_least(0.5)).unwrap_err();
+}
+
+#[tokio::test]
+async fn a_recording_stays_if_a_grader_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let eval = |judge: fn() -> Result<Reply>| {
+        Eval::agent("orders", agent())
+            .with_cases([Case::new("seven", "Cancel order 7.")])
+            .with_world(shop())
+            .with_grader("judge", Judge::new(Scripted::new(move |_| judge()), "Polite.").unwrap())
+            .with_new_recordings(folder.path())
+    };
+    let content = || Ok(Reply::text(r#"{"reason": "Short.", "score": 8}"#));
+    eval(content).run(&Context::default()).await.unwrap().assert_at_least(1.0);
+    let file = folder.path().join("seven.json");
+    let before = std::fs::read_to_string(&file).unwrap();
+    let broken = || Err(toolwright_module::Error::other("no network"));
+    let report = eval(broken).run(&Context::default()).await.unwrap();
+    assert!(!report.outcomes[0].passed());
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_case_with_the_name_of_a_repeat_is_an_error() {
+    let cases = [Case::new("one", "Go."), Case::new("one, repeat 2", "Go.")];
+    let ran = Eval::agent("orders", agent())
+        .with_cases(cases)
+        .with_repeats(2)
+        .with_grader("any", graders::contains(""))
+        .run(&Context::default())
+        .await;
+    assert!(matches!(ran, Err(EvalError::Names { name }) if name == "one, repeat 2"));
+}
+
+#[tokio::test]
 async fn an_eval_without_cases_or_graders_is_an_error() {
     let none = Eval::<String, String>::agent("none", agent()).run(&Context::default()).await;
     assert!(matches!(none, Err(EvalError::Empty { what: "graders", .. })));

@@ -1,5 +1,7 @@
 //! Texts that several crates of the workspace check. It is not part of the public API.
 
+pub use crate::panic_text::text_of as panic_text;
+
 /// Returns whether a character is invisible although a model reads it: control characters, direction
 /// marks, joiners, fillers, variation selectors, tags.
 ///

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Returns the text of a panic and drops its payload.
 ///
 /// A payload can be any value, and its drop may panic again.
-pub(crate) fn text_of(panic: Box<dyn Any + Send>) -> String {
+pub fn text_of(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let text = text.unwrap_or("no message").to_owned();

@@ -187,12 +187,12 @@ impl EvalFile {
         }
         for share in at_least.iter().chain(scores_at_least.values()) {
             if !(0.0..=1.0).contains(&share.value) {
-                let text = format!("{} is no share; write a number from 0 to 1", share.value);
+                let text = format!("{} is not a share; write a number from 0 to 1", share.value);
                 return Err(self.fault(&share.referenced, &text));
             }
         }
         if let Some(budget) = budget.as_ref().filter(|budget| !is_amount(budget.value)) {
-            let text = "the budget is no amount; write a number of US dollars";
+            let text = "the budget is not an amount; write a number of US dollars";
             return Err(self.fault(&budget.referenced, text));
         }
         for (grader, score) in scores_at_least {
