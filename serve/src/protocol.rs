@@ -1,8 +1,9 @@
 //! What the protocols of readers share: what a request asks for, and what an update becomes.
 
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use toolwright_module::approval::Decision;
 use toolwright_module::message::Part;
-
-use crate::update::Decided;
 
 /// What a request of a reader asks for, in whatever protocol it came.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -47,11 +48,29 @@ pub(crate) enum Place {
 pub(crate) struct Answered {
     /// The [id of the question](crate::Question::question).
     pub(crate) question: String,
-    pub(crate) decision: Decided,
+    pub(crate) decision: Decision,
 }
 
-impl Answered {
-    pub(crate) fn new(question: impl Into<String>, decision: Decided) -> Self {
-        Self { question: question.into(), decision }
+/// A [`Decided`](crate::Decided) as a client sends it. The arguments keep their text, because a `Value`
+/// rounds long numbers and loses the first of two fields with one name.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Sent {
+    Approve,
+    Deny { reason: String },
+    Edit { arguments: Box<RawValue> },
+    CallAgain,
+    Happened { result: String },
+}
+
+impl From<Sent> for Decision {
+    fn from(sent: Sent) -> Self {
+        match sent {
+            Sent::Approve => Self::Approve,
+            Sent::Deny { reason } => Self::Deny { reason },
+            Sent::Edit { arguments } => Self::Edit { arguments: arguments.get().to_owned() },
+            Sent::CallAgain => Self::CallAgain,
+            Sent::Happened { result } => Self::Happened { result },
+        }
     }
 }

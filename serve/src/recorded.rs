@@ -403,15 +403,3 @@ impl From<&Decision> for Decided {
         }
     }
 }
-
-impl From<Decided> for Decision {
-    fn from(decided: Decided) -> Self {
-        match decided {
-            Decided::Approve => Self::Approve,
-            Decided::Deny { reason } => Self::Deny { reason },
-            Decided::Edit { arguments } => Self::Edit { arguments: arguments.to_string() },
-            Decided::CallAgain => Self::CallAgain,
-            Decided::Happened { result } => Self::Happened { result },
-        }
-    }
-}

@@ -24,10 +24,10 @@ use crate::caller::Caller;
 use crate::core::{Core, causes};
 use crate::error::{Result, ServeError};
 use crate::page::Mark;
-use crate::protocol::{Answered, Incoming, Said};
+use crate::protocol::{Answered, Incoming, Said, Sent};
 use crate::recorded::{CONVERSATION, word};
 use crate::ui_messages;
-use crate::update::{Cost, Decided, Question, Update};
+use crate::update::{Cost, Question, Update};
 use crate::watched::{Placed, Position, Rest, Watched};
 
 /// The largest body of a request, in bytes. Images and documents are in it.
@@ -236,9 +236,9 @@ async fn decide(
     State(core): State<Shared>,
     Called(caller): Called,
     Path((run, question)): Path<(String, String)>,
-    Body(decided): Body<Decided>,
+    Body(sent): Body<Sent>,
 ) -> Result<Json<Done>> {
-    core.decide(&caller, &run, Answered::new(question, decided)).await?;
+    core.decide(&caller, &run, Answered { question, decision: sent.into() }).await?;
     Ok(Json(Done { run }))
 }
 

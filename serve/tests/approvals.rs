@@ -115,6 +115,46 @@ async fn a_decision_denies_or_edits_and_must_fit() {
     assert_eq!(sent.load(Ordering::SeqCst), 1);
 }
 
+/// Pay an amount of the smallest unit of a currency.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+struct PayExactly {
+    /// How much.
+    amount: u128,
+}
+
+impl Signature for PayExactly {
+    type Output = String;
+}
+
+/// An agent that pays an amount that no float has.
+pub(crate) fn exact_payer() -> Agent {
+    let pay = from_fn(async |input: PayExactly| Ok(format!("{} paid", input.amount)));
+    let tool = Tool::new(pay).unwrap().with_effect(Effect::Irreversible);
+    let model = Slow::fast(|request| {
+        Ok(match request.messages.last().map(|message| &**message) {
+            Some(Message::Tool(result)) => Reply::text(format!("Result: {}", result.text)),
+            _ => Reply::calls([ToolCall::new("", "pay_exactly", r#"{"amount": 5}"#)]),
+        })
+    });
+    let agent = Agent::new(model, [tool]).unwrap();
+    agent.with_approval(ApprovalPolicy::from_effect(Effect::Irreversible)).unwrap()
+}
+
+#[tokio::test]
+async fn the_numbers_of_a_person_keep_their_digits() {
+    let server = Server::start(Home::memory(), exact_payer()).await;
+    let mut reader = server.say("kate", "c1", "Pay.").await;
+    let (_, question) = reader.until("approval_asked").await;
+    let (run, id) = (question["run"].as_str().unwrap(), question["question"].as_str().unwrap());
+    let body = r#"{"edit": {"arguments": {"amount": 12345678901234567890123}}}"#;
+    let path = format!("/runs/{run}/questions/{id}");
+    let request = server.post("kate", &path, &Value::Null).body(body);
+    assert_eq!(request.send().await.unwrap().status(), 200);
+    let (_, done) = reader.until("done").await;
+    let answer = done["answer"].as_str().unwrap();
+    assert!(answer.contains("12345678901234567890123 paid"), "{answer}");
+}
+
 #[tokio::test]
 async fn a_question_is_answered_on_another_day_in_another_process() {
     let folder = tempfile::tempdir().unwrap();

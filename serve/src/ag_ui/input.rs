@@ -2,11 +2,12 @@
 
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
+use toolwright_module::approval::Decision;
 use toolwright_module::message::{Audio, Document, Image, Part, Source};
 use toolwright_signature::readable_json;
 
 use crate::protocol::{Answered, Incoming, Place, Said};
-use crate::update::Decided;
 
 /// The beginning of the id that we give to a message of the user that was sent without one.
 pub(super) const OURS: &str = "toolwright-message-of-";
@@ -59,8 +60,8 @@ struct Context {
 struct Resume {
     interrupt_id: String,
     status: Status,
-    #[serde(default)]
-    payload: Value,
+    // The text, because a `Value` rounds the numbers in the arguments of a person.
+    payload: Option<Box<RawValue>>,
 }
 
 #[derive(Deserialize, PartialEq)]
@@ -76,7 +77,7 @@ enum Status {
 struct Payload {
     approved: Option<bool>,
     reason: Option<String>,
-    edited_args: Option<Value>,
+    edited_args: Option<Box<RawValue>>,
     call_again: Option<bool>,
     happened: Option<String>,
 }
@@ -188,7 +189,7 @@ impl Resume {
         let Self { interrupt_id: question, status, payload } = self;
         if status == Status::Cancelled {
             let reason = "The user closed the question without an answer.".to_owned();
-            return Ok(Answered { question, decision: Decided::Deny { reason } });
+            return Ok(Answered { question, decision: Decision::Deny { reason } });
         }
         let wrong = |what: &str| {
             format!(
@@ -197,19 +198,22 @@ impl Resume {
                 `callAgain` or `happened`"
             )
         };
-        let payload: Payload = serde_json::from_value(payload)
-            .map_err(|error| wrong(&format!("does not fit its schema: {error}")))?;
+        let payload: Payload =
+            serde_json::from_str(payload.as_deref().map_or("null", RawValue::get))
+                .map_err(|error| wrong(&format!("does not fit its schema: {error}")))?;
         let Payload { approved, reason, edited_args, call_again, happened } = payload;
         // Forms send an empty text for a field that nobody filled in.
         let reason = reason.filter(|reason| !reason.trim().is_empty());
         let decision = match (approved, reason, edited_args, call_again, happened) {
-            (Some(true), None, None, None, None) => Decided::Approve,
-            (Some(true), None, Some(arguments), None, None) => Decided::Edit { arguments },
-            (Some(false), reason, None, None, None) => {
-                Decided::Deny { reason: reason.unwrap_or_else(|| "The user said no.".to_owned()) }
+            (Some(true), None, None, None, None) => Decision::Approve,
+            (Some(true), None, Some(arguments), None, None) => {
+                Decision::Edit { arguments: arguments.get().to_owned() }
             }
-            (None, None, None, Some(true), None) => Decided::CallAgain,
-            (None, None, None, None, Some(result)) => Decided::Happened { result },
+            (Some(false), reason, None, None, None) => {
+                Decision::Deny { reason: reason.unwrap_or_else(|| "The user said no.".to_owned()) }
+            }
+            (None, None, None, Some(true), None) => Decision::CallAgain,
+            (None, None, None, None, Some(result)) => Decision::Happened { result },
             _ => return Err(wrong("has no decision, or more than one")),
         };
         Ok(Answered { question, decision })

@@ -103,10 +103,11 @@ async fn receive(core: &Shared, caller: &Caller, mut incoming: Incoming) -> Resu
             result => return result,
         };
         let is_it = |answered: &&Answered| answered.question == question;
-        let answered = incoming.decisions.iter().find(is_it).map(|answered| &answered.decision);
+        let answered = incoming.decisions.iter().find(is_it);
+        let answered = answered.map(|answered| Decided::from(&answered.decision));
         let run = core.last(caller, &incoming.conversation).await?;
         let decided = run.and_then(|run| decision_on(&updates(&run), &question));
-        if decided.is_none() || decided.as_ref() != answered {
+        if decided.is_none() || decided != answered {
             return Err(ServeError::NotOpen { question });
         }
         incoming.decisions.retain(|answered| answered.question != question);

@@ -4,6 +4,7 @@ mod generated;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
+use toolwright_module::approval::Decision;
 use toolwright_module::message::{Document, Image, Part};
 
 use super::input::{Input, read};
@@ -354,20 +355,26 @@ fn answers_to_questions() {
         Ok::<_, String>(answered.decision.clone())
     };
     let payload = |payload: Value| decide(json!({ "status": "resolved", "payload": payload }));
-    let deny = |reason: &str| Ok(Decided::Deny { reason: reason.to_owned() });
+    let deny = |reason: &str| Ok(Decision::Deny { reason: reason.to_owned() });
 
-    assert_eq!(payload(json!({ "approved": true, "reason": "" })), Ok(Decided::Approve));
+    assert_eq!(payload(json!({ "approved": true, "reason": "" })), Ok(Decision::Approve));
     assert_eq!(
         payload(json!({ "approved": true, "editedArgs": { "to": "Bob" } })),
-        Ok(Decided::Edit { arguments: json!({ "to": "Bob" }) })
+        Ok(Decision::Edit { arguments: r#"{"to":"Bob"}"#.to_owned() })
     );
     assert_eq!(payload(json!({ "approved": false, "reason": "No." })), deny("No."));
     assert_eq!(payload(json!({ "approved": false })), deny("The user said no."));
-    assert_eq!(payload(json!({ "callAgain": true })), Ok(Decided::CallAgain));
+    assert_eq!(payload(json!({ "callAgain": true })), Ok(Decision::CallAgain));
     assert_eq!(
         payload(json!({ "happened": "Paid." })),
-        Ok(Decided::Happened { result: "Paid.".to_owned() })
+        Ok(Decision::Happened { result: "Paid.".to_owned() })
     );
+    // A `Value` would round it.
+    let exact = r#"{"amount":12345678901234567890123}"#;
+    let body = r#"{"threadId":"t","runId":"r","messages":[],"resume":[{"interruptId":"q",
+        "status":"resolved","payload":{"approved":true,"editedArgs":EXACT}}]}"#;
+    let decisions = read(body.replace("EXACT", exact).as_bytes()).unwrap().incoming.decisions;
+    assert_eq!(decisions[0].decision, Decision::Edit { arguments: exact.to_owned() });
     assert_eq!(
         decide(json!({ "status": "cancelled" })),
         deny("The user closed the question without an answer.")

@@ -48,8 +48,8 @@ impl Core {
             let Some(OpenQuestion { waiting, .. }) = open else {
                 return Err(ServeError::NotOpen { question });
             };
-            let decision = Decision::from(decision.clone());
             check(&waiting.approval, &decision)?;
+            let decision = decision.clone();
             let result = self.home.decide_as(&caller.user, run, &waiting.approval, decision).await;
             match result {
                 Ok(()) => break,

@@ -1,11 +1,11 @@
 use serde::Deserialize;
 use thiserror::Error;
+use toolwright_module::approval::Decision;
 use toolwright_module::message::Part;
 
 use crate::error::ServeError;
 use crate::protocol::{Answered, Incoming, Said};
 use crate::routes::attachment;
-use crate::update::Decided;
 
 /// What the model reads if a person refuses a call without a reason.
 const NO_REASON: &str = "The user refused this call.";
@@ -183,10 +183,10 @@ fn decisions(message: &UiMessage) -> Vec<Answered> {
     let approvals = responded.filter_map(|part| part.approval.as_ref());
     let answered = approvals.filter(|approval| !approval.is_automatic).filter_map(|approval| {
         let decision = match approval.approved? {
-            true => Decided::Approve,
+            true => Decision::Approve,
             false => {
                 let reason = approval.reason.as_deref().filter(|reason| !reason.trim().is_empty());
-                Decided::Deny { reason: reason.unwrap_or(NO_REASON).to_owned() }
+                Decision::Deny { reason: reason.unwrap_or(NO_REASON).to_owned() }
             }
         };
         Some(Answered { question: approval.id.clone(), decision })

@@ -5,6 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::json;
+use toolwright_module::approval::Decision;
 use toolwright_module::message::{Audio, Document, Image, Part};
 
 use super::*;
@@ -92,9 +93,9 @@ fn responded(approved: bool, reason: Option<&str>) -> Value {
 fn answers_are_in_the_parts_of_calls() {
     let answer = |decision| vec![Answered { question: "q1".to_owned(), decision }];
     let cases = [
-        (responded(true, None), Decided::Approve),
-        (responded(false, Some("Not today.")), deny("Not today.")),
-        (responded(false, Some(" ")), deny("The user refused this call.")),
+        (responded(true, None), Decision::Approve),
+        (responded(false, Some("Not today.")), Decision::deny("Not today.")),
+        (responded(false, Some(" ")), Decision::deny("The user refused this call.")),
     ];
     for (message, decision) in cases {
         let incoming = submitted(json!([user("m1", "Pay"), message]));
@@ -104,7 +105,7 @@ fn answers_are_in_the_parts_of_calls() {
     // The client names the message with the answers, which may not be the last.
     let messages = json!([user("m1", "Pay"), responded(true, None), user("m2", "And?")]);
     let named = read(body(messages.clone(), "submit-message", Some("a1")).as_bytes()).unwrap();
-    assert_eq!((named.decisions, named.message), (answer(Decided::Approve), None));
+    assert_eq!((named.decisions, named.message), (answer(Decision::Approve), None));
     // With a new message, what is left of earlier answers does not count.
     let both = submitted(messages);
     assert_eq!(both.decisions, []);
