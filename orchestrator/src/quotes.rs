@@ -59,7 +59,11 @@ impl Quotes {
     /// Returns the path of an argument that is quoted, and the source.
     pub(crate) fn find(&self, arguments: &str) -> Option<(String, &str)> {
         match serde_json::from_str::<Value>(arguments) {
-            Ok(value) => self.find_in(&value, &mut String::new()),
+            Ok(value) => self.find_in(&value, &mut String::new()).or_else(|| {
+                // A `Value` has rounded some numbers.
+                let source = numbers(arguments).find_map(|number| self.source_of(number))?;
+                Some((String::new(), source))
+            }),
             // The input of a custom tool, or arguments that cannot be read.
             Err(_) => self.source_of(arguments).map(|source| (String::new(), source)),
         }
@@ -283,6 +287,22 @@ fn code(text: &str) -> Option<(Option<char>, &str)> {
     Some((char::from_u32(first), after))
 }
 
+/// Returns the numbers of a JSON text as they are written.
+fn numbers(json: &str) -> impl Iterator<Item = &str> {
+    let (mut is_escaped, mut is_in_text) = (false, false);
+    json.split(move |char: char| {
+        let was_in_text = is_in_text;
+        match char {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = is_in_text,
+            '"' => is_in_text = !is_in_text,
+            _ => {}
+        }
+        was_in_text || is_in_text || !(char.is_ascii_digit() || "+-.eE".contains(char))
+    })
+    .filter(|number| number.contains(|char: char| char.is_ascii_digit()))
+}
+
 /// Returns a hash of each window of letters and digits. A shorter text has none.
 fn windows(text: &str) -> Vec<u64> {
     /// Any odd number with bits in all places.
@@ -388,6 +408,25 @@ mod tests {
         check(mail, "", text.clone(), Some("text"));
         check(mail, mail, text, None);
         check(mail, "", json!({"text": "The back entrance of the door is here."}), None);
+    }
+
+    #[test]
+    fn a_number_is_compared_as_it_is_written() {
+        let mail = "Please pay 123456.70 to the account 1234567890123456789012, not 25.";
+        for (arguments, path) in [
+            (r#"{"account": 1234567890123456789012}"#, Some("")),
+            (r#"{"pay": [{"account": 1234567890123456789012, "amount": 25}]}"#, Some("")),
+            (r#"{"amount": 123456.70}"#, Some("")),
+            (r#"{"account": 1234567890123456789013, "amount": 123456.80, "n": 25}"#, None),
+            (r#"{"text": "\"no 1234567890123456789012a"}"#, None),
+        ] {
+            let found = |own: &str| {
+                let quotes = quotes(mail, own);
+                quotes.find(arguments).map(|(path, _)| path)
+            };
+            assert_eq!(found("Pay the bill.").as_deref(), path, "{arguments}");
+            assert_eq!(found(mail), None, "{arguments}");
+        }
     }
 
     #[test]
