@@ -349,7 +349,13 @@ impl<S: Store> Drives<S> {
                     let finished = serde_json::to_string(&result);
                     // It takes out what the start has, so that it is there.
                     let _ = result.put_back(left_out, &self.start);
-                    let (ending, finished) = (result.ending, serde_json::from_str(&finished?)?);
+                    let mut finished: Value = serde_json::from_str(&finished?)?;
+                    let answer = serde_json::to_string(&result.answer)?;
+                    let kept = || serde_json::to_string(&finished["answer"]).ok();
+                    if has_long_number(&answer) && kept().as_ref() != Some(&answer) {
+                        finished[EXACT_ANSWER] = answer.into();
+                    }
+                    let ending = result.ending;
                     self.store.append(&Record::Finished { ending, finished, left_out }).await
                 };
                 recorded.await?;
@@ -435,6 +441,28 @@ impl DriveEnd {
     }
 }
 
+/// The field of a finished run for the JSON of its answer, if the answer as a [`Value`] has rounded
+/// integers.
+pub(crate) const EXACT_ANSWER: &str = "exact_answer";
+
+/// Returns whether a JSON text may have an integer with more than 64 bits.
+fn has_long_number(json: &str) -> bool {
+    let digits = json.as_bytes().chunk_by(|a, b| a.is_ascii_digit() && b.is_ascii_digit());
+    digits.map(<[u8]>::len).max() > Some(18)
+}
+
+/// Reads a finished run, with its answer as it was written.
+fn read<O: DeserializeOwned>(finished: &Value) -> serde_json::Result<Finished<O>> {
+    let Some(exact) = finished[EXACT_ANSWER].as_str() else {
+        return Finished::deserialize(finished);
+    };
+    let fields = finished.as_object().into_iter().flatten().map(|(name, value)| match &**name {
+        "answer" => format!("\"answer\":{exact}"),
+        _ => format!("{}:{value}", Value::from(&**name)),
+    });
+    serde_json::from_str(&format!("{{{}}}", fields.collect::<Vec<_>>().join(",")))
+}
+
 /// Returns the result in the records of a run, if it has finished.
 ///
 /// # Errors
@@ -457,7 +485,7 @@ fn read_finished<O: DeserializeOwned>(
         _ => None,
     });
     let Some((finished, left_out)) = found else { return Ok(None) };
-    let mut finished = Finished::<O>::deserialize(finished)
+    let mut finished = read::<O>(finished)
         .map_err(|source| JournalError::OtherOutput { id: id.to_owned(), source })?;
     match finished.put_back(left_out, start) {
         true => Ok(Some(finished.of_run(id))),

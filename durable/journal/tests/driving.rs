@@ -135,6 +135,37 @@ async fn an_answer_is_recorded_as_it_is_written_whatever_its_floats_and_its_leve
 }
 
 #[tokio::test]
+async fn an_answer_keeps_the_digits_of_its_integers() {
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Count {
+        what: String,
+    }
+
+    #[derive(Serialize, Deserialize, JsonSchema, PartialEq, Debug, Clone)]
+    struct Counted {
+        number: u128,
+        debt: i128,
+    }
+
+    impl Signature for Count {
+        type Output = Counted;
+    }
+
+    let folder = folder();
+    let journal = Journal::open(folder.path()).unwrap();
+    let cx = Context::default();
+    let counted = Counted { number: u128::MAX, debt: i128::MIN };
+    let answer = serde_json::to_string(&counted).unwrap();
+    let finish = Reply::calls([ToolCall::new("1", "finish", answer.as_str())]);
+    let react = react::<Count>(Scripted::replies([finish]), []);
+    let task = react.task(&Count { what: "stars".to_owned() }).unwrap();
+    let first = journal.drive(react.agent(), "run", task.clone(), &cx).await.unwrap();
+    assert_eq!(first.answer, counted);
+    assert_eq!(journal.drive(react.agent(), "run", task, &cx).await.unwrap(), first);
+    assert_eq!(journal.finished::<Counted>("run").unwrap().unwrap().answer, counted);
+}
+
+#[tokio::test]
 async fn a_provider_that_was_down_is_asked_again_and_the_rest_is_not() {
     let folder = folder();
     let journal = Journal::open(folder.path()).unwrap();

@@ -12,6 +12,8 @@ use toolwright_module::{Contract, Message, Reply, ToolCall};
 use toolwright_orchestrator::perform::{Outcome, OutcomeKind, PartId, PartIdKind, Record};
 use toolwright_orchestrator::{Compacted, RepairedCall, RunState, ToolSet};
 
+use crate::home::EXACT_ANSWER;
+
 /// Maximum number of agents inside each other that a page shows. The page of a deeper run would need
 /// more memory for calls inside each other than a thread has.
 pub(super) const MOST_LEVELS: usize = 16;
@@ -276,9 +278,9 @@ impl Tree {
 impl RunEnd {
     fn of(ending: Ending, finished: &mut Value) -> Self {
         let read = |value: Value| serde_json::from_value(value).ok();
-        let answer = match finished["answer"].take() {
-            Value::String(text) => text,
-            other => serde_json::to_string_pretty(&other).unwrap_or_default(),
+        let answer = match (finished["answer"].take(), finished[EXACT_ANSWER].take()) {
+            (Value::String(text), _) | (_, Value::String(text)) => text,
+            (other, _) => serde_json::to_string_pretty(&other).unwrap_or_default(),
         };
         Self {
             ending,
