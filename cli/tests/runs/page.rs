@@ -320,6 +320,32 @@ async fn times_and_counts_of_any_size_have_a_page_and_a_text() {
 }
 
 #[tokio::test]
+async fn a_result_that_is_no_result_has_a_page_and_a_text() {
+    let (folder, world) = quick();
+    world.short().await;
+    let path = folder.path().join("short.journal");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let end = text.trim_end().rfind('\n').unwrap();
+    let before = &text[..=end];
+    let last = u32::from_str_radix(&before.lines().last().unwrap()[..8], 16).unwrap();
+    for value in [json!("x"), json!(5), json!([1]), json!(null), json!(true), json!({})] {
+        for record in [
+            json!({"finished": {"ending": "answered", "finished": value}}),
+            json!({"stopped": {"error": "no", "finished": value}}),
+        ] {
+            let record = json!({"at": 1, "record": record}).to_string();
+            let line = format!("{:08x} {} {record}\n", crc(last, record.as_bytes()), record.len());
+            std::fs::write(&path, format!("{before}{line}")).unwrap();
+            assert_own_markup(&page(&world.journal, "short", None).unwrap());
+            let run = world.journal.run("short").unwrap();
+            let task = world.journal.task("short").unwrap();
+            let records = world.journal.records("short").unwrap();
+            assert!(toolwright_cli::runs::show(&run, &task, &records).contains("tokens in"));
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_list_takes_an_id_of_any_length() {
     let (_folder, world) = quick();
     world.short().await;

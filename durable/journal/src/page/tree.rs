@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::budget::{LimitKind, Spent};
 use toolwright_module::event::{Ending, InCall};
@@ -141,7 +141,8 @@ impl Tree {
                         asked.asked = asked.asked.take().or(Some((at, waiting.approval)));
                     }
                 }
-                Record::Finished { ending, mut finished, .. } => {
+                Record::Finished { ending, finished, .. } => {
+                    let mut finished = object(finished);
                     tree.ended = Some(RunEnd::of(ending, &mut finished));
                     last = finished;
                 }
@@ -149,7 +150,7 @@ impl Tree {
                     let after = tree.root.steps.len();
                     tree.stops.push(Stop { at, error, is_open, after });
                     if !finished.is_null() {
-                        last = finished;
+                        last = object(finished);
                     }
                 }
                 record => tree.add(at, record),
@@ -289,6 +290,11 @@ impl RunEnd {
             answer,
         }
     }
+}
+
+/// Returns an object, for a value of a file that another program may have written.
+fn object(value: Value) -> Value {
+    if value.is_object() { value } else { Value::Object(Map::new()) }
 }
 
 impl Agent {
