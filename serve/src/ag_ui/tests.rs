@@ -338,6 +338,41 @@ fn what_the_application_says() {
 }
 
 #[test]
+fn the_references_of_a_question_lead_to_the_schema_of_the_arguments() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "to": { "$ref": "#/$defs/Person" },
+            "below": { "anyOf": [{ "$ref": "#" }, { "type": "null" }] },
+            "default": { "$ref": "#/$defs/Person" },
+            "form": { "default": { "$ref": "#/$defs/Person" } },
+        },
+        "$defs": { "Person": { "type": "string" } },
+    });
+    let asked = Question { schema: Some(schema), ..question("c9", "pay", "{}") };
+    let mut writer = AgUi::new("t", input());
+    let updates =
+        updates([started(), called(0, "c9", "pay", "{}"), UpdateKind::ApprovalAsked(asked)]);
+    let mut all: Vec<_> = updates.iter().flat_map(|update| writer.write(update)).collect();
+    all.extend(writer.rest());
+    let all = lines(all);
+    let ends = all.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let place = "/outcome/interrupts/0/responseSchema";
+    let mut found = ends.filter_map(|event| event.pointer(place).cloned());
+    let schema = found.next_back().unwrap();
+    let arguments = &schema["properties"]["editedArgs"];
+    let reference =
+        |schema: &Value| schema["$ref"].as_str().unwrap().strip_prefix('#').unwrap().to_owned();
+    for field in ["to", "default"] {
+        let of = reference(&arguments["properties"][field]);
+        assert_eq!(schema.pointer(&of), Some(&json!({ "type": "string" })));
+    }
+    let of = reference(&arguments["properties"]["below"]["anyOf"][0]);
+    assert_eq!(schema.pointer(&of), Some(arguments));
+    assert_eq!(reference(&arguments["properties"]["form"]["default"]), "/$defs/Person");
+}
+
+#[test]
 fn answers_to_questions() {
     let decide = |entry: Value| {
         let mut resume = json!({ "interruptId": "q" });

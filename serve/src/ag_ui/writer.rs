@@ -447,6 +447,36 @@ fn custom(stream: &mut Stream, agent: &Agent, update: &Update) {
     stream.push(&Event::Custom { name, value, agent: agent.by() });
 }
 
+/// The place of the schema of the arguments in the schema of an answer.
+const ARGUMENTS: &str = "#/properties/editedArgs";
+
+/// Lets the references of a schema name its place in the schema of an answer. They name places from the
+/// root on.
+fn move_references(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                match field {
+                    Value::String(reference) if name == "$ref" && reference.starts_with('#') => {
+                        reference.replace_range(..1, ARGUMENTS);
+                    }
+                    // The names in them are those of fields and types.
+                    Value::Object(schemas)
+                        if ["properties", "patternProperties", "$defs"].contains(&&**name) =>
+                    {
+                        schemas.values_mut().for_each(move_references);
+                    }
+                    // They have values and no schemas.
+                    _ if ["const", "enum", "default", "examples"].contains(&&**name) => {}
+                    field => move_references(field),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(move_references),
+        _ => {}
+    }
+}
+
 /// Returns a question in the form of the protocol.
 fn interrupt(question: &Question, agent: &Agent) -> Interrupt {
     let Question { id, name, effect, unknown, reason, .. } = question;
@@ -457,7 +487,8 @@ fn interrupt(question: &Question, agent: &Agent) -> Interrupt {
     if let Some(reason) = reason {
         message.push_str(&format!(" It waits because {reason}."));
     }
-    let arguments = question.schema.clone().unwrap_or_else(|| json!({ "type": "object" }));
+    let mut arguments = question.schema.clone().unwrap_or_else(|| json!({ "type": "object" }));
+    move_references(&mut arguments);
     let mut properties = json!({
         "approved": { "type": "boolean" },
         "reason": { "type": "string", "description": "The reason of a refusal, for the model." },
