@@ -151,7 +151,8 @@ impl CallArgs {
         // The marks of untrusted text are for models.
         let text = inside(&output.text).filter(|_| output.untrusted).unwrap_or(&output.text);
         if self.json {
-            let value = output.value()?;
+            // An integer with more than 64 bits is in the text only. The tool has worked all the same.
+            let value = output.value().unwrap_or_default();
             tell(&json!({"text": text, "value": value, "parts": output.parts}));
             return Ok(());
         }

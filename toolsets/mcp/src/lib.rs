@@ -106,7 +106,7 @@
 //! | [`Effect::Write`] | no hint, so MCP assumes that the tool may overwrite |
 //! | [`Effect::Irreversible`] | `destructiveHint` |
 //! | any effect | `openWorldHint`, which is MCP's default |
-//! | an output | `structuredContent`, and the text for models; also the JSON as text if that differs from the text for models |
+//! | an output | `structuredContent`, and the text for models; also the JSON as text if that differs from the text for models; an output with an integer of more than 64 bits is in the text only |
 //! | an image as `data:image/…;base64,` | an image; `audio/…` becomes audio, any other type an embedded resource |
 //! | any other image | its URL, as text |
 //! | arguments that do not validate, [`Error::retry`], [`Error::refuse`] | `isError` and the text |
@@ -136,6 +136,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod error;
+#[cfg(any(feature = "client", feature = "server"))]
+mod exact;
 #[cfg(any(feature = "client", feature = "server"))]
 mod fitting;
 #[cfg(any(feature = "client", feature = "server"))]

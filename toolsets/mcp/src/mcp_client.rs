@@ -38,9 +38,9 @@ use self::child_process::Command;
 #[cfg(feature = "http-client")]
 use self::http::HttpAddress;
 use crate::error::{McpError, Result, Source};
+use crate::exact::has_rounded_integers;
 use crate::mcp_client::call_result::CallResult;
 use crate::mcp_client::connection::Connection;
-use crate::mcp_client::incoming::has_rounded_integers;
 use crate::mcp_client::listing::{Listed, Listing, short_name, valid_name};
 use crate::mcp_client::lock::Lock;
 use crate::mcp_client::session::{CallFailure, Session};

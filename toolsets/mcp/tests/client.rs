@@ -176,6 +176,46 @@ async fn tools_without_an_output_schema_fit_string_and_unit_outputs() {
         .unwrap();
 }
 
+/// Count the atoms of a thing.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct CountAtoms {}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+struct Atoms {
+    atoms: u128,
+}
+
+impl Signature for CountAtoms {
+    type Output = Atoms;
+}
+
+/// A value that JSON of most programs cannot have is in the text, which has each digit.
+#[tokio::test]
+async fn an_integer_with_more_than_64_bits_is_a_result_and_no_error() {
+    let atoms = Atoms { atoms: u128::MAX };
+    let count = Tool::new(from_fn(async |_: CountAtoms| Ok(Atoms { atoms: u128::MAX }))).unwrap();
+    let server = || McpServer::new("test", "1", [count.clone()]).unwrap();
+    let mut lines = Lines::begun(server()).await;
+    let result = lines.call("count_atoms", json!({})).await;
+    assert_eq!(result["isError"], false, "{result}");
+    let text = result["content"][0]["text"].as_str().unwrap();
+    assert_eq!(serde_json::from_str::<Atoms>(text).unwrap(), atoms);
+
+    // A tool that was created at run time has its value as text.
+    let contract = Contract::of::<CountAtoms>().unwrap();
+    let passed = Tool::dynamic(contract, Effect::Read, async |_, _| {
+        Ok(ToolOutput::text_only(r#"{"atoms":12345678901234567890123}"#))
+    });
+    let mut lines = Lines::begun(McpServer::new("test", "1", [passed]).unwrap()).await;
+    let result = lines.call("count_atoms", json!({})).await;
+    assert_eq!((&result["isError"], &result["structuredContent"]), (&json!(false), &json!(null)));
+
+    let (url, _) = listen(server()).await;
+    let remote = McpClient::http(&url).unwrap().with_trusted_results().connect().await.unwrap();
+    let module = remote.typed::<CountAtoms>("count_atoms").unwrap();
+    assert_eq!(module.call(CountAtoms {}, &Context::default()).await.unwrap(), atoms);
+}
+
 /// Plot a sine.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Plot {}

@@ -84,7 +84,6 @@ impl Handler {
     }
 }
 
-/// Logs the error for the operator of the server. The client gets only the part for models.
 /// Returns the arguments as the client wrote them. The transport has put them there.
 fn raw_arguments(extensions: &Extensions) -> Option<&RawArguments> {
     #[cfg(feature = "http-server")]
@@ -94,6 +93,7 @@ fn raw_arguments(extensions: &Extensions) -> Option<&RawArguments> {
     extensions.get()
 }
 
+/// Logs the error for the operator of the server. The client gets only the part for models.
 fn log(tool: &str, error: &Error) {
     let stage = error.stage();
     match error.audience() {

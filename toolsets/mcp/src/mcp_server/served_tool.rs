@@ -11,6 +11,7 @@ use toolwright_module::untrusted::{fence, inside};
 use toolwright_module::{Dialect, Effect, Error, Result, Tool, ToolOutput};
 use toolwright_signature::Policy;
 
+use crate::exact::has_rounded_integers;
 use crate::fitting::keep_fitting;
 
 /// A tool, and the definition that clients get.
@@ -59,10 +60,14 @@ impl ServedTool {
     /// Images and files that have no room beside them are left out, and a text says so.
     pub(crate) fn result(&self, output: ToolOutput, max_bytes: usize) -> Result<CallToolResult> {
         // Hosts send structured values to models as JSON, so media are in content blocks only.
-        let value = output.value_beside_parts()?;
+        let value = output.value_beside_parts();
         let ToolOutput { text, parts, untrusted, .. } = output;
         let plain = inside(&text).filter(|_| untrusted).unwrap_or(&text);
-        let (structured, json) = self.structured(value, plain)?;
+        let (structured, json) = match value {
+            Ok(value) => self.structured(value, plain)?,
+            // It has an integer with more than 64 bits. The tool has worked, and the text has it.
+            Err(_) => (None, None),
+        };
         let json = if untrusted { json.map(|json| fence(&json).into_owned()) } else { json };
         let attached = parts.iter().enumerate().map(|(index, part)| attachment(index, part));
         let texts = [Some(text), json].into_iter().flatten().filter(|text| !text.is_empty());
@@ -99,7 +104,10 @@ impl ServedTool {
         };
         let Some(value) = value else {
             // A tool that was created at run time may return its JSON as text.
-            let value = self.tool.contract().read_output(text).map_err(output_error)?;
+            let value: Value = self.tool.contract().read_output(text).map_err(output_error)?;
+            if !value.is_string() && has_rounded_integers(text.as_bytes()) {
+                return Ok((None, None));
+            }
             return Ok((Some(wrap(value, wrapped)), None));
         };
         if is_text_of(text, &value) {
