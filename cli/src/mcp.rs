@@ -1,4 +1,6 @@
-//! The command `mcp`: serves toolsets, and uses the tools of other servers.
+//! The command `mcp`: serves toolsets, uses the tools of other servers, and packages servers.
+
+mod package;
 
 use std::error::Error as StdError;
 use std::fmt::Display;
@@ -13,6 +15,7 @@ use toolwright_mcp::{McpClient, McpClientBuilder, McpServer, ServerLimits};
 use toolwright_module::{Cancellation, Context, Error, Result};
 use tracing_subscriber::filter::LevelFilter;
 
+use self::package::Package;
 use crate::config::ConfigArgs;
 use crate::described;
 use crate::keys::Keys;
@@ -32,7 +35,9 @@ Examples:
   toolwright mcp list 'npx -y @modelcontextprotocol/server-filesystem .'
   toolwright mcp call http://127.0.0.1:8000/mcp file_list
   toolwright mcp lock http://127.0.0.1:8000/mcp > server.lock
-  toolwright mcp list http://127.0.0.1:8000/mcp --lock server.lock")]
+  toolwright mcp list http://127.0.0.1:8000/mcp --lock server.lock
+  toolwright mcp package target/release/orders --name io.github.USER/orders --author USER \
+    --description 'Orders of a shop'")]
 pub(crate) struct McpCommandArgs {
     #[command(subcommand)]
     action: Action,
@@ -64,6 +69,9 @@ enum Action {
         #[command(flatten)]
         server: Server,
     },
+    /// Package a server's program: a bundle (MCPB) that applications install, and `server.json`, its
+    /// entry in the registry of MCP servers
+    Package(Package),
 }
 
 #[derive(Args)]
@@ -143,13 +151,12 @@ impl McpCommandArgs {
     ///
     /// If the toolsets cannot be served, or the server cannot be used.
     pub(crate) async fn run(self) -> Result<ExitCode, Box<dyn StdError>> {
-        let (Action::List { server, .. } | Action::Call { server, .. } | Action::Lock { server }) =
-            &self.action
-        else {
-            let Action::Serve(serve) = self.action else { return Ok(ExitCode::SUCCESS) };
-            return serve.run().await;
+        let done = match self.action {
+            Action::Serve(serve) => return serve.run().await,
+            Action::Package(package) => until_ctrl_c(async |cx| package.run(cx).await).await,
+            action => until_ctrl_c(async |cx| action.with(cx).await).await,
         };
-        match until_ctrl_c(async |cx| self.action.with(server, cx).await).await {
+        match done {
             Some(done) => ended(done, "--"),
             None => Ok(ExitCode::from(130)),
         }
@@ -157,7 +164,11 @@ impl McpCommandArgs {
 }
 
 impl Action {
-    async fn with(&self, server: &Server, cx: &Context) -> Result<()> {
+    async fn with(&self, cx: &Context) -> Result<()> {
+        let (Self::List { server, .. } | Self::Call { server, .. } | Self::Lock { server }) = self
+        else {
+            return Ok(());
+        };
         // The annotations are only shown, and decide nothing, so they can be trusted.
         let client = match self {
             Self::List { .. } => server.client()?.with_trusted_annotations(),
@@ -182,7 +193,7 @@ impl Action {
                 list(&remote, *json);
                 Ok(())
             }
-            Self::Serve(_) => Ok(()),
+            Self::Serve(_) | Self::Package(_) => Ok(()),
         };
         remote.close().await;
         done

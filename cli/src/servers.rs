@@ -414,7 +414,7 @@ pub(crate) fn token(name: &str, keys: &Keys) -> Result<String> {
 }
 
 /// Returns the absolute path of a program, which the system finds in the variable PATH.
-fn found_program(program: &str) -> PathBuf {
+pub(crate) fn found_program(program: &str) -> PathBuf {
     let path = Path::new(program);
     if path.components().count() > 1 {
         return std::path::absolute(path).unwrap_or_else(|_| path.to_owned());

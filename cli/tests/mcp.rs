@@ -652,3 +652,105 @@ async fn tools_that_change_during_a_run_are_offered_in_the_next_round() {
         .unwrap();
     }
 }
+
+/// The bytes of a file in a bundle, its permissions and its name.
+fn files_of(bundle: &Path) -> Vec<(String, u32, Vec<u8>)> {
+    let mut zip = zip::ZipArchive::new(fs::File::open(bundle).unwrap()).unwrap();
+    (0..zip.len())
+        .map(|nth| {
+            let mut file = zip.by_index(nth).unwrap();
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes).unwrap();
+            (file.name().unwrap().into_owned(), file.unix_mode().unwrap() & 0o777, bytes)
+        })
+        .collect()
+}
+
+/// The program is a shell, which is small, and starts our server.
+#[cfg(unix)]
+#[test]
+fn a_bundle_has_the_program_what_it_needs_and_an_entry_for_the_registry() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let starts = |shell: &str| {
+        let words = [shell, "-c", r#"exec "$PROGRAM" mcp serve --no-config --tools text"#];
+        shlex::try_join(words).unwrap()
+    };
+    let url = "https://github.com/someone/texts-mcp/releases/download/v1/texts.mcpb";
+    let mut package = program("mcp");
+    package
+        .args(["package", &starts("sh"), "--name", "io.github.someone/texts"])
+        .args(["--author", "Someone", "--description", "Search in texts", "--url", url])
+        .args(["--env", "PROGRAM", "--out", folder.path().to_str().unwrap()])
+        .env("PROGRAM", env!("CARGO_BIN_EXE_toolwright"));
+    let said = ok(run(&mut package));
+    let file = said.split(':').next().unwrap();
+    assert!(said.starts_with(&format!("{file}: 8 tools, ")), "{said}");
+
+    let files = files_of(&folder.path().join(file));
+    let [(_, _, manifest), (name, mode, bytes)] = &files[..] else { panic!("two files") };
+    assert_eq!((name.as_str(), *mode), ("server/sh", 0o755));
+    let mut manifest: Value = serde_json::from_slice(manifest).unwrap();
+    // The value of the variable is not in it.
+    assert!(!manifest.to_string().contains(env!("CARGO_BIN_EXE_toolwright")));
+    let platform = manifest["compatibility"]["platforms"][0].take();
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(file, format!("texts-{version}-{}.mcpb", platform.as_str().unwrap()));
+    assert_eq!(manifest["version"].take(), version);
+    manifest["tools"].as_array_mut().unwrap().truncate(1);
+    insta::assert_snapshot!(format!("{manifest:#}"));
+
+    // The program in it starts the server.
+    let unpacked = folder.path().join("sh");
+    fs::write(&unpacked, bytes).unwrap();
+    fs::set_permissions(&unpacked, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut list = client(&starts(unpacked.to_str().unwrap()), &["list", "--env", "PROGRAM"]);
+    let listed = ok(run(list.env("PROGRAM", env!("CARGO_BIN_EXE_toolwright"))));
+    assert!(listed.contains("text_grep"), "{listed}");
+
+    let entry = fs::read_to_string(folder.path().join("server.json")).unwrap();
+    let entry: Value = serde_json::from_str(&entry).unwrap();
+    let package = &entry["packages"][0];
+    assert_eq!(
+        (&entry["name"], &package["identifier"]),
+        (&json!("io.github.someone/texts"), &json!(url))
+    );
+    assert_eq!(package["environmentVariables"][0]["isSecret"], true);
+    assert_eq!(package["fileSha256"].as_str().unwrap().len(), 64);
+}
+
+#[test]
+fn what_cannot_be_packaged_is_told_before_anything_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("server.sh");
+    fs::write(&script, "#!/bin/sh\n").unwrap();
+    let package = |command: &str, more: &[&str]| {
+        let mut package = program("mcp");
+        package
+            .args(["package", command, "--author", "Someone", "--description", "Texts"])
+            .args(["--out", folder.path().to_str().unwrap()])
+            .args(more);
+        run(&mut package)
+    };
+    let name = ["--name", "io.github.someone/texts"];
+    for (command, said) in [
+        (script.to_str().unwrap(), "is not a compiled program"),
+        ("/nowhere/server", "cannot read /nowhere/server"),
+        ("http://127.0.0.1:1/mcp", "has no program to package"),
+        ("''", "cannot read"),
+    ] {
+        let told = failed(package(command, &name));
+        assert!(told.contains(said), "{command}: {told}");
+    }
+    for (more, said) in [
+        (&["--name", "texts"][..], "write a namespace that is yours"),
+        (&["--name", "a/b", "--version", "latest"], "is not a version such as 1.0.0"),
+        (&["--name", "a/b", "--url", "http://a.example/mcp"], "write a URL with https://"),
+    ] {
+        let ran = package("toolwright", more);
+        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+        assert!(ran.stderr.contains(said), "{}", ran.stderr);
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}

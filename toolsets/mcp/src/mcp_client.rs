@@ -253,6 +253,11 @@ impl McpClient {
         self.listing().name.clone()
     }
 
+    /// Returns the version that the server gives itself.
+    pub fn version(&self) -> String {
+        self.listing().version.clone()
+    }
+
     /// Returns the server's instructions for language models.
     ///
     /// They are not sent to any model by default, because the server may not be trusted.

@@ -62,6 +62,7 @@ impl ToolOptions {
 pub(crate) struct Listing {
     /// The server's own name.
     pub(crate) name: String,
+    pub(crate) version: String,
     pub(crate) instructions: Option<String>,
     pub(crate) tools: Vec<Arc<Listed>>,
     /// The tools that cannot be used, by the server's name, with the reason.
@@ -102,13 +103,19 @@ impl Listing {
             && self.tools.iter().zip(&other.tools).all(|(a, b)| a.definition == b.definition)
     }
 
-    fn new(
+    /// Returns what the server says about itself, without its tools.
+    fn of(info: &ServerPeerInfo) -> Self {
+        let own = info.server_info.clone();
+        let (name, version) = own.map(|own| (own.name, own.version)).unwrap_or_default();
+        Self { name, version, instructions: info.instructions.clone(), ..Self::default() }
+    }
+
+    fn with_tools(
+        mut self,
         server: &str,
-        (name, instructions): (String, Option<String>),
         forms: Vec<Value>,
         options: &ToolOptions,
     ) -> Result<Self> {
-        let mut listing = Self { name, instructions, ..Self::default() };
         let (mut theirs, mut ours) = (HashSet::new(), HashSet::new());
         for form in forms {
             let name = form.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -119,10 +126,10 @@ impl Listing {
                 continue;
             }
             match Listed::new(name.clone(), form, options, &mut ours) {
-                Ok(tool) => listing.tools.push(Arc::new(tool)),
+                Ok(tool) => self.tools.push(Arc::new(tool)),
                 Err(error) => {
                     tracing::warn!(tool = name, %error, "a tool of an MCP server cannot be used");
-                    listing.left_out.push((name, Arc::new(error)));
+                    self.left_out.push((name, Arc::new(error)));
                 }
             }
         }
@@ -135,9 +142,9 @@ impl Listing {
             return Err(McpError::no_such_tool(name, theirs.iter().map(String::as_str)));
         }
         for name in only {
-            listing.check_usable(name)?;
+            self.check_usable(name)?;
         }
-        Ok(listing)
+        Ok(self)
     }
 }
 
@@ -243,11 +250,7 @@ pub(crate) async fn list(
     options: &ToolOptions,
 ) -> Result<Listing> {
     let info = peer.peer_info();
-    let name_and_instructions = |info: &ServerPeerInfo| {
-        let name = info.server_info.as_ref().map(|server| server.name.clone());
-        (name.unwrap_or_default(), info.instructions.clone())
-    };
-    let server_info = info.as_deref().map(name_and_instructions).unwrap_or_default();
+    let listing = info.as_deref().map(Listing::of).unwrap_or_default();
     let unexpected = || McpError::listing(server, ServiceError::UnexpectedResponse);
     let endless = || McpError::Endless { server: server.to_owned() };
     let mut forms = Vec::new();
@@ -278,7 +281,7 @@ pub(crate) async fn list(
         }
         // Some servers send an empty cursor with the last page.
         let Some(next) = next.filter(|next| !next.is_empty()) else {
-            return Listing::new(server, server_info, forms, options);
+            return listing.with_tools(server, forms, options);
         };
         if !seen.insert(next.clone()) {
             return Err(endless());
