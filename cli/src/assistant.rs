@@ -52,6 +52,9 @@ const REPLAY: &str = "replay";
 /// The name of the metadata with the options that shape the requests of a run, as JSON.
 pub(crate) const OPTIONS: &str = "options";
 
+/// What a user reads after a task that has failed or was cancelled.
+const GOES_ON: &str = "(the conversation continues with what was said and done so far)";
+
 /// What a user has to know whose run does not go on, although its account is the same.
 pub(crate) const RENEWED: &str = "Another token or home folder counts as another account: set the \
      earlier one to go on, or begin anew";
@@ -231,8 +234,13 @@ impl Assistant {
         self.carry_out(work, input).await
     }
 
-    /// Goes on with the last conversation of this folder, if there is one.
-    async fn last_conversation(&self, input: &Input) -> Result<Option<End>, Box<dyn Error>> {
+    /// Returns the last conversation of this folder, if there is one, and the end of its last task if that
+    /// had to be finished.
+    async fn last_conversation(
+        &self,
+        input: &Input,
+    ) -> Result<(Conversation, Option<End>), Box<dyn Error>> {
+        let none = || (Conversation::default(), None);
         let journal = self.journal.as_ref().ok_or("--continue needs a journal")?;
         let here = folder();
         let is_chat = |metadata: &std::collections::BTreeMap<String, String>| {
@@ -242,7 +250,7 @@ impl Assistant {
         let last = journal.runs()?.into_iter().rev().find(|run| is_chat(&run.metadata));
         let Some(last) = last else {
             note("(there is no conversation of this folder; this is a new one)");
-            return Ok(None);
+            return Ok(none());
         };
         if !options_of(&last).unwrap_or_default().has_same_places(&self.options) {
             note(&format!(
@@ -250,18 +258,27 @@ impl Assistant {
                  accounts, so this is a new one. {RENEWED})",
                 quoted(&last.id)
             ));
-            return Ok(None);
+            return Ok(none());
         }
-        if matches!(last.status, RunStatus::Open | RunStatus::Waiting) {
-            return Ok(Some(self.resume(&last.id, Some(input)).await?));
+        let is_open = matches!(last.status, RunStatus::Open | RunStatus::Waiting);
+        let end = match is_open {
+            true => Some(self.resume(&last.id, Some(input)).await?),
+            false => None,
+        };
+        if end.as_ref().is_some_and(|end| !end.goes_on()) {
+            note("(this is a new conversation)");
+            return Ok((Conversation::default(), end));
         }
-        // The run has its result, so the model is not asked.
-        let task = journal.task(&last.id)?;
-        let agent = self.agent.borrow().clone();
-        let finished = journal.drive(&agent, &last.id, task, &Context::default()).await;
-        let finished = finished.map_err(|error| format!("run {}: {error:#}", last.id))?;
-        note(&format!("(the conversation of run {} goes on)", quoted(&last.id)));
-        Ok(Some(End::Finished(Box::new(finished))))
+        // The model is not asked, also if the run has failed or was cancelled.
+        let said = self.conversation_of(journal, &last.id).await;
+        let said = said.map_err(|error| format!("run {}: {error:#}", last.id))?;
+        note(&match end {
+            None | Some(End::Finished(_)) => {
+                format!("(the conversation of run {} goes on)", quoted(&last.id))
+            }
+            Some(_) => GOES_ON.to_owned(),
+        });
+        Ok((said, end))
     }
 
     /// Returns the id of a run that begins now, and shows it.
@@ -272,7 +289,7 @@ impl Assistant {
         id
     }
 
-    /// Returns the conversation of a run that did not finish.
+    /// Returns the conversation of a run, whether it has finished or not.
     async fn conversation_of(
         &self,
         journal: &Journal,
@@ -314,18 +331,13 @@ impl Assistant {
         input: &Input,
     ) -> Result<ExitCode, Box<dyn Error>> {
         let mut code = ExitCode::SUCCESS;
-        let before = match continues {
+        let (mut said, before) = match continues {
             true => self.last_conversation(input).await?,
-            false => None,
+            false => (Conversation::default(), None),
         };
-        let mut said = match before {
-            Some(End::Finished(finished)) => finished.conversation().without_instructions(),
-            Some(End::Failed { .. }) => {
-                code = ExitCode::FAILURE;
-                Conversation::default()
-            }
-            _ => Conversation::default(),
-        };
+        if matches!(before, Some(End::Failed { .. })) {
+            code = ExitCode::FAILURE;
+        }
         if input.is_terminal() {
             note("(one task per line; Ctrl-C ends a task, Ctrl-D the conversation)");
         }
@@ -380,7 +392,7 @@ impl Assistant {
             };
             if !matches!(end, End::Finished(_)) {
                 note(match goes_on && end.goes_on() {
-                    true => "(the conversation continues with what was said and done so far)",
+                    true => GOES_ON,
                     false => {
                         "(the conversation continues without this task; changes by its tools remain)"
                     }

@@ -478,6 +478,40 @@ fn a_conversation_goes_on_where_it_ended() {
 }
 
 #[test]
+fn a_conversation_goes_on_although_its_last_task_fails_again_or_was_cancelled() {
+    let folder = folder();
+    let folder = folder.path();
+    let chat = |model: &Server, arguments: &[&str], lines: &str| {
+        run_with(asking("chat", model, folder).args(arguments), lines)
+    };
+    chat(&server(&[says("Hello, Ada.")]), &[], "I am Ada.\n");
+    let lines = folder.join("lines");
+    fs::write(&lines, "Store it.\n").unwrap();
+    let start = |server: &Server| {
+        let mut command = asking("chat", server, folder);
+        command.arg("--continue").stdin(fs::File::open(&lines).unwrap());
+        command
+    };
+    cut_off(start, folder);
+    let model = server(&["no JSON".to_owned(), says("Ada.")]);
+    let ran = chat(&model, &["--continue"], "Who am I?\n");
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), "Ada.\n"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("continues with what was said and done"), "{}", ran.stderr);
+    let text = model.asked().last().unwrap()["messages"].to_string();
+    assert!(text.contains("I am Ada.") && text.contains("Store it."), "{text}");
+
+    // A run that a person cancelled is not driven again.
+    let id = cut_off(start, folder);
+    journal(folder).cancel(&id).unwrap();
+    let model = server(&[says("Still Ada.")]);
+    let ran = chat(&model, &["--continue"], "And now?\n");
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "Still Ada.\n"), "{}", ran.stderr);
+    assert_eq!(model.asked().len(), 1);
+    let text = model.asked()[0]["messages"].to_string();
+    assert!(text.contains("I am Ada.") && text.contains("And now?"), "{text}");
+}
+
+#[test]
 fn every_run_is_kept_by_default_for_this_user_only() {
     let folder = folder();
     let model = server(&[says("Hello.")]);
