@@ -177,6 +177,19 @@ const scenes = {
     await say(page, "hello from the first tab");
     await second.waitForFunction(() => document.body.innerText.includes("You said: hello from the first tab"), null, { timeout: 15_000 });
     check("a new message of one tab appears in the other", await turns(second) === 2);
+    // A message while the page still reads what other tabs did before it.
+    await page.route("**/api/conversations/*", async (route) => {
+      const response = await route.fetch();
+      await wait(1_000);
+      await route.fulfill({ response });
+    });
+    await page.evaluate(() => { app.reload(); });
+    await say(page, "slow");
+    await wait(2_000);
+    check("a message that is sent while the page reads stays", await turns(page) === 3 && await page.locator("#stop").isVisible(), await turns(page));
+    await page.unrouteAll({ behavior: "wait" });
+    await page.press("#text", "Escape");
+    await over(page);
     // A connection that breaks.
     await fresh(page);
     await say(page, "slow");

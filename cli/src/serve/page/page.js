@@ -162,7 +162,7 @@ const app = {
 
   // Takes what other tabs and programs have done in the conversation.
   async reload() {
-    const conversation = this.conversation;
+    const { conversation, stream } = this;
     let told;
     try {
       told = (await read(`api/conversations/${encodeURIComponent(conversation)}`)).runs;
@@ -170,7 +170,8 @@ const app = {
       if (conversation === this.conversation) this.failed(error);
       return;
     }
-    if (conversation !== this.conversation || this.isSending) return;
+    // A message that was sent meanwhile is not in this answer. What else is new comes after its stream.
+    if (conversation !== this.conversation || (this.stream && this.stream !== stream)) return;
     this.runs = this.runs.filter((view) => {
       const isThere = told.some((run) => run.run === view.id);
       if (!isThere) view.element.remove();
@@ -231,7 +232,7 @@ const app = {
     this.update();
     const now = this.listed.get(this.conversation);
     const isOther = JSON.stringify(before) !== JSON.stringify(now);
-    if (isOther && !this.stream && !this.isSending && now) await this.reload();
+    if (isOther && !this.stream && now) await this.reload();
   },
 
   showList() {
@@ -353,10 +354,7 @@ const app = {
     };
     view.again = () => { remove(); this.say(text, attachments); };
     // The same message twice is one, so it can be sent again over a connection that broke.
-    this.isSending = true;
-    const done = this.follow((signal) => post("api/messages", body, { signal }));
-    this.isSending = false;
-    await done;
+    await this.follow((signal) => post("api/messages", body, { signal }));
   },
 
   async decide(question, body) {
@@ -586,7 +584,7 @@ const look = async () => {
 let hiding;
 document.addEventListener("visibilitychange", () => {
   clearTimeout(hiding);
-  if (document.hidden) hiding = setTimeout(() => { if (!app.isSending && app.last()?.id) app.close(); }, 20_000);
+  if (document.hidden) hiding = setTimeout(() => { if (app.last()?.id) app.close(); }, 20_000);
   else {
     app.list();
     if (!app.stream) app.follow();
