@@ -359,7 +359,10 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
         }
         let mut ended = found.iter().flatten().count();
         while let Some(joined) = work.join_next().await {
-            #[expect(clippy::panic, reason = "panics of an attempt are caught: the runtime is ending")]
+            #[expect(
+                clippy::panic,
+                reason = "panics of an attempt are caught: the runtime is ending"
+            )]
             let (at, result) = joined.unwrap_or_else(|error| panic!("{error}"));
             let result = result?;
             ended += 1;

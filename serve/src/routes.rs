@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use axum::body::Bytes;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -18,6 +19,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use toolwright_module::budget::Spent;
 use toolwright_module::message::{Audio, Document, Image, Part, Source};
+use toolwright_signature::readable_json;
 
 use crate::ag_ui;
 use crate::caller::Caller;
@@ -374,7 +376,16 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = ServeError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self> {
-        match Json::from_request(request, state).await {
+        // Its limits and its headers are those of the request.
+        let (headers, limits) = (request.headers().clone(), request.extensions().clone());
+        let read = async {
+            let body = Bytes::from_request(request, state).await?;
+            // Programs with UTF-16 texts cut them inside a character.
+            let mut readable = Request::new(readable_json(&body).into_owned().into());
+            (*readable.headers_mut(), *readable.extensions_mut()) = (headers, limits);
+            Json::from_request(readable, state).await
+        };
+        match read.await {
             Ok(Json(body)) => Ok(Self(body)),
             Err(rejection) => Err(wrong_body(&rejection)),
         }

@@ -12,7 +12,7 @@ use toolwright_module::{Effect, Message, Signature, Tool, ToolCall, from_fn};
 use toolwright_orchestrator::{Agent, ApprovalPolicy};
 use toolwright_serve::Home;
 
-use crate::support::{Server, Slow, shown};
+use crate::support::{Server, Slow, Stream, shown};
 
 /// Send money.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -153,6 +153,38 @@ async fn the_numbers_of_a_person_keep_their_digits() {
     let (_, done) = reader.until("done").await;
     let answer = done["answer"].as_str().unwrap();
     assert!(answer.contains("12345678901234567890123 paid"), "{answer}");
+}
+
+/// A program with UTF-16 texts may cut one inside a character.
+#[tokio::test]
+async fn half_a_character_is_replaced_in_a_message_and_refused_in_arguments() {
+    let (agent, sent) = payer();
+    let server = Server::start(Home::memory(), agent).await;
+    let half = r"Pay Ann \ud83d";
+    let body = format!(r#"{{"conversation": "c1", "text": "{half}"}}"#);
+    let request = server.post("kate", "/messages", &Value::Null).body(body);
+    let mut reader = Stream::of(request.send().await.unwrap());
+    let (before, question) = reader.until("approval_asked").await;
+    assert_eq!(before[0]["text"], "Pay Ann \u{fffd}");
+
+    let (run, id) = (question["run"].as_str().unwrap(), question["question"].as_str().unwrap());
+    let path = format!("/runs/{run}/questions/{id}");
+    let body = format!(r#"{{"edit": {{"arguments": {{"to": "{half}", "amount": 1}}}}}}"#);
+    let request = server.post("kate", &path, &Value::Null).body(body);
+    let (status, error) = Server::error(request).await;
+    assert_eq!(
+        (status, &*error),
+        (422, "a text in the arguments was cut inside a character; send it whole")
+    );
+    assert_eq!(sent.load(Ordering::SeqCst), 0);
+
+    let body = format!(
+        r#"{{"id": "c2", "messages": [
+            {{"id": "m1", "role": "user", "parts": [{{"type": "text", "text": "{half}"}}]}}
+        ]}}"#
+    );
+    let request = server.post("kate", "/chat", &Value::Null).body(body);
+    assert_eq!(request.send().await.unwrap().status(), 200);
 }
 
 #[tokio::test]

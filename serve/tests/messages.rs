@@ -97,6 +97,18 @@ async fn a_message_is_replaced_or_answered_again() {
 }
 
 #[tokio::test]
+async fn a_message_has_room_for_files_and_is_json() {
+    let server = Server::start(Home::memory(), Agent::new(echo(), []).unwrap()).await;
+    let text = "x".repeat(3 * 1024 * 1024);
+    let body = json!({"conversation": "c1", "text": text});
+    assert_eq!(server.post("kate", "/messages", &body).send().await.unwrap().status(), 200);
+    // A form of another site can send this type.
+    let request = server.client.post(format!("{}/messages", server.base)).header("x-user", "kate");
+    let request = request.header("content-type", "text/plain").body(body.to_string());
+    assert_eq!(Server::error(request).await.0, 400);
+}
+
+#[tokio::test]
 async fn callers_are_refused_with_the_status_that_the_program_chose() {
     let server = Server::start(Home::memory(), Agent::new(echo(), []).unwrap()).await;
     let body = json!({"conversation": "c1", "text": "Hello."});

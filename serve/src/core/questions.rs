@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use toolwright_journal::RunSummary;
 use toolwright_module::approval::{Approval, Decision, WrongDecision};
+use toolwright_signature::has_lost_half;
 
 use super::{Core, MOST_WAIT, escaped};
 use crate::caller::Caller;
@@ -155,6 +156,10 @@ fn check(asked: &Approval, decision: &Decision) -> Result<()> {
         }
         Err(WrongDecision::NotMade) => {
             "the call was not made, so it has no result; decide `approve`, `edit` or `deny`"
+        }
+        // With another character in its place, the call would be another one.
+        _ if matches!(decision, Decision::Edit { arguments } if has_lost_half(arguments)) => {
+            "a text in the arguments was cut inside a character; send it whole"
         }
         // The home checks the arguments.
         _ => return Ok(()),
