@@ -155,6 +155,21 @@ async fn the_numbers_of_a_person_keep_their_digits() {
     assert!(answer.contains("12345678901234567890123 paid"), "{answer}");
 }
 
+#[tokio::test]
+async fn arguments_with_a_field_twice_are_refused() {
+    let (agent, sent) = payer();
+    let server = Server::start(Home::memory(), agent).await;
+    let mut reader = server.say("kate", "c1", "Pay Ann.").await;
+    let (_, question) = reader.until("approval_asked").await;
+    let (run, id) = (question["run"].as_str().unwrap(), question["question"].as_str().unwrap());
+    let path = format!("/runs/{run}/questions/{id}");
+    let body = r#"{"edit": {"arguments": {"to": "Ann", "to": "Eve", "amount": 1}}}"#;
+    let (status, error) = Server::error(server.post("kate", &path, &Value::Null).body(body)).await;
+    assert_eq!(status, 422, "{error}");
+    assert!(error.contains("`to`"), "{error}");
+    assert_eq!(sent.load(Ordering::SeqCst), 0);
+}
+
 /// A program with UTF-16 texts may cut one inside a character.
 #[tokio::test]
 async fn half_a_character_is_replaced_in_a_message_and_refused_in_arguments() {
