@@ -194,8 +194,8 @@ async fn a_module_is_replayed_with_its_schema_beside_the_prompt() {
 
     let path = file("structured.json");
     recorder.recording().save(&path).unwrap();
+    // The recorded request shows that the model takes output schemas.
     let replay = Replay::new(Recording::load(&path).unwrap());
-    let replay = replay.with_capabilities(crate::support::structured());
     let module = Predict::<Summarize>::new(replay).unwrap();
     assert_eq!(module.call(summarize(), &Context::default()).await.unwrap().topics, ["weather"]);
 }

@@ -17,7 +17,7 @@ use super::mask::Mask;
 use crate::__files::{self, Link};
 use crate::error::{Error, Result, Stage};
 use crate::message::Message;
-use crate::model::{Capabilities, Delta, LanguageModel, Reply, Request};
+use crate::model::{Capabilities, Delta, LanguageModel, Reply, Request, SettingSet, ToolChoice};
 use crate::testing::words::words;
 
 /// Version of the format that is written. Earlier versions can be read.
@@ -390,11 +390,20 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Returns a model that replays `recording`.
+    /// Returns a model that replays `recording`. Its capabilities are those that the recorded requests
+    /// used: output schemas, calls that were required, and settings.
     #[must_use]
     pub fn new(recording: Recording) -> Self {
         let used = Mutex::new(vec![false; recording.exchanges.len()]);
-        let capabilities = Capabilities::new(Dialect::OpenAiLoose);
+        let mut capabilities = Capabilities::new(Dialect::OpenAiLoose);
+        for Exchange { request, .. } in &recording.exchanges {
+            capabilities.structured_output |= request.output.is_some();
+            capabilities.tools |=
+                matches!(request.tool_choice, ToolChoice::Required | ToolChoice::Tool(_));
+            let set = request.settings.iter().map(|settings| settings.set());
+            let set = set.flat_map(SettingSet::iter);
+            capabilities.settings = set.fold(capabilities.settings, SettingSet::with);
+        }
         Self { recording, used, capabilities }
     }
 
