@@ -74,6 +74,36 @@ impl Message {
         Arc::new(Self::Assistant { parts: vec![ReplyPart::text(text)] })
     }
 
+    /// Returns the text of the message: all text parts joined, or the text of a tool's result. Images,
+    /// reasoning and calls have no text.
+    ///
+    /// ```
+    /// use toolwright_module::Message;
+    ///
+    /// assert_eq!(Message::user("Where is order 7?").to_text(), "Where is order 7?");
+    /// ```
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        match self {
+            Self::System { text } => text.clone(),
+            Self::User { parts } => {
+                let texts = parts.iter().filter_map(|part| match part {
+                    Part::Text(text) => Some(text.as_str()),
+                    _ => None,
+                });
+                texts.collect()
+            }
+            Self::Assistant { parts } => {
+                let texts = parts.iter().filter_map(|part| match part {
+                    ReplyPart::Text(text) => Some(&**text),
+                    _ => None,
+                });
+                texts.collect()
+            }
+            Self::Tool(result) => result.text.clone(),
+        }
+    }
+
     /// Returns the message as it is sent: a result without its [whole text](ToolResult::whole). A
     /// message that has none is returned as it is.
     ///

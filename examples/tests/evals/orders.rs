@@ -26,7 +26,7 @@ pub(super) fn model() -> impl toolwright::module::LanguageModel {
                 Reply::text(r#"{"reason": "Short, and not rude.", "score": 8}"#)
             }
             _ => {
-                let task = last.map(|last| format!("{last:?}")).unwrap_or_default();
+                let task = last.map(Message::to_text).unwrap_or_default();
                 let mut numbers = task.split(|char: char| !char.is_ascii_digit());
                 let id = numbers.rfind(|number| !number.is_empty()).unwrap_or("0");
                 Reply::calls([ToolCall::new("1", "get_order", format!(r#"{{"id": {id}}}"#))])
