@@ -1,6 +1,7 @@
 //! One case of an eval, from code or from a file.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -138,22 +139,31 @@ impl<I: CaseValue, O: CaseValue> Case<I, O> {
                 .filter(|(_, line)| !line.trim().is_empty())
                 .map(|(at, line)| {
                     serde_json::from_str(line)
-                        .map_err(|error| fault(format!("line {}", at + 1), error.to_string()))
+                        .map_err(|error| fault(format!("line {}", at + 1), without_place(&error)))
                 })
                 .collect::<Result<_>>()?,
             Some("json") => serde_json::from_str(text).map_err(|error| {
                 fault(
                     format!("line {}, column {}", error.line(), error.column()),
-                    error.to_string(),
+                    without_place(&error),
                 )
             })?,
-            Some("yaml" | "yml") => serde_saphyr::from_str(text)
-                .map_err(|error| fault("the text".to_owned(), error.to_string()))?,
+            Some("yaml" | "yml") => serde_saphyr::from_str(text).map_err(|error| {
+                let place = error.location().map(|at| format!("line {}", at.line()));
+                let place = place.unwrap_or_else(|| "the text".to_owned());
+                fault(place, without_place(error.without_snippet()))
+            })?,
             _ => return Err(EvalError::FileKind { path: path.to_owned() }),
         };
         check_names(&cases)?;
         Ok(cases)
     }
+}
+
+/// Returns the text of an error without the place at its end.
+fn without_place(error: &impl Display) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or(text.clone(), |(reason, _)| reason.to_owned())
 }
 
 /// Checks that each case has a name of its own.

@@ -87,6 +87,18 @@ pub enum EvalError {
         /// The cause.
         source: RecordingError,
     },
+    /// A case has no recording.
+    #[error("there is no recording of it in {}; to record the cases, set {RECORD}=1 and run the eval with a real model", folder.display())]
+    NoRecording {
+        /// Path of the folder with the recordings.
+        folder: PathBuf,
+    },
+    /// Another eval uses the folder.
+    #[error("another eval uses the folder {}; wait for it, or name another folder", path.display())]
+    InUse {
+        /// Path of the folder.
+        path: PathBuf,
+    },
     /// The folder of the eval has the results of another eval.
     #[error("the folder {} has results of another eval: {reason}; name another folder, or delete this one", path.display())]
     OtherEval {

@@ -1,14 +1,13 @@
 //! Evals: cases, graders, and the attempts between them.
 
-use std::collections::{HashMap, HashSet};
-use std::panic::AssertUnwindSafe;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use toolwright_journal::Journal;
 use toolwright_module::__text::panic_text;
@@ -21,7 +20,7 @@ use crate::attempt::Attempt;
 use crate::case::{Case, CaseValue, check_names};
 use crate::error::{EvalError, RECORD, Result};
 use crate::folder::Folder;
-use crate::one_attempt::{Found, One, grade, graded, run_id};
+use crate::one_attempt::{Found, One, run_id};
 use crate::report::{GradedAttempt, Report};
 use crate::stored::StoredRun;
 use crate::telemetry;
@@ -253,11 +252,12 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
     /// `report.json` and [`report.html`](Report::to_html). The page has links to the pages of the runs that
     /// do not pass, and a comparison with the previous report.
     ///
-    /// If the eval is killed, the next [`run`](Self::run) makes the attempts that are missing. Those that
-    /// were under way begin again. The folder does not know whether the agent has changed since: delete it
-    /// if you change the agent.
+    /// If the eval is killed or leaves attempts out, for example because its budget is spent, the next
+    /// [`run`](Self::run) makes the attempts that are missing. Those that were under way begin again. The
+    /// folder does not know whether the agent has changed since: delete it if you change the agent.
     ///
-    /// An eval that has ended begins anew, and its report moves to `previous.json`.
+    /// An eval that has made all attempts begins anew, and its report moves to `previous.json`. Only one eval
+    /// at a time uses a folder.
     #[must_use]
     pub fn with_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());
@@ -307,6 +307,8 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
         {
             return Err(EvalError::Names { name: case.name.clone() });
         }
+        // It ends with this function, also if the caller drops it.
+        let _lock = self.folder.as_deref().map(Folder::lock).transpose()?;
         let folder = match &self.folder {
             Some(path) => Some(Arc::new(Folder::open(path, &self.name, &self.grader_names())?)),
             None => None,
@@ -316,8 +318,7 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
         let exhausted = Arc::new(OnceLock::new());
         let all = attempts.len();
         let mut found: Vec<Option<Found>> = Vec::new();
-        let mut work = JoinSet::new();
-        let turns = Arc::new(Semaphore::new(self.concurrency));
+        let mut waiting = VecDeque::new();
         for (at, (case, repeat)) in attempts.into_iter().enumerate() {
             found.push(None);
             if let Some(folder) = &folder
@@ -340,11 +341,11 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
                 exhausted: Arc::clone(&exhausted),
                 cx: cx.clone(),
             };
-            let turns = Arc::clone(&turns);
+            waiting.push_back((at, one));
+        }
+        let attempt = |(at, one): (usize, One<I, O>)| {
             let (around, eval) = (Span::current(), self.name.clone());
-            work.spawn(async move {
-                // The semaphore is never closed.
-                let _turn = turns.acquire().await;
+            async move {
                 let span = telemetry::attempt(&around, &eval, &one.case.name, one.repeat);
                 let found =
                     AssertUnwindSafe(one.run()).catch_unwind().instrument(span.clone()).await;
@@ -355,15 +356,25 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
                     telemetry::attempted(&span, graded);
                 }
                 (at, found)
-            });
-        }
+            }
+        };
         let mut ended = found.iter().flatten().count();
-        while let Some(joined) = work.join_next().await {
-            #[expect(
-                clippy::panic,
-                reason = "panics of an attempt are caught: the runtime is ending"
-            )]
-            let (at, result) = joined.unwrap_or_else(|error| panic!("{error}"));
+        let mut work = JoinSet::new();
+        loop {
+            // They begin in the order of the cases.
+            while work.len() < self.concurrency
+                && let Some(one) = waiting.pop_front()
+            {
+                work.spawn(attempt(one));
+            }
+            let Some(joined) = work.join_next().await else { break };
+            let (at, result) = match joined {
+                Ok(joined) => joined,
+                // Panics of an attempt are caught, so this is one of a destructor.
+                Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+                // The runtime is shutting down, so nobody waits for the report.
+                Err(_) => continue,
+            };
             let result = result?;
             ended += 1;
             if let (Some(progress), Found::Graded(graded)) = (&self.progress, &result) {
@@ -381,7 +392,7 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
     /// Grades stored runs, for example those of production. A case with the id of a run as its name says
     /// what is expected of it; a run without one is a case with its task as the input.
     ///
-    /// Stored runs have no [`World`].
+    /// Stored runs have no [`World`]. The [budget](Self::with_budget) limits what the graders cost.
     ///
     /// ```
     /// # use toolwright_evals::{Case, Eval, StoredRun, graders};
@@ -407,19 +418,24 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
     ///
     /// # Errors
     ///
-    /// A run cannot be read, or its task does not fit as an input of this eval.
+    /// A run cannot be read, its task does not fit as an input of this eval, or two cases have the same
+    /// name.
     pub async fn grade_stored(
         &self,
         runs: impl IntoIterator<Item = StoredRun>,
         cx: &Context,
     ) -> Result<Report> {
         self.check()?;
+        check_names(self.cases.iter().map(|case| &**case))?;
+        let owner = format!("the eval {}", self.name);
+        let ledger = runner::ledger(cx.ledger(), &owner, self.budget, Spent::default());
+        let exhausted = Arc::new(OnceLock::new());
         let known: HashMap<&str, &Arc<Case<I, O>>> =
             self.cases.iter().map(|case| (case.name.as_str(), case)).collect();
         let mut found = Vec::new();
         for run in runs {
             let case = match known.get(run.id()) {
-                Some(case) => (**case).clone(),
+                Some(case) => Arc::clone(case),
                 None => {
                     let task = Value::String(run.task()?);
                     let input: I = serde_json::from_value(task).map_err(|error| {
@@ -431,11 +447,25 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
             };
             let attempt = run.attempt((*case).clone())?;
             let span = telemetry::attempt(&Span::current(), &self.name, &case.name, 0);
-            let grades = grade(&self.graders, &attempt, cx, |_| ()).instrument(span.clone()).await;
-            let stored = Some(run.id().to_owned());
-            let graded = graded(attempt, 0, stored, grades);
-            telemetry::attempted(&span, &graded);
-            found.push(Found::Graded(Box::new(graded)));
+            let one = One {
+                case,
+                repeat: 0,
+                subject: Arc::clone(&self.subject),
+                graders: self.graders.clone(),
+                world: None,
+                recordings: None,
+                folder: None,
+                ledger: ledger.clone(),
+                budget: self.budget,
+                owner: owner.clone(),
+                exhausted: Arc::clone(&exhausted),
+                cx: cx.clone(),
+            };
+            let graded = one.grade_stored(attempt).instrument(span.clone()).await;
+            if let Found::Graded(graded) = &graded {
+                telemetry::attempted(&span, graded);
+            }
+            found.push(graded);
         }
         Ok(self.report(found))
     }

@@ -1,17 +1,20 @@
 //! The folder of an eval: what is left of it after a crash.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use toolwright_journal::{Journal, JournalError, Page};
+use toolwright_module::__files::{self, Link};
+use toolwright_module::testing::Mask;
 use toolwright_signature::stable_hash;
 
 use crate::case::{Case, CaseValue};
 use crate::error::{EvalError, Result};
+use crate::one_attempt::run_id;
 use crate::report::{GradedAttempt, Report};
 
 /// The folder with the pages of the runs that did not pass.
@@ -22,7 +25,9 @@ pub(crate) struct Folder {
     path: PathBuf,
     journal: Journal,
     file: Mutex<File>,
-    known: HashMap<(String, u32), Line>,
+    mask: Mask,
+    /// The attempts that are graded, by the hash of the case and the repeat.
+    known: HashMap<(String, u32), GradedAttempt>,
 }
 
 /// The first line of the file of attempts.
@@ -32,76 +37,99 @@ struct Head {
     graders: Vec<String>,
 }
 
-/// Another line: an attempt, and the case as it was.
+/// Another line: an attempt, and the hash of the case as it was.
 #[derive(Serialize, Deserialize)]
 struct Line {
     case: String,
     graded: GradedAttempt,
 }
 
+/// The lock of a folder, which ends with this value. Two evals would delete each other's runs.
+pub(crate) struct FolderLock(#[expect(dead_code, reason = "the lock ends with the file")] File);
+
 impl Folder {
-    /// Opens a folder, or creates it. An eval that has ended begins anew.
-    pub(crate) fn open(path: &Path, eval: &str, graders: &[String]) -> Result<Self> {
+    /// Creates a folder unless it exists, and locks it.
+    pub(crate) fn lock(path: &Path) -> Result<FolderLock> {
         let failed = |source| EvalError::Write { path: path.to_owned(), source };
         std::fs::create_dir_all(path).map_err(failed)?;
+        let mut options = OpenOptions::new();
+        let options = options.create(true).append(true);
+        let file = __files::open(options, &path.join("lock"), Link::Refuse).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(FolderLock(file)),
+            Err(TryLockError::WouldBlock) => Err(EvalError::InUse { path: path.to_owned() }),
+            Err(TryLockError::Error(source)) => Err(failed(source)),
+        }
+    }
+
+    /// Opens a folder. An eval whose attempts were all made begins anew.
+    pub(crate) fn open(path: &Path, eval: &str, graders: &[String]) -> Result<Self> {
+        let failed = |source| EvalError::Write { path: path.to_owned(), source };
         let (attempts, report) = (path.join("attempts.jsonl"), path.join("report.json"));
         let runs = path.join("runs");
-        if report.exists() {
+        // A report of another version is one of an eval that has ended.
+        let left_out = Report::load(&report).is_ok_and(|report| !report.left_out.is_empty());
+        if report.exists() && !left_out {
             if attempts.exists() {
                 std::fs::remove_file(&attempts).map_err(failed)?;
             }
             std::fs::rename(&report, path.join("previous.json")).map_err(failed)?;
         }
         let journal = Journal::open(&runs)?;
-        let head = Head { eval: eval.to_owned(), graders: graders.to_vec() };
+        let mask = Mask::from_env_and(&[]);
+        let masked = |text: &String| mask.masked(text);
+        let graders = graders.iter().map(masked).collect();
+        let head = Head { eval: mask.masked(eval), graders };
         let mut options = OpenOptions::new();
         let file = options.create(true).append(true).read(true).open(&attempts).map_err(failed)?;
-        let text = std::fs::read_to_string(&attempts).map_err(failed)?;
-        let mut folder =
-            Self { path: path.to_owned(), journal, file: Mutex::new(file), known: HashMap::new() };
-        // The last line may have been cut off by a crash.
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        if whole < text.len() {
-            folder.lock().set_len(whole as u64).map_err(failed)?;
+        let mut bytes = std::fs::read(&attempts).map_err(failed)?;
+        // The last line may have been cut off by a crash, also inside a character.
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        if whole < bytes.len() {
+            file.set_len(whole as u64).map_err(failed)?;
+            bytes.truncate(whole);
         }
-        let mut lines = text[..whole].lines();
-        match lines.next() {
-            None => folder.write(&head)?,
-            Some(line) => {
-                let other = |reason: &str| EvalError::OtherEval {
-                    path: path.to_owned(),
-                    reason: reason.to_owned(),
-                };
-                let known: Head = serde_json::from_str(line)
-                    .map_err(|_| other("`attempts.jsonl` was not written by an eval"))?;
-                if known != head {
-                    let Head { eval, graders } = known;
-                    return Err(other(&format!(
-                        "`{eval}` with the graders {}",
-                        graders.join(", ")
-                    )));
-                }
-                for line in lines {
-                    let line: Line = serde_json::from_str(line)
-                        .map_err(|_| other("a line of `attempts.jsonl` is damaged"))?;
-                    let key = (line.graded.case.clone(), line.graded.repeat);
-                    folder.known.insert(key, line);
-                }
-            }
+        let mut folder = Self {
+            path: path.to_owned(),
+            journal,
+            file: Mutex::new(file),
+            mask,
+            known: HashMap::new(),
+        };
+        let mut lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let Some(first) = lines.next() else {
+            folder.write(&head)?;
+            return Ok(folder);
+        };
+        let other = |reason: String| EvalError::OtherEval { path: path.to_owned(), reason };
+        let unreadable = |what: &str| other(format!("{what} of `attempts.jsonl` is damaged"));
+        let known: Head =
+            serde_json::from_slice(first).map_err(|_| unreadable("the first line"))?;
+        if known != head {
+            let Head { eval, graders } = known;
+            return Err(other(format!("`{eval}` with the graders {}", graders.join(", "))));
+        }
+        for line in lines {
+            let Line { case, graded } =
+                serde_json::from_slice(line).map_err(|_| unreadable("a line"))?;
+            folder.known.insert((case, graded.repeat), graded);
         }
         Ok(folder)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, File> {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+    /// Writes a line without keys.
     fn write(&self, line: &impl Serialize) -> Result<()> {
         let failed = |source| EvalError::Write { path: self.path.clone(), source };
         let mut text = serde_json::to_vec(line).map_err(|error| failed(error.into()))?;
         text.push(b'\n');
-        let mut file = self.lock();
-        file.write_all(&text).and_then(|()| file.sync_data()).map_err(failed)
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = file.metadata().map_err(failed)?.len();
+        let written = file.write_all(&text).and_then(|()| file.sync_data());
+        written.map_err(|error| {
+            // A part of a line must not be before the next one. The first error is more useful.
+            let _ = file.set_len(end);
+            failed(error)
+        })
     }
 
     /// Returns the journal of the runs.
@@ -115,8 +143,11 @@ impl Folder {
         case: &Case<I, O>,
         repeat: u32,
     ) -> Option<GradedAttempt> {
-        let line = self.known.get(&(case.name.clone(), repeat))?;
-        (line.case == hash(case)).then(|| line.graded.clone())
+        let mut known = self.known.get(&(hash(case)?, repeat))?.clone();
+        // In the file, keys are masked, but runs and earlier reports are found by these names.
+        known.case.clone_from(&case.name);
+        known.run = known.run.map(|_| run_id(&case.name, repeat));
+        Some(known)
     }
 
     /// Stores a graded attempt.
@@ -125,7 +156,8 @@ impl Folder {
         case: &Case<I, O>,
         graded: &GradedAttempt,
     ) -> Result<()> {
-        self.write(&Line { case: hash(case), graded: graded.clone() })
+        let case = hash(case).unwrap_or_default();
+        self.write(&Line { case, graded: graded.without_keys(&self.mask) })
     }
 
     /// Deletes the run of an attempt that was under way, or of an earlier eval.
@@ -182,12 +214,14 @@ impl Folder {
 
     fn replace(&self, name: &str, text: &str) -> Result<()> {
         let path = self.path.join(name);
-        let written = toolwright_module::__files::replace(&path, text.as_bytes());
+        let written = __files::replace(&path, text.as_bytes());
         written.map_err(|source| EvalError::Write { path, source })
     }
 }
 
-fn hash<I: CaseValue, O: CaseValue>(case: &Case<I, O>) -> String {
-    let text = serde_json::to_string(case).unwrap_or_default();
-    format!("{:032x}", stable_hash([text.as_str()]))
+fn hash<I: CaseValue, O: CaseValue>(case: &Case<I, O>) -> Option<String> {
+    let mut case = serde_json::to_value(case).ok()?;
+    // The order of a map may be another one each time.
+    case.sort_all_objects();
+    Some(format!("{:032x}", stable_hash([case.to_string().as_str()])))
 }

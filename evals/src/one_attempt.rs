@@ -1,8 +1,9 @@
 //! One attempt: made, and graded.
 
+use std::io::ErrorKind;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use serde::Serialize;
@@ -11,7 +12,7 @@ use toolwright_journal::Journal;
 use toolwright_module::__text::panic_text;
 use toolwright_module::budget::{Budget, Exhausted, Ledger, Spent};
 use toolwright_module::event::Ending;
-use toolwright_module::testing::Recording;
+use toolwright_module::testing::{Recording, RecordingError};
 use toolwright_module::{AnyModule, Context, Module, runner};
 use tracing::Instrument;
 
@@ -53,6 +54,13 @@ pub(crate) struct One<I: CaseValue, O: CaseValue> {
 impl<I: CaseValue, O: CaseValue> One<I, O> {
     /// Makes the attempt and grades it.
     pub(crate) async fn run(&self) -> Result<Found> {
+        match self.until_ended(self.make()).await {
+            Some(found) => found,
+            None => Ok(self.ended()),
+        }
+    }
+
+    async fn make(&self) -> Result<Found> {
         if let Some(reason) = self.why_not() {
             return Ok(self.left_out(reason, None));
         }
@@ -107,6 +115,39 @@ impl<I: CaseValue, O: CaseValue> One<I, O> {
             folder.keep(&self.case, &graded)?;
         }
         Ok(Found::Graded(Box::new(graded)))
+    }
+
+    /// Grades a stored run.
+    pub(crate) async fn grade_stored(&self, attempt: Attempt<I, O>) -> Found {
+        if let Some(reason) = self.why_not() {
+            return self.left_out(reason, None);
+        }
+        let Some(grades) = self.until_ended(self.grade(&attempt, &self.cx)).await else {
+            return self.ended();
+        };
+        let failed = grades.iter().any(|grade| grade.verdict == Verdict::Error);
+        if failed && let Some(reason) = self.why_not() {
+            return self.left_out(reason, None);
+        }
+        let stored = Some(self.case.name.clone());
+        Found::Graded(Box::new(graded(attempt, 0, stored, grades)))
+    }
+
+    /// Waits for the work, which may never end by itself. Returns `None` if the eval was cancelled or has
+    /// reached its deadline.
+    async fn until_ended<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        /// Later than any useful deadline, and small enough for a timer.
+        const ONE_YEAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+
+        let work = self.cx.until_cancelled(async { Ok(work.await) });
+        let Some(deadline) = self.cx.deadline() else { return work.await.ok() };
+        let deadline = deadline.min(Instant::now() + ONE_YEAR);
+        tokio::time::timeout_at(deadline.into(), work).await.ok()?.ok()
+    }
+
+    fn ended(&self) -> Found {
+        let reason = self.why_not();
+        self.left_out(reason.unwrap_or_else(|| "the eval has ended".to_owned()), None)
     }
 
     /// Grades an attempt, and notes whether the budget of the eval allowed that.
@@ -191,7 +232,12 @@ impl<I: CaseValue, O: CaseValue> One<I, O> {
             }
             Some(Recordings::Play(folder)) => {
                 let case = &self.case.name;
-                let unusable = |source| EvalError::Recording { case: case.clone(), source };
+                let unusable = |source| match source {
+                    RecordingError::Read { source, .. } if source.kind() == ErrorKind::NotFound => {
+                        EvalError::NoRecording { folder: folder.clone() }
+                    }
+                    source => EvalError::Recording { case: case.clone(), source },
+                };
                 Tape::replay(Recording::load(path(folder)).map_err(unusable)?)
             }
         };

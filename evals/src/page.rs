@@ -1,6 +1,6 @@
 //! A report as one HTML page.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -167,10 +167,7 @@ impl View<'_> {
     }
 
     fn left_out(&self) -> Markup {
-        let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-        for left in &self.report.left_out {
-            reasons.entry(&left.reason).or_default().push(run_id(&left.case, left.repeat));
-        }
+        let reasons = self.report.left_out_by_reason();
         html! {
             @if !reasons.is_empty() {
                 section.card.warn aria-labelledby="left-out" {

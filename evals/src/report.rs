@@ -1,26 +1,38 @@
 //! What an eval found.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::{self, Write as _};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use toolwright_journal::__page::Texts;
+use toolwright_module::__text::visible;
 use toolwright_module::event::Ending;
+use toolwright_module::testing::Mask;
 
 use crate::attempt::MadeCall;
 use crate::error::{EvalError, Result};
 use crate::grade::{Grade, Verdict};
+use crate::one_attempt::run_id;
 use crate::stats::{Mean, all_of, any_of};
 use crate::tape::Misfit;
 
 /// Number of attempts that the text of a report shows with their reasons.
 const SHOWN: usize = 20;
 
+/// Number of cases that one line names.
+const NAMED: usize = 5;
+
+/// Maximum number of characters of a reason in the text of a report.
+const LONGEST: usize = 2_000;
+
 /// What an eval found: each attempt with its grades, and the figures over them.
 ///
-/// Its text is for a terminal. It serializes as JSON, and [`load`](Self::load) reads it again, for example
-/// to [compare](Self::compare) with it.
+/// Its text is for a terminal: keys are masked, and hidden characters are escaped. [`save`](Self::save)
+/// writes it, and [`load`](Self::load) reads it again, for example to [compare](Self::compare) with it.
+///
+/// The value itself, and its form under other serializers, have all texts as they are.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Report {
@@ -117,6 +129,35 @@ impl GradedAttempt {
             self.grades.iter().filter(|grade| grade.verdict != Verdict::Skip).peekable();
         self.error.is_none() && counted.peek().is_some() && counted.all(Grade::passed)
     }
+
+    /// Returns the attempt without keys, for a file.
+    pub(crate) fn without_keys(&self, mask: &Mask) -> Self {
+        let call = |call: &MadeCall| MadeCall {
+            within: all_masked(&call.within, mask),
+            tool: mask.masked(&call.tool),
+            arguments: mask.masked_json(&call.arguments),
+            result: mask.masked(&call.result),
+            ..call.clone()
+        };
+        let data = |(name, value): (&String, &Value)| (mask.masked(name), mask.masked_json(value));
+        let grade = |grade: &Grade| Grade { reason: mask.masked(&grade.reason), ..grade.clone() };
+        Self {
+            case: mask.masked(&self.case),
+            run: self.run.as_ref().map(|run| mask.masked(run)),
+            input: mask.masked_json(&self.input),
+            expected: mask.masked_json(&self.expected),
+            output: mask.masked_json(&self.output),
+            error: self.error.as_ref().map(|error| mask.masked(error)),
+            calls: self.calls.iter().map(call).collect(),
+            metadata: self.metadata.iter().map(data).collect(),
+            grades: self.grades.iter().map(grade).collect(),
+            ..*self
+        }
+    }
+}
+
+fn all_masked(texts: &[String], mask: &Mask) -> Vec<String> {
+    texts.iter().map(|text| mask.masked(text)).collect()
 }
 
 impl LeftOut {
@@ -237,6 +278,7 @@ impl Report {
     /// recording is missing or does not fit.
     #[track_caller]
     pub fn assert_at_least(&self, share: f64) {
+        assert!((0.0..=1.0).contains(&share), "{share} is not a share; write a number from 0 to 1");
         self.assert_complete();
         let rate = self.pass_rate().map_or(0.0, |rate| rate.mean);
         // A share such as 0.7 is not exact in binary.
@@ -248,9 +290,16 @@ impl Report {
     ///
     /// # Panics
     ///
-    /// With the report, if it is lower, if the grader graded nothing, or if an attempt was left out.
+    /// With the report, if it is lower, if the grader graded nothing, or if an attempt was left out. There
+    /// is no such grader.
     #[track_caller]
     pub fn assert_score_at_least(&self, grader: &str, score: f64) {
+        assert!((0.0..=1.0).contains(&score), "{score} is not a score; write a number from 0 to 1");
+        assert!(
+            self.graders.iter().any(|name| name == grader),
+            "there is no grader `{grader}`; there are: {}",
+            self.graders.join(", ")
+        );
         self.assert_complete();
         let mean = self.score(grader).map(|mean| mean.mean);
         let is_enough = mean.is_some_and(|mean| mean + 1e-9 >= score);
@@ -277,7 +326,8 @@ impl Report {
 
     /// Writes the report to a file: as a [page](Self::to_html) if its name ends in `.html`, as
     /// [JUnit XML](Self::to_junit) if it ends in `.xml`, and otherwise as JSON, which [`load`](Self::load)
-    /// reads.
+    /// reads. Keys are masked in each of them, as in a
+    /// [recording](toolwright_module::testing::Recording::save).
     ///
     /// # Errors
     ///
@@ -288,47 +338,95 @@ impl Report {
         let text = match path.extension().and_then(|ending| ending.to_str()) {
             Some("html") => self.to_html(None),
             Some("xml") => self.to_junit(),
-            _ => serde_json::to_string_pretty(self).map_err(|error| failed(error.into()))? + "\n",
+            _ => {
+                let report = self.without_keys(&Mask::from_env_and(&[]));
+                serde_json::to_string_pretty(&report).map_err(|error| failed(error.into()))? + "\n"
+            }
         };
         toolwright_module::__files::replace(path, text.as_bytes()).map_err(failed)
     }
 }
 
+impl Report {
+    /// Returns the report without keys, for a file.
+    fn without_keys(&self, mask: &Mask) -> Self {
+        let left_out = |left: &LeftOut| {
+            LeftOut::new(&mask.masked(&left.case), left.repeat, mask.masked(&left.reason))
+        };
+        let changed = |(contract, changed): (&String, &ChangedContract)| {
+            let ChangedContract { changes, cases } = changed;
+            let (changes, cases) = (all_masked(changes, mask), all_masked(cases, mask));
+            (mask.masked(contract), ChangedContract { changes, cases })
+        };
+        Self {
+            name: mask.masked(&self.name),
+            graders: all_masked(&self.graders, mask),
+            outcomes: self.outcomes.iter().map(|one| one.without_keys(mask)).collect(),
+            left_out: self.left_out.iter().map(left_out).collect(),
+            changed_contracts: self.changed_contracts.iter().map(changed).collect(),
+        }
+    }
+
+    /// Returns the attempts that were left out, by their reason.
+    pub(crate) fn left_out_by_reason(&self) -> Vec<(&str, Vec<String>)> {
+        let mut places: HashMap<&str, usize> = HashMap::new();
+        let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+        for left in &self.left_out {
+            let at = *places.entry(&left.reason).or_insert(reasons.len());
+            if at == reasons.len() {
+                reasons.push((&left.reason, Vec::new()));
+            }
+            reasons[at].1.push(run_id(&left.case, left.repeat));
+        }
+        reasons
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts = Texts::default();
+        let name = |name: &str| visible(&texts.without_keys(name));
+        let reason = |text: &str| {
+            let text = texts.shown(text.trim_end());
+            let text = match text.char_indices().nth(LONGEST) {
+                Some((end, _)) => format!("{}…", &text[..end]),
+                None => text,
+            };
+            text.replace('\n', "\n    ")
+        };
         let passed = self.outcomes.iter().filter(|outcome| outcome.passed()).count();
-        write!(f, "{}: {passed} of {} attempts pass", self.name, self.outcomes.len())?;
+        write!(f, "{}: {passed} of {} attempts pass", name(&self.name), self.outcomes.len())?;
         if let Some(rate) = self.pass_rate() {
             write!(f, ", {rate}")?;
         }
         f.write_char('\n')?;
         for grader in &self.graders {
             match self.score(grader) {
-                Some(score) => writeln!(f, "  {grader}: {score}")?,
-                None => writeln!(f, "  {grader}: nothing to grade")?,
+                Some(score) => writeln!(f, "  {}: {score}", name(grader))?,
+                None => writeln!(f, "  {}: nothing to grade", name(grader))?,
             }
         }
         for (contract, changed) in &self.changed_contracts {
             let count = changed.cases.len();
             let cases = if count == 1 { "case was" } else { "cases were" };
+            let contract = name(contract);
             writeln!(f, "the contract `{contract}` changed since {count} {cases} recorded:")?;
             for change in &changed.changes {
-                writeln!(f, "  {change}")?;
+                writeln!(f, "  {}", reason(change))?;
             }
         }
         for outcome in self.failed().take(SHOWN) {
-            write!(f, "failed: {}", outcome.case)?;
-            if outcome.repeat > 0 {
-                write!(f, ", repeat {}", outcome.repeat + 1)?;
-            }
-            f.write_char('\n')?;
+            writeln!(f, "failed: {}", name(&run_id(&outcome.case, outcome.repeat)))?;
             if let Some(error) = &outcome.error {
-                writeln!(f, "  error: {}", error.trim_end().replace('\n', "\n    "))?;
+                writeln!(f, "  error: {}", reason(error))?;
             }
             for (grader, grade) in self.graders.iter().zip(&outcome.grades) {
                 if matches!(grade.verdict, Verdict::Fail | Verdict::Error) {
-                    let reason = grade.reason.trim_end().replace('\n', "\n    ");
-                    writeln!(f, "  {grader}: {reason}")?;
+                    let why = match grade.reason.trim_end() {
+                        "" => "it gave no reason".to_owned(),
+                        why => reason(why),
+                    };
+                    writeln!(f, "  {}: {why}", name(grader))?;
                 }
             }
         }
@@ -336,11 +434,16 @@ impl fmt::Display for Report {
         if more > 0 {
             writeln!(f, "{more} more failed")?;
         }
-        for left in self.left_out.iter().take(SHOWN) {
-            let reason = left.reason.trim_end().replace('\n', "\n    ");
-            writeln!(f, "not attempted: {}: {reason}", left.case)?;
+        let left_out = self.left_out_by_reason();
+        for (why, attempts) in left_out.iter().take(SHOWN) {
+            let names: Vec<_> = attempts.iter().take(NAMED).map(|one| name(one)).collect();
+            write!(f, "not attempted: {}", names.join(", "))?;
+            if attempts.len() > NAMED {
+                write!(f, " and {} more", attempts.len() - NAMED)?;
+            }
+            writeln!(f, ": {}", reason(why))?;
         }
-        let more = self.left_out.len().saturating_sub(SHOWN);
+        let more = left_out.iter().skip(SHOWN).map(|(_, attempts)| attempts.len()).sum::<usize>();
         if more > 0 {
             writeln!(f, "{more} more not attempted")?;
         }

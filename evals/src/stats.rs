@@ -55,8 +55,8 @@ impl Mean {
         let is_share = values.iter().all(|value| *value == 0.0 || *value == 1.0);
         let (low, high) = if is_share {
             wilson(mean, n)
-        } else if cases == 1 {
-            (0.0, 1.0)
+        } else if let Some((least, share)) = of_equal(values) {
+            (least, least + share)
         } else {
             let margin = t(cases) * deviation(values, mean) / n.sqrt();
             (mean - margin, mean + margin)
@@ -74,6 +74,14 @@ fn wilson(share: f64, n: f64) -> (f64, f64) {
     ((middle - margin) / scale, (middle + margin) / scale)
 }
 
+/// Returns what is known if all values are equal, for which a deviation of 0 would say too much: the share
+/// of other values that there may be beyond the sample, and what remains of the mean if they are all 0.
+fn of_equal(values: &[f64]) -> Option<(f64, f64)> {
+    let first = values.first().filter(|first| values.iter().all(|value| value == *first))?;
+    let (_, share) = wilson(0.0, values.len() as f64);
+    Some((first * (1.0 - share), share))
+}
+
 /// Returns the standard deviation of a sample.
 fn deviation(values: &[f64], mean: f64) -> f64 {
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
@@ -82,16 +90,16 @@ fn deviation(values: &[f64], mean: f64) -> f64 {
 
 /// Returns the mean of differences with its interval, which is wide for few cases. `None` without values.
 pub(crate) fn difference(values: &[f64]) -> Option<(f64, f64, f64)> {
+    if values.is_empty() {
+        return None;
+    }
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
-    match values.len() {
-        0 => None,
-        1 => Some((mean, -1.0, 1.0)),
-        cases => {
-            let margin = t(cases) * deviation(values, mean) / n.sqrt();
-            Some((mean, (mean - margin).max(-1.0), (mean + margin).min(1.0)))
-        }
+    if let Some((least, share)) = of_equal(values) {
+        return Some((mean, least - share, least + share));
     }
+    let margin = t(values.len()) * deviation(values, mean) / n.sqrt();
+    Some((mean, (mean - margin).max(-1.0), (mean + margin).min(1.0)))
 }
 
 /// Returns the chance that `k` attempts of `n`, of which `passed` passed, all pass: pass^k.
@@ -148,6 +156,19 @@ mod tests {
         near(mean.low, 0.2032);
         near(mean.high, 1.0);
         assert_eq!(Mean::of(&[]), None);
+        // Ten equal scores do not say that all others are the same, but that few differ: up to as many as
+        // in an interval of 0 of 10.
+        let mean = Mean::of(&[0.8; 10]).unwrap();
+        let (_, share) = wilson(0.0, 10.0);
+        near(share, 0.2775);
+        near(mean.low, 0.8 * (1.0 - share));
+        near(mean.high, 0.8 * (1.0 - share) + share);
+        let (gain, low, high) = difference(&[0.0; 10]).unwrap();
+        assert_eq!(gain, 0.0);
+        near(low, -share);
+        near(high, share);
+        let (_, low, high) = difference(&[1.0]).unwrap();
+        assert!(low < 0.0 && high == 1.0, "{low} {high}");
         near(sign_test(1, 9), 0.0215);
         near(sign_test(0, 0), 1.0);
     }

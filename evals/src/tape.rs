@@ -12,6 +12,8 @@ use toolwright_module::testing::{Recording, Replay};
 use toolwright_module::{Contract, Error, Result};
 use toolwright_signature::ContractChange;
 
+use crate::error::RECORD;
+
 /// The model calls of one attempt and its graders.
 pub(crate) struct Tape {
     mode: Mode,
@@ -91,11 +93,11 @@ impl Tape {
             let before = contracts.get(at).or(contracts.last());
             let changes = before.map(|before| changes(before, &contracts_of(&request)));
             let changes = changes.unwrap_or_default();
-            let error = with_changes(error, &changes);
+            let reason = reason(&error, &changes);
             self.did(|did| {
-                did.misfit.get_or_insert(Misfit { reason: error.to_string(), changes });
+                did.misfit.get_or_insert(Misfit { reason: reason.clone(), changes });
             });
-            error
+            Error::stop(reason).at(Stage::Setup)
         })?;
         self.did(|did| did.answered += 1);
         // The reply passes the hooks, the ledger and the listeners like one of the model itself.
@@ -140,14 +142,18 @@ fn changes(before: &[Arc<Contract>], now: &[Arc<Contract>]) -> BTreeMap<String, 
     changes
 }
 
-/// Puts the changed contracts before the difference of the requests.
-fn with_changes(error: Error, changes: &BTreeMap<String, Vec<String>>) -> Error {
-    if changes.is_empty() {
-        return error;
-    }
-    let lines: Vec<_> = changes.values().flatten().map(String::as_str).collect();
-    let text = format!("contracts changed since the recording:\n  {}", lines.join("\n  "));
-    Error::stop(text).at(Stage::Setup)
+/// Returns why a recording does not fit. The changes are in the report, so their texts are not in it.
+fn reason(error: &Error, changes: &BTreeMap<String, Vec<String>>) -> String {
+    let names: Vec<_> = changes.keys().map(|name| format!("`{name}`")).collect();
+    let changed = match names.len() {
+        0 => return error.to_string(),
+        1 => "the contract",
+        _ => "the contracts",
+    };
+    format!(
+        "{changed} {} changed since the recording; to record the cases again, set {RECORD}=1 and run the eval with a real model",
+        names.join(", ")
+    )
 }
 
 /// One recorded reply, as a model.

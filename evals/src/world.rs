@@ -56,12 +56,12 @@ impl<W: Send + Sync + 'static> World<W> {
         })
     }
 
-    /// Reads the state.
+    /// Reads the state. It is locked meanwhile, so use the world only once at a time.
     pub fn read<T>(&self, read: impl FnOnce(&W) -> T) -> T {
         read(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes the state.
+    /// Changes the state. It is locked meanwhile, so use the world only once at a time.
     pub fn change<T>(&self, change: impl FnOnce(&mut W) -> T) -> T {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -175,24 +175,36 @@ async fn hostile_texts_are_texts_in_xml_and_on_the_page() {
     assert!(!page.contains("<img") && page.matches("<style>").count() == 1);
     assert!(!page.contains(|c: char| c.is_control() && c != '\n' && c != '\t'));
     assert!(!page.contains("://") && page.contains("default-src 'none'"), "no other host");
+
+    let text = report.to_string();
+    assert!(!text.contains(|c: char| (c.is_control() && c != '\n') || c == '\u{202e}'), "{text}");
 }
 
 #[tokio::test]
 async fn keys_are_masked() {
+    let folder = tempfile::tempdir().unwrap();
     let key = "sk-0123456789abcdefghij";
     let says = Scripted::new(move |_| Ok(Reply::text(format!("It is {key}."))));
     let report = Eval::agent("keys", Agent::new(says, []).unwrap())
-        .with_cases([Case::new("one", format!("Say {key}."))])
+        .with_cases([Case::new(format!("one {key}"), format!("Say {key}."))
+            .with_metadata("account", json!({"x-api-key": "hunter22", "name": "Ada"}))])
         .with_grader(
             "says no key",
             graders::of(move |_: &Attempt| Grade::fail(format!("it says {key}"))),
         )
-        .run(&Context::default())
-        .await
-        .unwrap();
-    for text in [report.to_html(None), report.to_junit()] {
+        .with_folder(folder.path());
+    let report = report.run(&Context::default()).await.unwrap();
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    let files = ["attempts.jsonl", "report.json", "report.html"].map(read);
+    let texts = [report.to_html(None), report.to_junit(), report.to_string()];
+    for text in texts.iter().chain(&files) {
         assert!(!text.contains(key) && text.contains("[secret]"), "{text}");
+        assert!(!text.contains("hunter22"), "{text}");
     }
+    // A program gets the texts as they are.
+    assert_eq!(report.outcomes[0].output, format!("It is {key}."));
+    let saved = Report::load(folder.path().join("report.json")).unwrap();
+    assert_eq!(saved.outcomes[0].output, "It is [secret].");
 }
 
 #[tokio::test]

@@ -148,6 +148,23 @@ impl Mask {
         text
     }
 
+    /// Returns JSON of others as a recording would keep it. The names of fields are masked too.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use toolwright_module::testing::Mask;
+    ///
+    /// let mask = Mask::from_env_and(&[]);
+    /// let account = json!({"user": "ada", "notes": ["sk-0123456789abcdef"]});
+    /// assert_eq!(mask.masked_json(&account), json!({"user": "ada", "notes": ["[secret]"]}));
+    /// ```
+    #[must_use]
+    pub fn masked_json(&self, value: &Value) -> Value {
+        let mut value = value.clone();
+        self.data(&mut value);
+        value
+    }
+
     /// Masks a recording or a part of one, except for fixed words such as roles.
     pub(super) fn apply(&self, value: &mut Value) {
         let contract = is_contract(value);

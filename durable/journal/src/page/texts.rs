@@ -91,6 +91,8 @@ impl Texts {
 
     /// The fields of a JSON object, with texts as they are.
     pub fn fields(&self, value: &Value) -> Markup {
+        // A field may be secret because of its name.
+        let value = &self.0.masked_json(value);
         let Value::Object(fields) = value else {
             return self.block(&serde_json::to_string_pretty(value).unwrap_or_default());
         };
