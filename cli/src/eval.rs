@@ -19,7 +19,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 use toolwright_evals::{Eval, Report, StoredRun};
 use toolwright_mcp::McpClient;
-use toolwright_module::budget::{Budget, Money};
+use toolwright_module::budget::{Budget, Ledger, Money};
 use toolwright_module::testing::{Recording, Replay};
 use toolwright_module::{Context, LanguageModel};
 
@@ -197,7 +197,13 @@ impl EvalArgs {
             self.write(report, label.map(String::as_str))?;
         }
         self.print(&labels, &reports, baseline.as_ref());
-        let misses: Vec<String> = reports.iter().flat_map(|report| misses(&file, report)).collect();
+        let several = reports.len() > 1;
+        let named = |(nth, report): (usize, &Report)| {
+            let label = labels.get(nth).filter(|_| several).map(|label| format!("{label}: "));
+            let label = label.unwrap_or_default();
+            misses(&file, report).into_iter().map(move |miss| format!("{label}{miss}"))
+        };
+        let misses: Vec<String> = reports.iter().enumerate().flat_map(named).collect();
         misses.iter().for_each(|miss| note(&format!("error: {miss}")));
         Ok(if misses.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(BELOW) })
     }
@@ -289,11 +295,7 @@ impl EvalArgs {
                 false => folder.clone(),
             };
             let mut eval = self.eval(file, &subject, &servers);
-            if let Some(dollars) = self.budget.or(file.budget()) {
-                let left = Money::new(dollars).micros.saturating_sub(ledger.spent().money.micros);
-                let money = Some(Money { micros: left });
-                eval = eval.with_budget(Budget { money, ..Budget::default() });
-            }
+            eval = self.with_budget(eval, file, &ledger);
             if let Some(folder) = &self.folder {
                 eval = eval.with_folder(place(folder));
             }
@@ -316,6 +318,14 @@ impl EvalArgs {
             futures_util::future::join_all(servers.into_iter().map(McpClient::close)).await;
         }
         Ok((labels, reports))
+    }
+
+    /// Limits an eval to what is left of the money.
+    fn with_budget(&self, eval: Eval, file: &EvalFile, ledger: &Ledger) -> Eval {
+        let Some(dollars) = self.budget.or(file.budget()) else { return eval };
+        let left = Money::new(dollars).micros.saturating_sub(ledger.spent().money.micros);
+        let money = Some(Money { micros: left });
+        eval.with_budget(Budget { money, ..Budget::default() })
     }
 
     fn eval(&self, file: &EvalFile, subject: &Subject, servers: &Arc<Vec<McpClient>>) -> Eval {
@@ -389,6 +399,16 @@ impl EvalArgs {
             if subjects.iter().any(|other| other.label == label) {
                 return Err(format!("--model: {label} is named twice").into());
             }
+            let keeps =
+                self.folder.is_some() || self.recordings.is_some() || !self.report.is_empty();
+            let same = subjects.iter().find(|other| folders::are_same(&other.label, &label));
+            if let Some(other) = same.filter(|_| keeps) {
+                return Err(format!(
+                    "--model: the files of {label} and {} would have the same names; evaluate them one at a time",
+                    other.label
+                )
+                .into());
+            }
             subjects.push(Subject { label, model, args });
         }
         Ok(subjects)
@@ -414,10 +434,12 @@ impl EvalArgs {
             note(&chosen.line);
             judges.insert(String::new(), chosen.model);
         }
-        let cx = Context::default().with_ledger(ledger(args.model.prices()?.as_ref()));
+        let ledger = ledger(args.model.prices()?.as_ref());
+        let cx = Context::default().with_ledger(ledger.clone());
         let eval = Eval::agents(file.name(), async || {
             Err(toolwright_module::Error::other("a stored run is not attempted"))
         });
+        let eval = self.with_budget(eval, file, &ledger);
         let eval = eval.with_cases(file.cases.iter().cloned());
         let judge = |name: Option<&str>| judges.get(name.unwrap_or_default()).map(Arc::clone);
         Ok(file.graded(eval, judge)?.grade_stored(runs, &cx).await?)

@@ -113,6 +113,24 @@ fn a_fault_of_the_file_has_a_line() {
         ("name: colors", "at_least: 80", "line 1: 80 is not a share; write a number from 0 to 1"),
         ("name: colors", "scores_at_least: {answr: 1}", "line 1: there is no grader `answr`"),
         ("[memory]", "[memry]", "tools: there is no such toolset"),
+        ("[memory_clear]", "memory_clear", "line 16: expected a list, such as [one, two]"),
+        ("contains_expected", "{near_expected: -1}", "line 15: write a number of at least 0"),
+        (
+            "contains_expected",
+            "{judge: {rubric: R, pass_mark: 70}}",
+            "line 15: a judge gives at most",
+        ),
+        (
+            "contains_expected",
+            "{judge: The answer is polite.}",
+            "line 15: expected fields, such as",
+        ),
+        ("contains_expected", "[contains_expected]", "line 15: "),
+        (
+            "{makes_expected_calls: {in_order: true}}",
+            "{makes_expected_calls: {order: 1}}",
+            "line 14: ",
+        ),
     ] {
         assert!(COLORS.contains(from), "{from}");
         let path = file(&folder, &COLORS.replacen(from, to, 1));
@@ -121,6 +139,15 @@ fn a_fault_of_the_file_has_a_line() {
         assert_eq!(ran.code, Some(1), "{to}: {}", ran.stderr);
         assert!(ran.stderr.contains(&expected), "{to}: {}", ran.stderr);
     }
+}
+
+#[test]
+fn a_grader_whose_settings_have_defaults_needs_only_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = COLORS.replace("{makes_expected_calls: {in_order: true}}", "makes_expected_calls");
+    let ran = run(&mut eval(&file(&folder, &text), &server(&good())));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.contains("  calls: 100.0 %"), "{}", ran.stdout);
 }
 
 #[test]
@@ -147,6 +174,27 @@ fn a_recorded_eval_needs_no_model() {
 }
 
 #[test]
+fn a_recorded_judge_and_recorded_settings_need_no_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "\
+temperature: 0.5
+cases: [{name: hello, input: Say hello.}]
+graders:
+  polite: {judge: {rubric: The answer is polite.}}
+";
+    let server = server(&[says("Hello!"), says(r#"{"reason": "It is.", "score": 9}"#)]);
+    let (file, recordings) = (file(&folder, text), folder.path().join("recordings"));
+    let record = run(eval(&file, &server)
+        .arg("--recordings")
+        .arg(&recordings)
+        .env("TOOLWRIGHT_RECORD", "1"));
+    assert_eq!(record.code, Some(0), "{} {}", record.stdout, record.stderr);
+    let replayed =
+        run(program("eval").arg(&file).arg("--no-config").arg("--recordings").arg(&recordings));
+    assert_eq!((replayed.code, replayed.stdout), (Some(0), record.stdout), "{}", replayed.stderr);
+}
+
+#[test]
 fn models_are_compared_case_by_case() {
     let folder = tempfile::tempdir().unwrap();
     let bad = vec![says("No."), says("There are none.")];
@@ -164,6 +212,27 @@ fn models_are_compared_case_by_case() {
     assert!(ran.stdout.contains("large/2 beside small: 2 cases: -50.0 points"), "{}", ran.stdout);
     assert!(ran.stdout.contains("  worse: blue"), "{}", ran.stdout);
     assert_eq!(report(&folder.path().join("report.large-2.json"))["name"], "colors (large/2)");
+
+    // A threshold that is missed has the name of its model.
+    let text = format!("{COLORS}at_least: 0.9\n");
+    let ran =
+        run(eval(&file(&folder, &text), &crate::common::server(&good()))
+            .args(["--model", "large/2"]));
+    assert!(ran.stderr.contains("error: large/2: fewer than 90.0 %"), "{}", ran.stderr);
+
+    // Two models do not write the same files.
+    let ran = run(eval(&file(&folder, COLORS), &server).args([
+        "--model",
+        "Small",
+        "--report",
+        "report.json",
+    ]));
+    assert_eq!(ran.code, Some(1));
+    assert!(
+        ran.stderr.contains("the files of Small and small would have the same names"),
+        "{}",
+        ran.stderr
+    );
 
     // One of them is the baseline of another eval.
     let baseline = folder.path().join("report.small.json");
@@ -215,6 +284,15 @@ fn stored_runs_are_graded_without_a_model() {
     assert!(ran.stdout.starts_with("eval: 0 of 1 attempts pass"), "{}", ran.stdout);
     assert!(ran.stdout.contains("the model replied 2 times, more than 1"), "{}", ran.stdout);
     assert!(ran.stdout.contains("  blue: 100.0 %"), "{}", ran.stdout);
+
+    // The budget holds for judges. The model has no price, so nothing may be asked of it.
+    let text = "graders: {polite: {judge: {rubric: It is polite.}}}\n";
+    let asked = server.asked().len();
+    let ran = run(eval(&file(&folder, text), &server)
+        .arg("--stored")
+        .arg(&journal)
+        .args(["--budget", "0"]));
+    assert_eq!(server.asked().len(), asked, "{} {}", ran.stdout, ran.stderr);
 }
 
 #[test]

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use serde::de::{SeqAccess, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_saphyr::{Location, Spanned};
 use toolwright_evals::{CallMatching, Case, Eval, Judge, graders};
@@ -90,7 +91,7 @@ impl<'de> Deserialize<'de> for Cases {
 
 /// A grader with its settings, by the name of its function.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", remote = "Self")]
 enum Grader {
     EqualsExpected,
     ContainsExpected,
@@ -98,13 +99,41 @@ enum Grader {
     Contains(String),
     Matches(String),
     NearExpected(f64),
-    MakesExpectedCalls(Option<Calls>),
+    MakesExpectedCalls(Calls),
     NeverCalls(Vec<String>),
     AsksBefore(Effect),
     RoundsAtMost(u64),
     CostsAtMost(f64),
     TakesAtMost(f64),
     Judge(Rubric),
+}
+
+impl<'de> Deserialize<'de> for Grader {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NamedOrSet;
+
+        impl<'de> Visitor<'de> for NamedOrSet {
+            type Value = Grader;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a grader, or a grader with its settings")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Grader, E> {
+                match name {
+                    // All its settings have a default.
+                    "makes_expected_calls" => Ok(Grader::MakesExpectedCalls(Calls::default())),
+                    name => Grader::deserialize(name.into_deserializer()),
+                }
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Grader, A::Error> {
+                Grader::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+
+        deserializer.deserialize_any(NamedOrSet)
+    }
 }
 
 /// The settings of a comparison of calls.
@@ -148,6 +177,7 @@ impl EvalFile {
             let text = error.without_snippet().to_string();
             // The text ends with the place.
             let reason = text.rsplit_once(" at line ").map_or(&*text, |(reason, _)| reason);
+            let reason = in_plain_words(reason);
             named(&error.location().map_or(text.clone(), |at| on_line(at, reason)))
         })?;
         let mut file = Self { path: path.to_owned(), content, cases: Vec::new() };
@@ -205,8 +235,16 @@ impl EvalFile {
         }
         for Spanned { value, referenced, .. } in graders.values() {
             match value {
-                Grader::CostsAtMost(most) | Grader::TakesAtMost(most) if !is_amount(*most) => {
+                Grader::CostsAtMost(most)
+                | Grader::TakesAtMost(most)
+                | Grader::NearExpected(most)
+                    if !is_amount(*most) =>
+                {
                     return Err(self.fault(referenced, "write a number of at least 0"));
+                }
+                Grader::Judge(Rubric { pass_mark: Some(11..), .. }) => {
+                    let text = "a judge gives at most 10 points; write a `pass_mark` from 0 to 10";
+                    return Err(self.fault(referenced, text));
                 }
                 Grader::Matches(pattern) => {
                     graders::matches::<String, String>(pattern)
@@ -300,7 +338,7 @@ impl EvalFile {
                     eval.with_grader(name, graders::near_expected(number, distance))
                 }
                 Grader::MakesExpectedCalls(calls) => {
-                    let matching = calls.unwrap_or_default().matching();
+                    let matching = calls.matching();
                     eval.with_grader(name, graders::makes_expected_calls(matching))
                 }
                 Grader::NeverCalls(tools) => eval.with_grader(name, graders::never_calls(tools)),
@@ -347,6 +385,16 @@ impl Calls {
 
 fn is_amount(number: f64) -> bool {
     number.is_finite() && number >= 0.0
+}
+
+/// Returns what is wrong with the form of a value, in the words of this program.
+fn in_plain_words(reason: &str) -> &str {
+    match reason {
+        "expected sequence start" => "expected a list, such as [one, two]",
+        "expected mapping start" => "expected fields, such as {name: value}",
+        "expected string scalar" => "expected a text",
+        reason => reason,
+    }
 }
 
 fn on_line(at: Location, text: &str) -> String {

@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use toolwright_evals::Report;
+
 /// Returns the folder of a model.
 pub(super) fn of(folder: &Path, model: &str) -> PathBuf {
     folder.join(part(model))
@@ -22,6 +24,11 @@ pub(super) fn file_of(path: &Path, model: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
+/// Returns whether two models have the same folder and files, also where upper and lower case are the same.
+pub(super) fn are_same(model: &str, other: &str) -> bool {
+    part(model).eq_ignore_ascii_case(&part(other))
+}
+
 /// Returns the name of a model as a part of a path.
 fn part(model: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -30,10 +37,15 @@ fn part(model: &str) -> String {
     name.trim_start_matches('.').to_owned()
 }
 
-/// Prepares the folders of the models. The eval of a folder begins anew if it has ended, but if another
-/// model is missing, the command was killed, and the models that have ended keep their attempts.
+/// Prepares the folders of the models. The eval of a folder begins anew if it has made all attempts. But if
+/// attempts of another model are missing, the command was killed or left attempts out, and the models that
+/// have ended keep theirs.
 pub(super) fn begin(folders: &[PathBuf]) -> Result<(), Box<dyn Error>> {
-    let has_ended = |folder: &PathBuf| folder.join("report.json").exists();
+    let has_ended = |folder: &PathBuf| {
+        let report = folder.join("report.json");
+        // A report of another version is one of an eval that has ended.
+        report.exists() && !Report::load(&report).is_ok_and(|report| !report.left_out.is_empty())
+    };
     let all = folders.iter().all(has_ended);
     for folder in folders.iter().filter(|folder| has_ended(folder)) {
         let failed = |error| format!("--folder {}: {error}", folder.display());
@@ -58,6 +70,12 @@ mod tests {
         let file = file_of(Path::new("a/report.json"), model);
         assert_eq!(file, Path::new("a/report.groq-openai-gpt-oss-120b.json"));
         assert_eq!(of(Path::new("a"), ".."), Path::new("a"));
+    }
+
+    #[test]
+    fn models_with_the_same_folder_are_found() {
+        assert!(are_same("ollama:llama3.2:1b", "ollama:llama3.2-1B"));
+        assert!(!are_same("small", "large"));
     }
 
     #[test]
