@@ -110,6 +110,14 @@ pub enum EvalError {
     /// The runs of the eval cannot be stored.
     #[error("the runs of the eval cannot be stored: {0}")]
     Journal(#[from] JournalError),
+    /// The run of an attempt cannot be stored.
+    #[error("the run of the case `{case}` cannot be stored: {reason}")]
+    Run {
+        /// The name of the case.
+        case: String,
+        /// The cause.
+        reason: String,
+    },
     /// A stored run does not fit the eval.
     #[error("the run `{id}` cannot be graded: {reason}")]
     StoredRun {

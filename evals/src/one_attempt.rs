@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use serde::Serialize;
 use serde_json::Value;
-use toolwright_journal::Journal;
+use toolwright_journal::{Journal, JournalError};
 use toolwright_module::__text::panic_text;
 use toolwright_module::budget::{Budget, Exhausted, Ledger, Spent};
 use toolwright_module::event::Ending;
@@ -83,7 +83,7 @@ impl<I: CaseValue, O: CaseValue> One<I, O> {
             }
             None => (None, None),
         };
-        let attempt = self.attempt(&cx, run.clone().zip(journal)).await;
+        let attempt = self.attempt(&cx, run.clone().zip(journal)).await?;
         // A limit of the eval is no mistake of the agent, and neither is a recording of another agent.
         let reached = attempt.ending == Some(Ending::LimitReached);
         if (attempt.error.is_some() || reached)
@@ -172,7 +172,16 @@ impl<I: CaseValue, O: CaseValue> One<I, O> {
         grades
     }
 
-    async fn attempt(&self, cx: &Context, stored: Option<(String, Journal)>) -> Attempt<I, O> {
+    /// Makes an attempt.
+    ///
+    /// # Errors
+    ///
+    /// [`EvalError::Run`]: a full disk, for example, is not a mistake of the agent.
+    async fn attempt(
+        &self,
+        cx: &Context,
+        stored: Option<(String, Journal)>,
+    ) -> Result<Attempt<I, O>> {
         let seen = Arc::new(Seen::default());
         let ledger = self.ledger.child();
         let noted = Arc::clone(&seen);
@@ -189,6 +198,12 @@ impl<I: CaseValue, O: CaseValue> One<I, O> {
         attempt.seconds = began.elapsed().as_secs_f64();
         match output {
             Ok(Ok(output)) => attempt.output = Some(output),
+            Ok(Err(error))
+                if self.folder.is_some() && error.downcast_ref::<JournalError>().is_some() =>
+            {
+                let (case, reason) = (self.case.name.clone(), format!("{error:#}"));
+                return Err(EvalError::Run { case, reason });
+            }
             Ok(Err(error)) => attempt.error = Some(format!("{error:#}")),
             Err(panic) => attempt.error = Some(format!("it panicked: {}", panic_text(panic))),
         }
@@ -197,7 +212,7 @@ impl<I: CaseValue, O: CaseValue> One<I, O> {
         }
         seen.add_to(&mut attempt);
         attempt.set_cost(ledger.spent());
-        attempt
+        Ok(attempt)
     }
 
     /// Returns why no further attempt is made.

@@ -89,6 +89,24 @@ async fn an_eval_whose_budget_is_spent_goes_on() {
     assert_eq!(Report::load(folder.path().join("previous.json")).unwrap().outcomes.len(), 5);
 }
 
+#[tokio::test]
+async fn a_run_that_cannot_be_stored_is_not_the_fault_of_the_agent() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = folder.path().join("runs");
+    let breaks = move || {
+        let _ = fs::remove_dir_all(&runs);
+        std::future::ready(Ok(agent()))
+    };
+    let eval = Eval::agents("greetings", breaks)
+        .with_cases([Case::new("a", "Go.")])
+        .with_grader("passes", passes())
+        .with_folder(folder.path());
+    let error = eval.run(&Context::default()).await.unwrap_err().to_string();
+    assert!(error.contains("the run of the case `a` cannot be stored"), "{error}");
+    let kept = fs::read_to_string(attempts(folder.path())).unwrap();
+    assert!(!kept.contains("journal"), "{kept}");
+}
+
 /// Wait for a very long time.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 struct Wait {}
