@@ -144,6 +144,21 @@ impl Rule {
         }
     }
 
+    /// Returns the one value that the rule accepts, without its optional fields. `None` if it accepts several.
+    pub(crate) fn value(&self) -> Option<Value> {
+        match self {
+            Self::Scalar(value) => Some(value.clone()),
+            Self::Exactly(rule) => rule.value(),
+            Self::List(rules) => rules.iter().map(Self::value).collect(),
+            Self::Fields { fields, others: false } => {
+                let given = fields.iter().filter(|(_, rule)| !rule.is_optional());
+                let given = given.map(|(name, rule)| Some((name.clone(), rule.value()?)));
+                given.collect::<Option<Map<_, _>>>().map(Value::Object)
+            }
+            _ => None,
+        }
+    }
+
     /// Whether the field may be left out.
     fn is_optional(&self) -> bool {
         match self {

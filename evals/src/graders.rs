@@ -1,17 +1,22 @@
 //! Graders that are ready to use. Each is a module with the signature [`Attempt`].
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use regex::Regex;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use toolwright_module::error::Audience;
 use toolwright_module::event::Ending;
-use toolwright_module::{Context, Effect, Module, Result, from_fn, from_fn_with};
+use toolwright_module::{
+    Context, Effect, Error, Module, Result, Tool, from_fn, from_fn_with, runner,
+};
 use toolwright_signature::Contract;
 
 use crate::attempt::{Attempt, MadeCall};
-use crate::case::CaseValue;
-use crate::expected_calls::CallMatching;
-use crate::expected_value::{Rule, differences};
+use crate::case::{Case, CaseValue};
+use crate::expected_calls::{CallMatching, ExpectedCall};
+use crate::expected_value::{Rule, ValueDifference, differences};
 use crate::grade::Grade;
 use crate::world::World;
 
@@ -46,15 +51,18 @@ pub fn of<I: CaseValue, O: CaseValue>(
 pub fn equals_expected<I: CaseValue, O: CaseValue>() -> impl Module<Signature = Attempt<I, O>> {
     of_output(|output, attempt: &Attempt<I, O>| {
         let Some(expected) = &attempt.case.expected else { return nothing_expected() };
-        let differing = differences(&Rule::literal(&json(expected)), &json(output), None, None);
-        match differing.is_empty() {
-            true => Grade::pass(),
-            false => {
-                let lines: Vec<_> = differing.iter().map(ToString::to_string).collect();
-                Grade::fail(lines.join("\n"))
-            }
-        }
+        of_differences(&differences(&Rule::literal(&json(expected)), &json(output), None, None))
     })
+}
+
+fn of_differences(differing: &[ValueDifference]) -> Grade {
+    match differing.is_empty() {
+        true => Grade::pass(),
+        false => {
+            let lines: Vec<_> = differing.iter().map(ToString::to_string).collect();
+            Grade::fail(lines.join("\n"))
+        }
+    }
 }
 
 /// Returns a grader that passes an output whose text contains this text. Upper and lower case make no
@@ -81,6 +89,54 @@ fn contains_text(output: &impl CaseValue, text: &str) -> Grade {
         true => Grade::pass(),
         false => Grade::fail(format!("the output does not contain `{text}`: {output}")),
     }
+}
+
+/// Returns a grader that passes an output whose text contains each of the case's facts: the texts in its
+/// [data](Case::with_metadata) of this name. The score is the share of the facts that it contains. Upper and
+/// lower case make no difference.
+///
+/// ```
+/// use serde_json::json;
+/// use toolwright_evals::{Attempt, Case, graders};
+/// use toolwright_module::Module;
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let case = Case::new("order 7", "Where is order 7?")
+///     .with_metadata("facts", json!(["on its way", "Friday"]));
+/// let attempt: Attempt = Attempt::new(case, "It is on its way.");
+/// let grade = graders::contains_all("facts").call(attempt, &Default::default()).await?;
+/// assert_eq!(grade.score, Some(0.5));
+/// assert!(grade.reason.contains("`Friday`"));
+/// # Ok::<(), toolwright_module::Error>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn contains_all<I: CaseValue, O: CaseValue>(
+    data: impl Into<String>,
+) -> impl Module<Signature = Attempt<I, O>> {
+    let data = data.into();
+    of(move |attempt: &Attempt<I, O>| {
+        let Some(facts) = attempt.case.metadata.get(&data) else {
+            return Grade::skip(format!("the case has no data `{data}`"));
+        };
+        let Ok(facts) = Vec::<String>::deserialize(facts) else {
+            return Grade::error(format!("the data `{data}` of the case is not a list of texts"));
+        };
+        let Some(output) = &attempt.output else { return Grade::fail("there is no output") };
+        let (text, count) = (text_of(output), facts.len().max(1) as f64);
+        let lower = text.to_lowercase();
+        let missing: Vec<_> = facts
+            .iter()
+            .filter(|fact| !lower.contains(&fact.to_lowercase()))
+            .map(|fact| format!("`{fact}`"))
+            .collect();
+        match missing.is_empty() {
+            true => Grade::pass(),
+            false => {
+                let reason = format!("the output does not contain {}: {text}", missing.join(", "));
+                Grade::scored(1.0 - missing.len() as f64 / count, false, reason)
+            }
+        }
+    })
 }
 
 /// Returns a grader that passes an output whose text has a match of this pattern.
@@ -229,6 +285,89 @@ pub fn end_state<W: Send + Sync + 'static, I: CaseValue, O: CaseValue>(
         std::future::ready(world.map(|world| world.read(|state| grade(state, &attempt))))
     })
     .with_effect(Effect::Read)
+}
+
+/// Returns a grader that passes an attempt that left the world as the case's expected calls leave it: in any
+/// way that has the same result. The reason names each place that differs.
+///
+/// It makes the expected calls with these tools, one after the other, in a world of its own that begins with
+/// the state that `start` returns for the case. It is that of [`with_world`](crate::Eval::with_world). The
+/// states are compared as JSON. A call that the tool refuses counts as made. A case without
+/// [`calls`](Case::calls) is skipped, and one with an empty list expects that nothing changes.
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use serde::Serialize;
+/// use toolwright_evals::{Attempt, graders};
+/// # use toolwright_module::{Signature, Tool, from_fn};
+/// # #[derive(serde::Deserialize, Serialize, schemars::JsonSchema)]
+/// # struct CancelOrder {}
+/// # impl Signature for CancelOrder { type Output = String; }
+///
+/// #[derive(Clone, Default, Serialize)]
+/// struct Shop {
+///     cancelled: BTreeMap<u32, String>,
+/// }
+///
+/// # let cancel_order = Tool::new(from_fn(async |_: CancelOrder| Ok("Done.".to_owned())))?;
+/// let grader = graders::ends_as_expected(|_| Shop::default(), [cancel_order]);
+/// # fn is_grader(_: impl toolwright_module::Module<Signature = Attempt>) {}
+/// # is_grader(grader);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// The grade is an error if there is no world of this type, or if an expected call cannot be made: there is
+/// no such tool, its arguments do not fit or have a rule that accepts several values, or it fails.
+pub fn ends_as_expected<W: Serialize + Send + Sync + 'static, I: CaseValue, O: CaseValue>(
+    start: impl Fn(&Case<I, O>) -> W + Send + Sync + 'static,
+    tools: impl IntoIterator<Item = Tool>,
+) -> impl Module<Signature = Attempt<I, O>> {
+    let (start, tools) = (Arc::new(start), tools.into_iter().collect::<Arc<[Tool]>>());
+    from_fn_with(move |attempt: Attempt<I, O>, cx: Context| {
+        let (start, tools) = (Arc::clone(&start), Arc::clone(&tools));
+        async move {
+            let Some(expected) = &attempt.case.calls else {
+                return Ok(Grade::skip("the case expects no calls"));
+            };
+            let got = World::<W>::of(&cx)?.read(|state| serde_json::to_value(state))?;
+            let cx = cx.with(World::new(start(&attempt.case)));
+            for call in expected {
+                make(call, &tools, &cx).await?;
+            }
+            let wanted = World::<W>::of(&cx)?.read(|state| serde_json::to_value(state))?;
+            Ok(of_differences(&differences(&Rule::literal(&wanted), &got, None, None)))
+        }
+    })
+    .with_effect(Effect::Read)
+}
+
+/// Makes an expected call.
+async fn make(expected: &ExpectedCall, tools: &[Tool], cx: &Context) -> Result<()> {
+    let name = &expected.tool;
+    let fault = |reason: &str| {
+        Err(Error::other(format!("the expected call of `{name}` cannot be made: {reason}")))
+    };
+    let Some(tool) = tools.iter().find(|tool| tool.name() == *name) else {
+        return fault("the grader has no such tool");
+    };
+    let rule = match Rule::parse(&expected.arguments) {
+        Ok(rule) => rule,
+        Err(reason) => return fault(&reason),
+    };
+    let Some(arguments) = rule.value() else {
+        return fault("its arguments have a rule that accepts several values; write the values");
+    };
+    match tool.call(&arguments.to_string(), cx).await {
+        Err(error) if runner::is_of_arguments(&error) => fault(&error.to_string()),
+        // A call may be expected although its tool refuses it.
+        Err(error) if matches!(error.audience(), Audience::User | Audience::Run) => {
+            fault(&format!("{error:#}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns a grader that passes an attempt whose models cost at most this many US dollars. If the cost is

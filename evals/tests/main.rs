@@ -4,6 +4,7 @@
 
 mod bfcl;
 mod expected_calls;
+mod graders;
 mod odd;
 mod reports;
 mod runs;
