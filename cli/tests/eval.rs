@@ -151,6 +151,18 @@ fn a_grader_whose_settings_have_defaults_needs_only_its_name() {
 }
 
 #[test]
+fn a_case_may_have_several_facts() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "\
+cases: [{name: order, input: Where is it?, metadata: {facts: [on its way, Friday]}}]
+graders: {facts: {contains_all: facts}}
+";
+    let ran = run(&mut eval(&file(&folder, text), &server(&[says("It is on its way.")])));
+    assert!(ran.stdout.contains("  facts: 50.0 %"), "{} {}", ran.stdout, ran.stderr);
+    assert!(ran.stdout.contains("does not contain `Friday`"), "{}", ran.stdout);
+}
+
+#[test]
 fn a_recorded_eval_needs_no_model() {
     let (folder, server) = (tempfile::tempdir().unwrap(), server(&good()));
     let (file, recordings) = (file(&folder, COLORS), folder.path().join("recordings"));

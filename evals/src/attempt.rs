@@ -160,12 +160,8 @@ impl<I, O> Attempt<I, O> {
     }
 
     pub(crate) fn set_cost(&mut self, spent: Spent) {
-        self.tokens = spent.usage.input_tokens + spent.usage.output_tokens;
-        (self.dollars, self.cost_is_known) = match spent.cost() {
-            Cost::Known(money) => (Some(dollars(money)), true),
-            Cost::AtLeast(money) => (Some(dollars(money)), false),
-            Cost::Unknown => (None, false),
-        };
+        self.tokens = tokens(&spent);
+        (self.dollars, self.cost_is_known) = dollars(&spent);
     }
 }
 
@@ -300,8 +296,18 @@ impl Hook for NoteTools {
     }
 }
 
-fn dollars(money: Money) -> f64 {
-    money.micros as f64 / 1e6
+pub(crate) fn tokens(spent: &Spent) -> u64 {
+    spent.usage.input_tokens + spent.usage.output_tokens
+}
+
+/// Returns a cost in US dollars, as far as it is known, and whether it is known as a whole.
+pub(crate) fn dollars(spent: &Spent) -> (Option<f64>, bool) {
+    let dollars = |money: Money| Some(money.micros as f64 / 1e6);
+    match spent.cost() {
+        Cost::Known(money) => (dollars(money), true),
+        Cost::AtLeast(money) => (dollars(money), false),
+        Cost::Unknown => (None, false),
+    }
 }
 
 #[cfg(test)]

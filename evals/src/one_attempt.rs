@@ -16,7 +16,7 @@ use toolwright_module::testing::{Recording, RecordingError};
 use toolwright_module::{AnyModule, Context, Module, runner};
 use tracing::Instrument;
 
-use crate::attempt::{Attempt, NoteTools, Seen};
+use crate::attempt::{Attempt, NoteTools, Seen, dollars, tokens};
 use crate::case::{Case, CaseValue, file_of};
 use crate::error::{EvalError, Result};
 use crate::eval::{Recordings, SetWorld, Stored, Subject};
@@ -94,7 +94,7 @@ impl<I: CaseValue, O: CaseValue> One<I, O> {
         if let Some(misfit) = tape.as_ref().and_then(|tape| tape.misfit()) {
             return Ok(self.left_out(misfit.reason.clone(), Some(misfit)));
         }
-        let grades = self.grade(&attempt, &cx).await;
+        let (grades, spent) = self.grade(&attempt, &cx).await;
         let failed = grades.iter().any(|grade| grade.verdict == Verdict::Error);
         if failed && let Some(reason) = self.why_not() {
             return Ok(self.left_out(reason, None));
@@ -110,7 +110,7 @@ impl<I: CaseValue, O: CaseValue> One<I, O> {
                 .save(path)
                 .map_err(|source| EvalError::Recording { case: self.case.name.clone(), source })?;
         }
-        let graded = graded(attempt, self.repeat, run, grades);
+        let graded = graded(attempt, self.repeat, run, grades, &spent);
         if let Some(folder) = &self.folder {
             folder.keep(&self.case, &graded)?;
         }
@@ -122,7 +122,7 @@ impl<I: CaseValue, O: CaseValue> One<I, O> {
         if let Some(reason) = self.why_not() {
             return self.left_out(reason, None);
         }
-        let Some(grades) = self.until_ended(self.grade(&attempt, &self.cx)).await else {
+        let Some((grades, spent)) = self.until_ended(self.grade(&attempt, &self.cx)).await else {
             return self.ended();
         };
         let failed = grades.iter().any(|grade| grade.verdict == Verdict::Error);
@@ -130,7 +130,7 @@ impl<I: CaseValue, O: CaseValue> One<I, O> {
             return self.left_out(reason, None);
         }
         let stored = Some(self.case.name.clone());
-        Found::Graded(Box::new(graded(attempt, 0, stored, grades)))
+        Found::Graded(Box::new(graded(attempt, 0, stored, grades, &spent)))
     }
 
     /// Waits for the work, which may never end by itself. Returns `None` if the eval was cancelled or has
@@ -150,14 +150,13 @@ impl<I: CaseValue, O: CaseValue> One<I, O> {
         self.left_out(reason.unwrap_or_else(|| "the eval has ended".to_owned()), None)
     }
 
-    /// Grades an attempt, and notes whether the budget of the eval allowed that.
-    async fn grade(&self, attempt: &Attempt<I, O>, cx: &Context) -> Vec<Grade> {
+    /// Grades an attempt, and notes whether the budget of the eval allowed that. Returns the cost, too.
+    async fn grade(&self, attempt: &Attempt<I, O>, cx: &Context) -> (Vec<Grade>, Spent) {
         let seen = Arc::new(Seen::default());
+        let ledger = self.ledger.child();
         let noted = Arc::clone(&seen);
-        let cx = cx
-            .clone()
-            .with_ledger(self.ledger.child())
-            .with_events(move |event| noted.event(event));
+        let cx =
+            cx.clone().with_ledger(ledger.clone()).with_events(move |event| noted.event(event));
         let grades = grade(&self.graders, attempt, &cx, |error| {
             let exhausted = error.downcast_ref::<Exhausted>();
             if exhausted.is_some_and(|one| runner::is_exhausted_by(&self.ledger, one)) {
@@ -169,7 +168,7 @@ impl<I: CaseValue, O: CaseValue> One<I, O> {
         if let Some(reason) = seen.limit_of(&self.owner) {
             let _ = self.exhausted.set(reason);
         }
-        grades
+        (grades, ledger.spent())
     }
 
     /// Makes an attempt.
@@ -294,7 +293,9 @@ pub(crate) fn graded<I: CaseValue, O: CaseValue>(
     repeat: u32,
     run: Option<String>,
     grades: Vec<Grade>,
+    spent: &Spent,
 ) -> GradedAttempt {
+    let (grading_dollars, grading_cost_is_known) = dollars(spent);
     GradedAttempt {
         case: attempt.case.name,
         repeat,
@@ -309,6 +310,9 @@ pub(crate) fn graded<I: CaseValue, O: CaseValue>(
         tokens: attempt.tokens,
         dollars: attempt.dollars,
         cost_is_known: attempt.cost_is_known,
+        grading_tokens: tokens(spent),
+        grading_dollars,
+        grading_cost_is_known,
         seconds: attempt.seconds,
         metadata: attempt.case.metadata,
         grades,

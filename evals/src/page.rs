@@ -121,9 +121,16 @@ impl View<'_> {
         let cases: HashSet<&str> = made.iter().map(|attempt| &*attempt.case).collect();
         let tokens: u64 = made.iter().map(|attempt| attempt.tokens).sum();
         let seconds: f64 = made.iter().map(|attempt| attempt.seconds).sum();
-        let known: Vec<f64> = made.iter().filter_map(|attempt| attempt.dollars).collect();
+        let total = |dollars: fn(&GradedAttempt) -> Option<f64>| -> Option<f64> {
+            let known: Vec<f64> = made.iter().filter_map(dollars).collect();
+            (!known.is_empty()).then(|| known.iter().sum())
+        };
+        let (dollars, grading) = (total(|one| one.dollars), total(|one| one.grading_dollars));
         let is_known = made.iter().all(|attempt| attempt.cost_is_known);
-        let dollars = (!known.is_empty()).then(|| known.iter().sum());
+        let grading_is_known = made.iter().all(|attempt| attempt.grading_cost_is_known);
+        let grading_tokens: u64 = made.iter().map(|attempt| attempt.grading_tokens).sum();
+        let grading = format!("graders: {}", cost(grading, grading_is_known));
+        let grading = if is_known { grading } else { format!("some of it is unknown; {grading}") };
         let every = if repeats > 1 {
             format!("{}, {repeats} attempts each", count(cases.len(), "case"))
         } else {
@@ -142,8 +149,8 @@ impl View<'_> {
                 (fact(&format!("All {repeats} attempts pass"), html! { (percent(all.mean)) }, &interval(all)))
                 (fact(&format!("Any of {repeats} passes"), html! { (percent(any.mean)) }, &interval(any)))
             }
-            (fact("Cost", html! { (cost(dollars, is_known)) }, if is_known { "without graders" } else { "some of it is unknown" }))
-            (fact("Tokens", html! { (number(tokens)) }, "without graders"))
+            (fact("Cost", html! { (cost(dollars, is_known)) }, &grading))
+            (fact("Tokens", html! { (number(tokens)) }, &format!("graders: {}", number(grading_tokens))))
             (fact("Time of the attempts", html! { (time(seconds)) }, ""))
         }
     }

@@ -87,7 +87,16 @@ pub struct GradedAttempt {
     pub dollars: Option<f64>,
     /// Whether the cost is known as a whole.
     pub cost_is_known: bool,
-    /// Duration in seconds.
+    /// Number of tokens that the models of graders read and wrote.
+    #[serde(default)]
+    pub grading_tokens: u64,
+    /// Cost of the graders in US dollars, as far as it is known. `None` if nothing is known.
+    #[serde(default)]
+    pub grading_dollars: Option<f64>,
+    /// Whether the cost of the graders is known as a whole.
+    #[serde(default)]
+    pub grading_cost_is_known: bool,
+    /// Duration in seconds, without that of graders.
     pub seconds: f64,
     /// Data of the case.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

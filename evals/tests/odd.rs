@@ -10,7 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolwright_evals::{Attempt, Case, Eval, Grade, Judge, Report, StoredRun, graders};
 use toolwright_journal::Journal;
-use toolwright_module::budget::Budget;
+use toolwright_module::budget::{Budget, Ledger, Price};
+use toolwright_module::model::Usage;
 use toolwright_module::testing::Scripted;
 use toolwright_module::{Cancellation, Context, Module, Reply, Request, Signature, from_fn};
 use toolwright_orchestrator::Agent;
@@ -147,7 +148,9 @@ async fn a_grader_that_never_ends_is_left_out_when_the_eval_is_cancelled() {
 
 #[tokio::test]
 async fn a_budget_limits_the_graders_of_stored_runs() {
-    let (folder, cx) = (tempfile::tempdir().unwrap(), Context::default());
+    let prices = [("scripted", Price::per_million(2.5, 10.0))];
+    let ledger = Ledger::new(Budget::default()).with_prices(prices);
+    let (folder, cx) = (tempfile::tempdir().unwrap(), Context::default().with_ledger(ledger));
     let journal = Journal::open(folder.path()).unwrap();
     for run in ["a", "b", "c"] {
         journal.drive(&agent(), run, "Say hello.", &cx).await.unwrap();
@@ -156,7 +159,8 @@ async fn a_budget_limits_the_graders_of_stored_runs() {
     let counted = Arc::clone(&asked);
     let model = Scripted::new(move |_: &Request| {
         counted.fetch_add(1, Ordering::Relaxed);
-        Ok(Reply::text(r#"{"reason": "It is.", "score": 9}"#))
+        let judgement = Reply::text(r#"{"reason": "It is.", "score": 9}"#);
+        Ok(judgement.with_usage(Usage::new(1_000, 100)))
     });
     let runs = || {
         let run = |id: &&str| {
@@ -169,6 +173,9 @@ async fn a_budget_limits_the_graders_of_stored_runs() {
         .with_budget(Budget { model_calls: Some(1), ..Budget::default() });
     let report = eval.grade_stored(runs(), &cx).await.unwrap();
     assert_eq!((report.outcomes.len(), report.left_out.len()), (1, 2), "{report}");
+    let graded = &report.outcomes[0];
+    assert_eq!((graded.grading_tokens, graded.grading_dollars), (1_100, Some(0.0035)));
+    assert!(graded.grading_cost_is_known && report.to_html(None).contains("graders: 1,100"));
     assert_eq!(asked.load(Ordering::Relaxed), 1);
 
     let twice = eval.with_cases([Case::new("a", "One."), Case::new("a", "Two.")]);

@@ -97,6 +97,7 @@ enum Grader {
     ContainsExpected,
     Refuses,
     Contains(String),
+    ContainsAll(String),
     Matches(String),
     NearExpected(f64),
     MakesExpectedCalls(Calls),
@@ -329,6 +330,7 @@ impl EvalFile {
                 Grader::ContainsExpected => eval.with_grader(name, graders::contains_expected()),
                 Grader::Refuses => eval.with_grader(name, graders::refuses()),
                 Grader::Contains(text) => eval.with_grader(name, graders::contains(text)),
+                Grader::ContainsAll(data) => eval.with_grader(name, graders::contains_all(data)),
                 Grader::Matches(pattern) => {
                     let grader = graders::matches(&pattern).map_err(|error| fault(&error))?;
                     eval.with_grader(name, grader)
