@@ -121,9 +121,14 @@ impl<In: Sync + 'static, Out: Send + 'static> Innermost for Hooked<'_, In, Out> 
     fn call(&self, arguments: String) -> BoxFuture<'_, Result<ToolOutput>> {
         Box::pin(async move {
             let arguments = Arguments { text: &arguments, ..self.arguments };
-            let (output, out) = self.work.call(arguments, self.cx_in, self.cx).await?;
+            let answer = self.work.call(arguments, self.cx_in, self.cx).await;
+            let (output, out) = match answer {
+                Ok((output, out)) => (Ok(output), out),
+                // A hook may answer in its place. The value of an earlier run is not that answer's.
+                Err(error) => (Err(error), None),
+            };
             *self.out.lock().unwrap_or_else(PoisonError::into_inner) = out;
-            Ok(output)
+            output
         })
     }
 }

@@ -141,6 +141,29 @@ impl Hook for Answers {
     }
 }
 
+/// Calls twice, the second time without a word, and answers itself after an error.
+struct Twice;
+
+impl Hook for Twice {
+    fn name(&self) -> &str {
+        "twice"
+    }
+
+    async fn tool(&self, arguments: String, next: CallNext<'_>) -> Result<ToolOutput> {
+        next.run(arguments).await?;
+        let again = next.run(r#"{"word": ""}"#.to_owned()).await;
+        Ok(again.unwrap_or_else(|_| ToolOutput::text_only("no word")))
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_failed_leaves_no_value_of_the_run_before() {
+    let cx = Context::default().with_hook(Twice);
+    let call = ToolCall::new("1", "letters", r#"{"word": "four"}"#);
+    let outcome = group().run(&call, &AtomicU32::new(0), &cx).await.unwrap();
+    assert_eq!((outcome.content.as_str(), outcome.context), ("no word", None));
+}
+
 #[tokio::test]
 async fn a_bound_group_passes_each_hook_once() {
     let (cx, made) = (Context::default().with_hook(Answers), AtomicU32::new(0));
