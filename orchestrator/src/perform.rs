@@ -26,6 +26,7 @@ use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 use toolwright_module::error::Stage;
 use toolwright_module::event::InCall;
 use toolwright_module::model::BoxFuture;
@@ -228,6 +229,9 @@ pub(crate) fn without_performer(cx: Context) -> Context {
     cx.with(Performer(None))
 }
 
+/// The field of a recorded value that is there as its JSON.
+const EXACT: &str = "toolwright/json";
+
 /// Performs a value of a module as a part of the run, so that it is computed once.
 ///
 /// The module has to return `true` from [`Module::has_parts`], and everything else in it has to be
@@ -250,13 +254,22 @@ pub async fn value<T: Serialize + DeserializeOwned + Send>(
     let part = Part { path: cx.path(), kind: PartKind::Value { name: name.to_owned() } };
     let work = async move {
         let value = work.await.map_err(Open::Work)?;
-        let value = serde_json::to_value(value).map_err(|error| Open::Work(Error::other(error)))?;
+        // An integer with more than 64 bits has no `Value`.
+        let value = serde_json::to_value(&value).or_else(|_| {
+            let json = serde_json::to_string(&value)?;
+            Ok(json!({ EXACT: json }))
+        });
+        let value = value.map_err(|error: serde_json::Error| Open::Work(Error::other(error)))?;
         Ok(Outcome::new(OutcomeKind::Value(value)))
     };
     let outcome = performer.perform(part, Box::pin(work)).await?;
     match outcome.kind {
         OutcomeKind::Value(value) => {
-            serde_json::from_value(value).map_err(|error| Error::stop(error).at(Stage::Decoding))
+            let read = match value.get(EXACT).and_then(Value::as_str) {
+                Some(json) => serde_json::from_str(json),
+                None => serde_json::from_value(value),
+            };
+            read.map_err(|error| Error::stop(error).at(Stage::Decoding))
         }
         _ => Err(another_kind()),
     }

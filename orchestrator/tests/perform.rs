@@ -326,6 +326,11 @@ async fn a_value_is_computed_once() {
     assert_eq!((number, again.unwrap()), (7_u64, 7_u64));
     let error = perform::value::<String>(&cx, "number", async { Ok(String::new()) }).await;
     assert_eq!(error.unwrap_err().stage(), Stage::Decoding);
+    // A `Value` cannot have it.
+    let long = || async { Ok(vec![u128::MAX, 1]) };
+    let first = perform::value(&cx, "long", long()).await.unwrap();
+    let again: Vec<u128> = perform::value(&cx, "long", async { Ok(Vec::new()) }).await.unwrap();
+    assert_eq!((first, again), (vec![u128::MAX, 1], vec![u128::MAX, 1]));
     // Without a performer it is only the work.
     let plain = perform::value(&Context::default(), "number", async { Ok(8) }).await;
     assert_eq!(plain.unwrap(), 8);
