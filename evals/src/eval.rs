@@ -14,6 +14,7 @@ use toolwright_module::__text::panic_text;
 use toolwright_module::budget::{Budget, Spent};
 use toolwright_module::{AnyModule, Context, Module, Signature, runner};
 use toolwright_orchestrator::Agent;
+use toolwright_signature::stable_hash;
 use tracing::{Instrument, Span};
 
 use crate::attempt::Attempt;
@@ -53,6 +54,7 @@ const CONCURRENCY: usize = 8;
 pub struct Eval<I: CaseValue = String, O: CaseValue = String> {
     name: String,
     subject: Subject<I, O>,
+    version: Option<Arc<Version>>,
     cases: Vec<Arc<Case<I, O>>>,
     graders: Vec<(String, AnyModule<Attempt<I, O>>)>,
     repeats: u32,
@@ -70,6 +72,8 @@ pub(crate) type Subject<I, O> = Arc<
         + Sync,
 >;
 pub(crate) type SetWorld<I, O> = dyn Fn(Context, &Case<I, O>) -> Context + Send + Sync;
+/// Returns a hash of an agent as it is now. `None` if there is no agent.
+type Version = dyn Fn() -> BoxFuture<'static, Option<String>> + Send + Sync;
 type OnProgress = dyn Fn(usize, usize, &GradedAttempt) + Send + Sync;
 
 /// The folder with the recordings.
@@ -116,7 +120,12 @@ impl<O: CaseValue> Eval<String, O> {
         F: Future<Output = toolwright_module::Result<Agent<O>>> + Send + 'static,
     {
         let agent = Arc::new(agent);
-        Self::of(name.into(), move |task: String, stored, cx| {
+        let current = Arc::clone(&agent);
+        let version = move || -> BoxFuture<'static, Option<String>> {
+            let current = Arc::clone(&current);
+            Box::pin(async move { version_of(&current().await.ok()?) })
+        };
+        let mut eval = Self::of(name.into(), move |task: String, stored, cx| {
             let agent = Arc::clone(&agent);
             Box::pin(async move {
                 let agent = agent().await?;
@@ -126,7 +135,9 @@ impl<O: CaseValue> Eval<String, O> {
                 };
                 Ok(finished.answer)
             })
-        })
+        });
+        eval.version = Some(Arc::new(version));
+        eval
     }
 }
 
@@ -155,6 +166,7 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
         Self {
             name,
             subject: Arc::new(subject),
+            version: None,
             cases: Vec::new(),
             graders: Vec::new(),
             repeats: 1,
@@ -253,8 +265,9 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
     /// do not pass, and a comparison with the previous report.
     ///
     /// If the eval is killed or leaves attempts out, for example because its budget is spent, the next
-    /// [`run`](Self::run) makes the attempts that are missing. Those that were under way begin again. The
-    /// folder does not know whether the agent has changed since: delete it if you change the agent.
+    /// [`run`](Self::run) makes the attempts that are missing. Those that were under way begin again, and so
+    /// do those of an agent with other instructions, tools, settings or limits. The folder does not know
+    /// whether the model or the code of a tool has changed since: delete it then.
     ///
     /// An eval that has made all attempts begins anew, and its report moves to `previous.json`. Only one eval
     /// at a time uses a folder.
@@ -310,7 +323,14 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
         // It ends with this function, also if the caller drops it.
         let _lock = self.folder.as_deref().map(Folder::lock).transpose()?;
         let folder = match &self.folder {
-            Some(path) => Some(Arc::new(Folder::open(path, &self.name, &self.grader_names())?)),
+            Some(path) => {
+                let version = match &self.version {
+                    Some(version) => version().await,
+                    None => None,
+                };
+                let version = version.unwrap_or_default();
+                Some(Arc::new(Folder::open(path, &self.name, &self.grader_names(), version)?))
+            }
             None => None,
         };
         let owner = format!("the eval {}", self.name);
@@ -497,4 +517,12 @@ impl<I: CaseValue, O: CaseValue> Eval<I, O> {
         }
         report
     }
+}
+
+/// Returns a hash of what a run of an agent begins with: the instructions, the tools, the type of the answer,
+/// the settings and the limits.
+fn version_of<O: CaseValue>(agent: &Agent<O>) -> Option<String> {
+    let run = agent.start("Begin.").ok()?;
+    let state = serde_json::to_string(run.state()).ok()?;
+    Some(format!("{:032x}", stable_hash([state.as_str()])))
 }

@@ -26,7 +26,9 @@ pub(crate) struct Folder {
     journal: Journal,
     file: Mutex<File>,
     mask: Mask,
-    /// The attempts that are graded, by the hash of the case and the repeat.
+    /// The version of the agent.
+    version: String,
+    /// The attempts that are graded, by the hash of the version and the case, and the repeat.
     known: HashMap<(String, u32), GradedAttempt>,
 }
 
@@ -37,7 +39,7 @@ struct Head {
     graders: Vec<String>,
 }
 
-/// Another line: an attempt, and the hash of the case as it was.
+/// Another line: an attempt, and the hash of the agent and the case as they were.
 #[derive(Serialize, Deserialize)]
 struct Line {
     case: String,
@@ -63,7 +65,12 @@ impl Folder {
     }
 
     /// Opens a folder. An eval whose attempts were all made begins anew.
-    pub(crate) fn open(path: &Path, eval: &str, graders: &[String]) -> Result<Self> {
+    pub(crate) fn open(
+        path: &Path,
+        eval: &str,
+        graders: &[String],
+        version: String,
+    ) -> Result<Self> {
         let failed = |source| EvalError::Write { path: path.to_owned(), source };
         let (attempts, report) = (path.join("attempts.jsonl"), path.join("report.json"));
         let runs = path.join("runs");
@@ -94,6 +101,7 @@ impl Folder {
             journal,
             file: Mutex::new(file),
             mask,
+            version,
             known: HashMap::new(),
         };
         let mut lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -137,13 +145,13 @@ impl Folder {
         &self.journal
     }
 
-    /// Returns an attempt that is graded, if its case is the same as then.
+    /// Returns an attempt that is graded, if its case and the agent are the same as then.
     pub(crate) fn known<I: CaseValue, O: CaseValue>(
         &self,
         case: &Case<I, O>,
         repeat: u32,
     ) -> Option<GradedAttempt> {
-        let mut known = self.known.get(&(hash(case)?, repeat))?.clone();
+        let mut known = self.known.get(&(self.hash(case)?, repeat))?.clone();
         // In the file, keys are masked, but runs and earlier reports are found by these names.
         known.case.clone_from(&case.name);
         known.run = known.run.map(|_| run_id(&case.name, repeat));
@@ -156,7 +164,7 @@ impl Folder {
         case: &Case<I, O>,
         graded: &GradedAttempt,
     ) -> Result<()> {
-        let case = hash(case).unwrap_or_default();
+        let case = self.hash(case).unwrap_or_default();
         self.write(&Line { case, graded: graded.without_keys(&self.mask) })
     }
 
@@ -217,11 +225,12 @@ impl Folder {
         let written = __files::replace(&path, text.as_bytes());
         written.map_err(|source| EvalError::Write { path, source })
     }
-}
 
-fn hash<I: CaseValue, O: CaseValue>(case: &Case<I, O>) -> Option<String> {
-    let mut case = serde_json::to_value(case).ok()?;
-    // The order of a map may be another one each time.
-    case.sort_all_objects();
-    Some(format!("{:032x}", stable_hash([case.to_string().as_str()])))
+    /// Returns a hash of the agent and a case. `None` if the case cannot be JSON.
+    fn hash<I: CaseValue, O: CaseValue>(&self, case: &Case<I, O>) -> Option<String> {
+        let mut case = serde_json::to_value(case).ok()?;
+        // The order of a map may be another one each time.
+        case.sort_all_objects();
+        Some(format!("{:032x}", stable_hash([self.version.as_str(), case.to_string().as_str()])))
+    }
 }

@@ -91,6 +91,30 @@ async fn an_eval_whose_budget_is_spent_goes_on() {
 }
 
 #[tokio::test]
+async fn attempts_of_two_versions_of_an_agent_do_not_mix() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = async |instructions: &str, calls| {
+        let model =
+            Scripted::new(|request: &Request| Ok(Reply::text(request.messages[0].to_text())));
+        let agent = Agent::new(model, []).unwrap().with_instructions(instructions);
+        let budget = Budget { model_calls: Some(calls), ..Budget::default() };
+        let eval = Eval::agent("greetings", agent)
+            .with_cases((0..5).map(|nth| Case::new(format!("case {nth}"), "Greet me.")))
+            .with_grader("passes", passes())
+            .with_concurrency(1)
+            .with_folder(folder.path())
+            .with_budget(budget);
+        let report = eval.run(&Context::default()).await.unwrap();
+        let outputs = report.outcomes.iter().map(|one| one.output.as_str().unwrap().to_owned());
+        outputs.collect::<Vec<_>>()
+    };
+    assert_eq!(run("Be brief.", 2).await, ["Be brief."; 2]);
+    assert_eq!(run("Be polite.", 3).await, ["Be polite."; 3]);
+    // The attempts of the first version are still there.
+    assert_eq!(run("Be brief.", 3).await, ["Be brief."; 5]);
+}
+
+#[tokio::test]
 async fn a_run_that_cannot_be_stored_is_not_the_fault_of_the_agent() {
     let folder = tempfile::tempdir().unwrap();
     let runs = folder.path().join("runs");
