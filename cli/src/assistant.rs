@@ -84,7 +84,8 @@ pub(crate) enum End {
     /// It failed. The error was printed.
     Failed {
         /// Whether the conversation can go on with what was done so far. The request may be what the
-        /// model's server refuses, or a person may still have to decide on a call.
+        /// model's server refuses, a person may still have to decide on a call, or another process may
+        /// be at work.
         goes_on: bool,
     },
     /// The user ended it with Ctrl-C.
@@ -560,7 +561,8 @@ impl Assistant {
                     }
                     _ => {}
                 }
-                End::Failed { goes_on: !waits && !error.is_request_refused() }
+                let goes_on = !waits && !is_locked(&error) && !error.is_request_refused();
+                End::Failed { goes_on }
             }
         })
     }

@@ -509,6 +509,24 @@ fn a_conversation_goes_on_although_its_last_task_fails_again_or_was_cancelled() 
     assert_eq!(model.asked().len(), 1);
     let text = model.asked()[0]["messages"].to_string();
     assert!(text.contains("I am Ada.") && text.contains("And now?"), "{text}");
+
+    // Of a run that another process drives, nobody knows what will be said.
+    let silent = server(&[String::new()]);
+    let mut child = start(&silent).stderr(std::process::Stdio::null()).spawn().unwrap();
+    for _ in 0..1_000 {
+        if silent.asked().len() == 1 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let model = server(&[says("New.")]);
+    let ran = chat(&model, &["--continue"], "Hello?\n");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), "New.\n"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("(this is a new conversation)"), "{}", ran.stderr);
+    let text = model.asked()[0]["messages"].to_string();
+    assert!(!text.contains("Store it."), "{text}");
 }
 
 #[test]
