@@ -113,6 +113,7 @@ fn a_fault_of_the_file_has_a_line() {
         ("name: colors", "at_least: 80", "line 1: 80 is not a share; write a number from 0 to 1"),
         ("name: colors", "scores_at_least: {answr: 1}", "line 1: there is no grader `answr`"),
         ("[memory]", "[memry]", "tools: there is no such toolset"),
+        ("  input: Count", "  name: Count", "line 11: duplicate mapping key: name\n"),
         ("[memory_clear]", "memory_clear", "line 16: expected a list, such as [one, two]"),
         ("contains_expected", "{near_expected: -1}", "line 15: write a number of at least 0"),
         (

@@ -151,7 +151,16 @@ impl<I: CaseValue, O: CaseValue> Case<I, O> {
             Some("yaml" | "yml") => serde_saphyr::from_str(text).map_err(|error| {
                 let place = error.location().map(|at| format!("line {}", at.line()));
                 let place = place.unwrap_or_else(|| "the text".to_owned());
-                fault(place, without_place(error.without_snippet()))
+                let mut reason = without_place(error.without_snippet());
+                // The rest is advice for a program that reads YAML.
+                if let Some(end) = reason.find(", set DuplicateKeyPolicy") {
+                    reason.truncate(end);
+                }
+                if reason.starts_with("budget breached") {
+                    "the file has too many values; write JSON lines instead (.jsonl)"
+                        .clone_into(&mut reason);
+                }
+                fault(place, reason)
             })?,
             _ => return Err(EvalError::FileKind { path: path.to_owned() }),
         };

@@ -275,6 +275,34 @@ async fn names_of_cases_may_be_odd() {
     assert_eq!(report.outcomes.len(), names.len());
 }
 
+#[tokio::test]
+async fn a_recording_that_cannot_be_read_leaves_only_its_case_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let eval = || {
+        let cases = ["cut", "later", "whole", "missing"].map(|name| Case::new(name, "Go."));
+        Eval::agent("greetings", agent()).with_cases(cases).with_grader("passes", passes())
+    };
+    eval().with_new_recordings(folder.path()).run(&Context::default()).await.unwrap();
+    let change = |name: &str, change: fn(String) -> String| {
+        let path = folder.path().join(name);
+        fs::write(&path, change(fs::read_to_string(&path).unwrap())).unwrap();
+    };
+    change("cut.json", |text| text[..text.len() / 2].to_owned());
+    change("later.json", |text| text.replace("\"version\": 1", "\"version\": 99"));
+    fs::remove_file(folder.path().join("missing.json")).unwrap();
+    let eval = eval().with_recordings(folder.path());
+    let report = eval.run(&Context::default()).await.unwrap();
+    let made: Vec<_> = report.outcomes.iter().map(|one| &*one.case).collect();
+    assert_eq!(made, ["whole"]);
+    let text = report.to_string();
+    let reasons = [
+        "not attempted: cut: the recording of the case `cut` cannot be used",
+        "later.json has version 99",
+        "not attempted: missing: there is no recording of it in ",
+    ];
+    assert!(reasons.iter().all(|reason| text.contains(reason)), "{text}");
+}
+
 #[test]
 fn files_of_cases_may_come_from_other_systems() {
     let folder = tempfile::tempdir().unwrap();
@@ -313,6 +341,11 @@ fn files_of_cases_may_come_from_other_systems() {
             "two cases have the name `a`; give each case a name of its own",
         ),
         (
+            "e.yaml",
+            "- name: a\n  name: b\n  input: A\n",
+            "cannot read the cases in FILE, line 2: duplicate mapping key: name",
+        ),
+        (
             "d.txt",
             "",
             "cannot tell what FILE contains; give it the ending .jsonl, .json, .yaml or .yml",
@@ -321,6 +354,14 @@ fn files_of_cases_may_come_from_other_systems() {
     for (name, text, fault) in faults {
         assert_eq!(load(name, text).unwrap_err(), fault);
     }
+    // A small file that is large in memory.
+    let mut bomb = "- name: a\n  input: A\n  metadata:\n    a0: &a0 x\n".to_owned();
+    for nth in 1..9 {
+        let before = format!("*a{}, ", nth - 1).repeat(9);
+        bomb.push_str(&format!("    a{nth}: &a{nth} [{before}]\n"));
+    }
+    let fault = load("bomb.yaml", &bomb).unwrap_err();
+    assert!(fault.ends_with("too many values; write JSON lines instead (.jsonl)"), "{fault}");
 }
 
 #[tokio::test]

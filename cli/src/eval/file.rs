@@ -395,7 +395,11 @@ fn in_plain_words(reason: &str) -> &str {
         "expected sequence start" => "expected a list, such as [one, two]",
         "expected mapping start" => "expected fields, such as {name: value}",
         "expected string scalar" => "expected a text",
-        reason => reason,
+        reason if reason.starts_with("budget breached") => {
+            "the file has too many values; put the cases into a file of JSON lines, and name it in `cases`"
+        }
+        // The rest is advice for a program that reads YAML.
+        reason => reason.split(", set DuplicateKeyPolicy").next().unwrap_or(reason),
     }
 }
 
