@@ -1,9 +1,24 @@
 //! What the protocols of readers share: what a request asks for, and what an update becomes.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use toolwright_module::approval::Decision;
 use toolwright_module::message::Part;
+use toolwright_signature::readable_json;
+
+/// Returns the body of a request as JSON that can be read: half of a character, which programs with UTF-16
+/// texts cut, becomes U+FFFD. A body that is not UTF-8 stays so and is refused.
+pub(crate) fn readable(body: &[u8]) -> Cow<'_, [u8]> {
+    if str::from_utf8(body).is_err() {
+        return Cow::Borrowed(body);
+    }
+    match readable_json(body) {
+        Cow::Borrowed(_) => Cow::Borrowed(body),
+        Cow::Owned(json) => Cow::Owned(json.into_bytes()),
+    }
+}
 
 /// What a request of a reader asks for, in whatever protocol it came.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -1,5 +1,6 @@
 //! The routes of a service, in its own form.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -19,14 +20,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use toolwright_module::budget::Spent;
 use toolwright_module::message::{Audio, Document, Image, Part, Source};
-use toolwright_signature::readable_json;
 
 use crate::ag_ui;
 use crate::caller::Caller;
 use crate::core::{Core, causes};
 use crate::error::{Result, ServeError};
 use crate::page::Mark;
-use crate::protocol::{Answered, Incoming, Said, Sent};
+use crate::protocol::{Answered, Incoming, Said, Sent, readable};
 use crate::recorded::{CONVERSATION, word};
 use crate::ui_messages;
 use crate::update::{Cost, Question, Update};
@@ -380,10 +380,13 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
         let (headers, limits) = (request.headers().clone(), request.extensions().clone());
         let read = async {
             let body = Bytes::from_request(request, state).await?;
-            // Programs with UTF-16 texts cut them inside a character.
-            let mut readable = Request::new(readable_json(&body).into_owned().into());
-            (*readable.headers_mut(), *readable.extensions_mut()) = (headers, limits);
-            Json::from_request(readable, state).await
+            let body = match readable(&body) {
+                Cow::Borrowed(_) => body,
+                Cow::Owned(json) => json.into(),
+            };
+            let mut request = Request::new(body.into());
+            (*request.headers_mut(), *request.extensions_mut()) = (headers, limits);
+            Json::from_request(request, state).await
         };
         match read.await {
             Ok(Json(body)) => Ok(Self(body)),

@@ -191,6 +191,10 @@ async fn half_a_character_is_replaced_in_a_message_and_refused_in_arguments() {
         (status, &*error),
         (422, "a text in the arguments was cut inside a character; send it whole")
     );
+    // Bytes that are not UTF-8 are no character at all.
+    let body = b"{\"edit\": {\"arguments\": {\"to\": \"Ann \xff\", \"amount\": 1}}}".to_vec();
+    let request = server.post("kate", &path, &Value::Null).body(body);
+    assert_eq!(Server::error(request).await.0, 400);
     assert_eq!(sent.load(Ordering::SeqCst), 0);
 
     let body = format!(

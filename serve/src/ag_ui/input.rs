@@ -5,9 +5,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use toolwright_module::approval::Decision;
 use toolwright_module::message::{Audio, Document, Image, Part, Source};
-use toolwright_signature::readable_json;
 
-use crate::protocol::{Answered, Incoming, Place, Said};
+use crate::protocol::{Answered, Incoming, Place, Said, readable};
 
 /// The beginning of the id that we give to a message of the user that was sent without one.
 pub(super) const OURS: &str = "toolwright-message-of-";
@@ -107,7 +106,7 @@ struct ForwardedProps {
 ///
 /// The error says in words what is wrong with the body, or what this server does not support.
 pub(crate) fn read(body: &[u8]) -> Result<Input, String> {
-    let input: RunAgentInput = serde_json::from_str(&readable_json(body))
+    let input: RunAgentInput = serde_json::from_slice(&readable(body))
         .map_err(|error| format!("the body is not a `RunAgentInput` of AG-UI: {error}"))?;
     if input.thread_id.is_empty() {
         return Err("`threadId` is empty; set the id of the conversation".to_owned());

@@ -410,6 +410,10 @@ fn answers_to_questions() {
         "status":"resolved","payload":{"approved":true,"editedArgs":EXACT}}]}"#;
     let decisions = read(body.replace("EXACT", exact).as_bytes()).unwrap().incoming.decisions;
     assert_eq!(decisions[0].decision, Decision::Edit { arguments: exact.to_owned() });
+    // Another character would be another call.
+    let body = body.replace("EXACT", r#"{"to":"?"}"#).replace('?', "\u{1}").into_bytes();
+    let body: Vec<u8> = body.into_iter().map(|byte| if byte == 1 { 0xff } else { byte }).collect();
+    assert!(read(&body).is_err());
     assert_eq!(
         decide(json!({ "status": "cancelled" })),
         deny("The user closed the question without an answer.")

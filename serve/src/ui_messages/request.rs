@@ -2,10 +2,9 @@ use serde::Deserialize;
 use thiserror::Error;
 use toolwright_module::approval::Decision;
 use toolwright_module::message::Part;
-use toolwright_signature::readable_json;
 
 use crate::error::ServeError;
-use crate::protocol::{Answered, Incoming, Said};
+use crate::protocol::{Answered, Incoming, Said, readable};
 use crate::routes::attachment;
 
 /// What the model reads if a person refuses a call without a reason.
@@ -115,7 +114,7 @@ impl From<UnreadableRequest> for ServeError {
 ///
 /// A message that is answered again is in `message` as well, for a service that has not received it.
 pub(crate) fn read(body: &[u8]) -> Result<Incoming, UnreadableRequest> {
-    let mut body: Body = serde_json::from_str(&readable_json(body))?;
+    let mut body: Body = serde_json::from_slice(&readable(body))?;
     if body.messages.is_empty() {
         body.messages.extend(body.message.take());
     }
