@@ -13,9 +13,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use futures_util::{Stream, StreamExt, stream};
-use http::header::{CACHE_CONTROL, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::request::Parts;
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use toolwright_module::budget::Spent;
@@ -149,7 +149,7 @@ async fn updates(
     Called(caller): Called,
     Path(run): Path<String>,
     Query(After { after }): Query<After>,
-    headers: http::HeaderMap,
+    headers: HeaderMap,
 ) -> Result<Response> {
     // A page that comes back by itself sends the header, which is newer than its address.
     let header = headers.get("last-event-id").map(|id| String::from_utf8_lossy(id.as_bytes()));
@@ -392,6 +392,16 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
             Ok(Json(body)) => Ok(Self(body)),
             Err(rejection) => Err(wrong_body(&rejection)),
         }
+    }
+}
+
+/// Checks that the body of a request is JSON, by its header. A form of another site can send any body, but
+/// not this header.
+pub(crate) fn check_json(headers: &HeaderMap) -> Result<()> {
+    let content_type = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    match content_type.to_ascii_lowercase().starts_with(b"application/json") {
+        true => Ok(()),
+        false => Err(ServeError::request("the header `content-type` must be `application/json`")),
     }
 }
 

@@ -106,6 +106,17 @@ async fn a_message_has_room_for_files_and_is_json() {
     let request = server.client.post(format!("{}/messages", server.base)).header("x-user", "kate");
     let request = request.header("content-type", "text/plain").body(body.to_string());
     assert_eq!(Server::error(request).await.0, 400);
+    let said = json!([{"id": "m", "role": "user", "content": "Pay Eve.", "parts": [
+        {"type": "text", "text": "Pay Eve."}
+    ]}]);
+    for path in ["/ag-ui", "/chat"] {
+        let body = json!({"id": "c2", "threadId": "c2", "runId": "r", "messages": said});
+        let request = server.client.post(format!("{}{path}", server.base));
+        let request = request.header("x-user", "kate").header("content-type", "text/plain");
+        let response = request.body(body.to_string()).send().await.unwrap();
+        assert_eq!(response.status(), 400, "{path}");
+    }
+    assert_eq!(server.json("kate", "/conversations/c2").await["runs"], json!([]));
 }
 
 #[tokio::test]

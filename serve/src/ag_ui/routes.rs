@@ -10,7 +10,7 @@ use axum::response::sse::Event;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use futures_util::{FutureExt, StreamExt, stream};
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
 use super::input::read;
@@ -19,7 +19,7 @@ use crate::caller::Caller;
 use crate::core::causes;
 use crate::error::{Result, ServeError};
 use crate::protocol::{Answered, Incoming};
-use crate::routes::{Called, Shared, response};
+use crate::routes::{Called, Shared, check_json, response};
 use crate::update::{Decided, Update, UpdateKind};
 use crate::watched::{Position, Rest, Watched};
 
@@ -35,8 +35,10 @@ pub(crate) fn routes() -> Router<Shared> {
 async fn run(
     State(core): State<Shared>,
     Called(caller): Called,
+    headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response> {
+    check_json(&headers)?;
     let body = body.map_err(|rejection| ServeError::request(rejection.body_text()))?;
     let mut input = read(&body).map_err(ServeError::request)?;
     let incoming = std::mem::take(&mut input.incoming);

@@ -21,7 +21,7 @@ use crate::core::{Core, causes};
 use crate::error::ServeError;
 use crate::protocol::Incoming;
 use crate::recorded::MESSAGE;
-use crate::routes::{Called, Shared, sent};
+use crate::routes::{Called, Shared, check_json, sent};
 use crate::update::UpdateKind;
 use crate::watched::{Position, Rest, Watched};
 
@@ -88,12 +88,7 @@ async fn send(
 ) -> Result<Response> {
     let Called(caller) = called?;
     let is_seven = parameters.is_seven()?;
-    // A form of another site can send any body, but not this header.
-    let content_type = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
-    if !content_type.to_ascii_lowercase().starts_with(b"application/json") {
-        let reason = "the header `content-type` must be `application/json`";
-        return Err(ServeError::request(reason).into());
-    }
+    check_json(&headers)?;
     let mut incoming = read(&body)?;
     if incoming.decisions.is_empty() {
         find(&core, &caller, &mut incoming).await?;
