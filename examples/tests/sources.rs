@@ -41,6 +41,10 @@ const WRITTEN_SCHEMAS: &[(&str, &str)] = &[
     ("serve/src/ui_messages/tests/written.rs", "the schema of a question, as a client reads it"),
     ("toolsets/mcp/src/mcp_client.rs", "the tools of a server"),
     ("toolsets/mcp/src/mcp_client/listing.rs", "the tools of a server"),
+    (
+        "toolsets/mcp/src/mcp_client/resources.rs",
+        "a type's schema for a tool with images beside its text",
+    ),
 ];
 
 /// One function makes the schemas of all types, so a type has one schema.

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use toolwright_mcp::{McpServer, ServerLimits};
+use toolwright_mcp::{McpError, McpServer, Resource, ServerLimits};
 use toolwright_module::event::EventKind;
-use toolwright_module::message::Image;
+use toolwright_module::message::{Image, Part};
 use toolwright_module::{
     Cancellation, Context, Contract, Effect, Error, Result, Tool, ToolCall, ToolOutput,
 };
@@ -103,6 +103,51 @@ fn scenarios() -> Vec<Tool> {
     ]
 }
 
+/// Creates a prompt, or the reader of a template, with these required texts as its arguments.
+fn prompt(
+    name: &str,
+    fields: &[&str],
+    output: impl Fn(&Value) -> (String, Option<Part>) + Send + Sync + 'static,
+) -> Tool {
+    let properties = fields.iter().map(|name| ((*name).to_owned(), json!({"type": "string"})));
+    let properties: serde_json::Map<_, _> = properties.collect();
+    let input = json!({"type": "object", "properties": properties, "required": fields});
+    let contract = Contract::dynamic(name, "A prompt of the official checks.", input, None);
+    Tool::dynamic(contract.unwrap(), Effect::Read, move |arguments, _| {
+        let (text, part) = output(&serde_json::from_str(&arguments).unwrap());
+        async move { Ok(ToolOutput::text_only(text).with_parts(part)) }
+    })
+}
+
+/// Adds the prompts and resources that the conformance suite gets and reads.
+fn with_prompts_and_resources(server: McpServer) -> std::result::Result<McpServer, McpError> {
+    let prompts = [
+        prompt("test_simple_prompt", &[], |_| {
+            ("This is a simple prompt for testing.".to_owned(), None)
+        }),
+        prompt("test_prompt_with_arguments", &["arg1", "arg2"], |given| {
+            (format!("Prompt with arguments: arg1={}, arg2={}", given["arg1"], given["arg2"]), None)
+        }),
+        prompt("test_prompt_with_embedded_resource", &["resourceUri"], |_| {
+            ("Process the resource.".to_owned(), Some(Image::url(JSON).into()))
+        }),
+        prompt("test_prompt_with_image", &[], |_| {
+            ("Analyze the image.".to_owned(), Some(Image::url(PNG).into()))
+        }),
+    ];
+    let text = Resource::new("test://static-text", "text").with_media_type("text/plain");
+    let binary = Resource::new("test://static-binary", "binary").with_media_type("image/png");
+    let template = Resource::new("test://template/{id}/data", "template");
+    let data = prompt("template", &["id"], |given| {
+        (json!({"id": given["id"], "templateTest": true}).to_string(), None)
+    });
+    server
+        .with_prompts(prompts)?
+        .with_resource(text, async |_| Ok("This is the content of the static text resource."))?
+        .with_resource(binary, async |_| Ok(b"\x89PNG".to_vec()))?
+        .with_resource_template(template.with_media_type("application/json"), data)
+}
+
 #[tokio::main]
 async fn main() -> std::result::Result<(), Box<dyn StdError>> {
     let shutdown = Cancellation::default();
@@ -111,6 +156,7 @@ async fn main() -> std::result::Result<(), Box<dyn StdError>> {
     let server = McpServer::new("clients", "1.0.0", tools)?
         .with_limits(limits)
         .with_shutdown(shutdown.clone());
+    let server = with_prompts_and_resources(server)?;
     match std::env::args().nth(1) {
         None => server.serve_stdio().await?,
         Some(address) => {

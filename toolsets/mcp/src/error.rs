@@ -28,7 +28,7 @@ pub(crate) type Result<T, E = McpError> = std::result::Result<T, E>;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum McpError {
-    /// Two tools of a served list have the same name.
+    /// Two tools of a served list have the same name. Prompts are tools, too.
     #[error("two tools have the name `{name}`; rename one with `Tool::named`")]
     Duplicate {
         /// Name that two tools have.
@@ -38,6 +38,15 @@ pub enum McpError {
     /// A contract that cannot be written as an MCP tool, or a name that is not valid.
     #[error(transparent)]
     Contract(#[from] toolwright_signature::ContractError),
+
+    /// A resource or a template that cannot be served.
+    #[error("the resource `{uri}` cannot be served: {fault}")]
+    Resource {
+        /// The URI of the resource.
+        uri: String,
+        /// The reason.
+        fault: &'static str,
+    },
 
     /// A token that is empty or not valid in an HTTP header.
     // The token is not shown, because it is a secret.
@@ -136,6 +145,15 @@ pub enum McpError {
         /// The program or the address.
         server: String,
         /// The cause.
+        source: Source,
+    },
+
+    /// A request for prompts or resources that failed.
+    #[error("the request `{method}` failed")]
+    Request {
+        /// Method of the request, such as `resources/read`.
+        method: &'static str,
+        /// The cause, which may be in the server's words.
         source: Source,
     },
 

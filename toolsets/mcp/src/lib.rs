@@ -112,6 +112,8 @@
 //! | arguments that do not validate, [`Error::retry`], [`Error::refuse`] | `isError` and the text |
 //! | any other error, a panic | `isError` and a generic text; the reason goes to `tracing` |
 //! | an unknown tool, a malformed request | the error -32602 |
+//! | a tool of `McpServer::with_prompts` | a prompt: its fields are `arguments`, its output is a user's message |
+//! | a [`Resource`] | a resource, or a template if its URI has variables |
 //! | [`Event`](toolwright_module::event::Event)s of a call | progress notifications, if the client asked for them |
 //! | the client cancels or disconnects | [`Context::is_cancelled`](toolwright_module::Context::is_cancelled); two seconds later the call is dropped |
 //!
@@ -133,6 +135,7 @@
 //! [`Error::refuse`]: toolwright_module::Error::refuse
 #![cfg_attr(not(feature = "client"), doc = "[`McpClient`]: crate")]
 #![cfg_attr(not(feature = "server"), doc = "[`McpServer`]: crate")]
+#![cfg_attr(not(any(feature = "client", feature = "server")), doc = "[`Resource`]: crate")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod error;
@@ -146,6 +149,8 @@ mod lines;
 mod mcp_client;
 #[cfg(feature = "server")]
 mod mcp_server;
+#[cfg(any(feature = "client", feature = "server"))]
+mod resource;
 #[cfg(any(
     all(feature = "client", feature = "http-client"),
     all(feature = "server", feature = "http-server"),
@@ -154,9 +159,11 @@ mod token;
 
 pub use error::McpError;
 #[cfg(feature = "client")]
-pub use mcp_client::{McpClient, McpClientBuilder, McpModule};
+pub use mcp_client::{McpClient, McpClientBuilder, McpModule, Prompt, PromptArgument};
 #[cfg(feature = "server")]
 pub use mcp_server::{McpServer, ServerLimits};
+#[cfg(any(feature = "client", feature = "server"))]
+pub use resource::{Resource, ResourceBody, ResourceContents};
 
 /// Waits for a deadline. Without one, it never ends.
 #[cfg(any(feature = "client", feature = "server"))]

@@ -12,6 +12,9 @@ mod http_client;
 mod incoming;
 mod listing;
 mod lock;
+mod prompts;
+mod reading;
+mod resources;
 mod secrets;
 mod session;
 
@@ -37,6 +40,7 @@ use self::builder::TransportConfig;
 use self::child_process::Command;
 #[cfg(feature = "http-client")]
 use self::http::HttpAddress;
+pub use self::prompts::{Prompt, PromptArgument};
 use crate::error::{McpError, Result, Source};
 use crate::exact::has_rounded_integers;
 use crate::mcp_client::call_result::CallResult;

@@ -7,7 +7,9 @@ mod handler;
 #[cfg(feature = "http-server")]
 mod http;
 mod progress;
+mod prompts;
 mod request;
+mod resources;
 mod served_tool;
 #[cfg(feature = "http-server")]
 mod sessions;
@@ -20,7 +22,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use rmcp::ServiceExt;
-use rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
+use rmcp::model::{
+    Implementation, PromptsCapability, ResourcesCapability, ServerCapabilities, ServerConfig,
+};
 use rmcp::service::ServerInitializeError;
 #[cfg(feature = "http-server")]
 use secrecy::SecretString;
@@ -32,10 +36,12 @@ use toolwright_module::{Cancellation, Context, Tool};
 
 use self::calls::Calls;
 pub use self::calls::ServerLimits;
-use self::handler::Handler;
+use self::handler::{Handler, Served};
+use self::prompts::ServedPrompt;
 use self::served_tool::ServedTool;
 use self::stream_transport::StreamTransport;
 use crate::error::{McpError, Result};
+use crate::resource::{Resource, ResourceBody};
 #[cfg(feature = "http-server")]
 use crate::token;
 
@@ -64,7 +70,7 @@ pub(crate) const GRACE: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct McpServer {
     info: ServerConfig,
-    tools: Vec<ServedTool>,
+    served: Served,
     cx: Context,
     limits: ServerLimits,
     shutdown: Cancellation,
@@ -91,15 +97,12 @@ impl McpServer {
     pub fn new(name: &str, version: &str, tools: impl IntoIterator<Item = Tool>) -> Result<Self> {
         let tools: Vec<ServedTool> =
             tools.into_iter().map(ServedTool::new).collect::<Result<_>>()?;
-        let mut names = HashSet::new();
-        if let Some(second) = tools.iter().find(|served| !names.insert(served.tool.name())) {
-            return Err(McpError::Duplicate { name: second.tool.name().to_owned() });
-        }
+        check_names(tools.iter().map(|served| served.tool.name()))?;
         let info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new(name, version));
         Ok(Self {
             info,
-            tools,
+            served: Served { tools, ..Served::default() },
             cx: Context::default(),
             limits: ServerLimits::default(),
             shutdown: Cancellation::default(),
@@ -116,6 +119,114 @@ impl McpServer {
     pub fn with_instructions(mut self, instructions: &str) -> Self {
         self.info = self.info.with_instructions(instructions);
         self
+    }
+
+    /// Adds prompts: messages that a user of a client chooses from a list. Default: no prompts.
+    ///
+    /// A prompt is a tool that clients get as a prompt. Its name and its description are those of the
+    /// prompt, the fields of its input are the prompt's arguments, and its output is the message: the
+    /// text that a model would read, with the images and files beside it. Clients send every
+    /// argument as text, which becomes a number or another type as in any call. A client can complete
+    /// an argument that is an enumeration.
+    ///
+    /// ```
+    /// use schemars::JsonSchema;
+    /// use serde::{Deserialize, Serialize};
+    /// use toolwright_mcp::McpServer;
+    /// use toolwright_module::{Signature, Tool, from_fn};
+    ///
+    /// /// Review a file.
+    /// #[derive(Serialize, Deserialize, JsonSchema)]
+    /// struct Review {
+    ///     /// Path of the file.
+    ///     path: String,
+    /// }
+    ///
+    /// impl Signature for Review {
+    ///     type Output = String;
+    /// }
+    ///
+    /// let review = from_fn(async |Review { path }: Review| Ok(format!("Review {path} for bugs.")));
+    /// let server = McpServer::new("reviews", "1.0.0", [])?.with_prompts([Tool::new(review)?])?;
+    /// # Ok::<(), toolwright_mcp::McpError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`McpError::Duplicate`] if two prompts have the same name, [`McpError::Contract`] if the
+    /// contract of a prompt cannot be written as an MCP tool.
+    pub fn with_prompts(mut self, prompts: impl IntoIterator<Item = Tool>) -> Result<Self> {
+        for prompt in prompts {
+            self.served.prompts.push(ServedPrompt::new(prompt)?);
+        }
+        check_names(self.served.prompts.iter().map(|served| served.tool.name()))?;
+        self.info.capabilities.prompts.get_or_insert_with(PromptsCapability::default);
+        self.info.capabilities.completions.get_or_insert_default();
+        Ok(self)
+    }
+
+    /// Adds a resource that clients list, and the function that reads it. Default: no resources.
+    ///
+    /// The function runs at each request, within the [limits](Self::with_limits) of a call. It gets
+    /// the context of [`with_context`](Self::with_context), and returns a text or bytes. Clients get
+    /// errors as those of a tool.
+    ///
+    /// ```
+    /// use toolwright_mcp::{McpServer, Resource};
+    ///
+    /// let notes = Resource::new("notes://all", "notes").with_media_type("text/markdown");
+    /// let server = McpServer::new("notes", "1.0.0", [])?
+    ///     .with_resource(notes, async |_| Ok("Buy *tea*."))?;
+    /// # Ok::<(), toolwright_mcp::McpError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`McpError::Resource`] if the URI is not valid or is that of another resource.
+    pub fn with_resource<F, Fut, B>(mut self, resource: Resource, read: F) -> Result<Self>
+    where
+        F: Fn(Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = toolwright_module::Result<B>> + Send + 'static,
+        B: Into<ResourceBody>,
+    {
+        self.served.resources.add(resource, read)?;
+        self.info.capabilities.resources.get_or_insert_with(ResourcesCapability::default);
+        Ok(self)
+    }
+
+    /// Adds a template for resources, whose URI has variables such as `{title}`, and the tool that
+    /// reads them. Default: no templates.
+    ///
+    /// The variables are fields of the tool's input, and its output is the contents. A variable
+    /// has no `/`, unless it is written as `{+path}`. The values come from clients, as the arguments
+    /// of any call do: check a path before you open it.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::{Deserialize, Serialize};
+    /// use toolwright_mcp::{McpServer, Resource};
+    /// # use toolwright_module::{Signature, Tool, from_fn};
+    /// # /// Read a note.
+    /// # #[derive(Serialize, Deserialize, JsonSchema)]
+    /// # struct ReadNote { title: String }
+    /// # impl Signature for ReadNote { type Output = String; }
+    ///
+    /// let read = from_fn(async |ReadNote { title }: ReadNote| Ok(format!("The note {title}.")));
+    /// let note = Resource::new("notes://{title}", "note");
+    /// let server =
+    ///     McpServer::new("notes", "1.0.0", [])?.with_resource_template(note, Tool::new(read)?)?;
+    /// # Ok::<(), toolwright_mcp::McpError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`McpError::Resource`] if the URI is not valid, is that of another resource, or if its
+    /// variables do not fit the fields of the tool.
+    pub fn with_resource_template(mut self, resource: Resource, tool: Tool) -> Result<Self> {
+        self.served.resources.add_template(resource, tool)?;
+        self.info.capabilities.resources.get_or_insert_with(ResourcesCapability::default);
+        self.info.capabilities.completions.get_or_insert_default();
+        Ok(self)
     }
 
     /// Sets the context of all calls, such as a default language model, a ledger for the costs of
@@ -274,7 +385,17 @@ impl McpServer {
     }
 
     fn handler(self) -> Handler {
-        Handler::new(self.info, self.tools, Calls::new(self.limits), self.cx)
+        Handler::new(self.info, self.served, Calls::new(self.limits), self.cx)
+    }
+}
+
+/// Fails if two names are equal.
+fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
+    let mut seen = HashSet::new();
+    let mut twice = names.filter(|name| !seen.insert(*name));
+    match twice.next() {
+        Some(name) => Err(McpError::Duplicate { name: name.to_owned() }),
+        None => Ok(()),
     }
 }
 
@@ -295,7 +416,7 @@ impl HttpAccess {
 
 impl fmt::Debug for McpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tools: Vec<&str> = self.tools.iter().map(|served| served.tool.name()).collect();
+        let tools: Vec<&str> = self.served.tools.iter().map(|served| served.tool.name()).collect();
         let mut debug = f.debug_struct("McpServer");
         debug
             .field("name", &self.info.server_info.name)

@@ -10,6 +10,7 @@ mod faulty_servers;
 mod http;
 mod lowering;
 mod process;
+mod prompts_and_resources;
 #[cfg(target_os = "linux")]
 mod servers;
 mod streams;

@@ -64,6 +64,11 @@ impl CallResult {
         Ok(Self { text, data, parts, value: result.structured_content, exact })
     }
 
+    /// Returns the text and the files as an output without a value.
+    pub(crate) fn into_output(self) -> ToolOutput {
+        ToolOutput::text_only(self.text).with_parts(self.parts)
+    }
+
     /// Returns the JSON of the structured value, if there is one.
     ///
     /// Some servers write `null` for a value that they do not send. `null` is a value only if the
@@ -173,7 +178,7 @@ pub(crate) fn invalid_result(tool: &str, source: toolwright_signature::ContractE
 }
 
 /// Converts a content block. Of content without a form, models get a note.
-fn part(block: ContentBlock) -> Part {
+pub(crate) fn part(block: ContentBlock) -> Part {
     match block {
         ContentBlock::Text(text) => Part::Text(text.text),
         ContentBlock::Image(image) => file_of(&image.mime_type, &image.data),

@@ -17,10 +17,10 @@ use toolwright_signature::{NameFault, stable_hash};
 use crate::error::{McpError, Result};
 use crate::mcp_client::incoming::FAULT;
 
-/// Maximum number of tools, of pages, and of bytes of all definitions.
-const MAX_TOOLS: usize = 10_000;
-const MAX_PAGES: usize = 1_000;
-const MAX_BYTES: usize = 32 * 1024 * 1024;
+/// Maximum number of tools, of pages, and of bytes of all definitions. They apply to other lists, too.
+pub(crate) const MAX_TOOLS: usize = 10_000;
+pub(crate) const MAX_PAGES: usize = 1_000;
+pub(crate) const MAX_BYTES: usize = 32 * 1024 * 1024;
 
 /// Maximum length of a name that every language model provider accepts.
 const LONGEST_NAME: usize = 64;
@@ -202,7 +202,7 @@ fn contract(name: &str, form: &Form) -> Result<Contract> {
 
 /// Returns the name of a tool for models. Not every name in the protocol is valid for every
 /// language model provider.
-fn local_name(name: &str, prefix: Option<&str>) -> String {
+pub(crate) fn local_name(name: &str, prefix: Option<&str>) -> String {
     let name = valid_name(name);
     short_name(match prefix {
         Some(prefix) => format!("{prefix}_{name}"),

@@ -10,8 +10,9 @@ use rmcp::model::{
     ListRootsRequestMethod, ProgressNotificationParam, ProtocolVersion, SubscriptionFilter,
 };
 use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, ClientServiceExt, NotificationContext,
-    RequestContext, RunningService, RunningServiceCancellationToken, ServiceError,
+    ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, ClientServiceExt,
+    NotificationContext, RequestContext, RunningService, RunningServiceCancellationToken,
+    ServiceError,
 };
 #[cfg(feature = "http-client")]
 use rmcp::transport::streamable_http_client::StreamableHttpError;
@@ -19,6 +20,7 @@ use rmcp::{ErrorData, Peer, RoleClient};
 use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, RwLock, watch};
 use tokio_util::task::AbortOnDropHandle;
+use toolwright_module::model::BoxFuture;
 
 use crate::error::{McpError, Result, Source};
 use crate::mcp_client::McpClientBuilder;
@@ -66,7 +68,7 @@ pub(crate) struct Session {
     _watching: AbortOnDropHandle<()>,
 }
 
-type Running = RunningService<RoleClient, NotificationHandler>;
+pub(crate) type Running = RunningService<RoleClient, NotificationHandler>;
 
 /// The reason why a call has no result.
 pub(crate) enum CallFailure {
@@ -123,6 +125,8 @@ impl Session {
         };
         let running = connect(client, handler, stderr).await?;
         let peer = running.peer().clone();
+        // It keeps any number of bytes, and responses whose time is over.
+        peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
         let listed = list(client, &peer, stderr).await?;
         publish(listing, listed);
         let lost = Arc::new(AtomicBool::new(false));
@@ -163,15 +167,23 @@ impl Session {
         arguments: Map<String, Value>,
     ) -> Result<CallToolResult, CallFailure> {
         let call = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
+        // If the server asks for user input, rmcp responds that there is no user.
+        self.send(|running| Box::pin(running.call_tool(call))).await
+    }
+
+    /// Sends a request. If the future is dropped, the request is cancelled at the server.
+    pub(crate) async fn send<T>(
+        &self,
+        request: impl for<'a> FnOnce(&'a Running) -> BoxFuture<'a, Result<T, ServiceError>>,
+    ) -> Result<T, CallFailure> {
         let running = self.running.read().await;
         let Some(running) = running.as_ref() else {
             return Err(CallFailure::NotRun(Box::new(ServiceError::TransportClosed)));
         };
         let mut under_way = UnderWay(Some(&self.dropped));
-        // If the server asks for user input, rmcp responds that there is no user.
-        let called = running.call_tool(call).await;
+        let responded = request(running).await;
         under_way.0 = None;
-        called.map_err(|error| match call_failure(error).without_secrets(&self.secrets) {
+        responded.map_err(|error| match call_failure(error).without_secrets(&self.secrets) {
             CallFailure::Lost(source) => CallFailure::Lost(self.stderr.added_to(source)),
             failure => failure,
         })

@@ -73,12 +73,7 @@ impl ServedTool {
         let texts = [Some(text), json].into_iter().flatten().filter(|text| !text.is_empty());
         let mut content: Vec<_> = texts.map(ContentBlock::text).collect();
         let bytes = content.iter().map(size).sum::<usize>();
-        if bytes > max_bytes {
-            let text = format!(
-                "The result has {bytes} bytes and the maximum is {max_bytes}. Request less."
-            );
-            return Err(Error::retry(text).at(Stage::Limit));
-        }
+        check_bytes(bytes, max_bytes)?;
         let mut attached: Vec<_> = attached.collect();
         let note = keep_fitting(&mut attached, size, bytes, max_bytes);
         content.extend(attached);
@@ -188,8 +183,18 @@ fn annotations(effect: Effect) -> ToolAnnotations {
     }
 }
 
+/// Fails with a text for the model if a result has more bytes than the maximum.
+pub(crate) fn check_bytes(bytes: usize, max_bytes: usize) -> Result<()> {
+    if bytes <= max_bytes {
+        return Ok(());
+    }
+    let text =
+        format!("The result has {bytes} bytes and the maximum is {max_bytes}. Request less.");
+    Err(Error::retry(text).at(Stage::Limit))
+}
+
 /// Converts a part to a content block: its bytes, or its address as text.
-fn attachment(index: usize, part: &Part) -> ContentBlock {
+pub(crate) fn attachment(index: usize, part: &Part) -> ContentBlock {
     let source = match (part, part.source()) {
         (Part::Text(text), _) => return ContentBlock::text(text),
         (_, Some(source)) => source,
@@ -212,7 +217,7 @@ fn attachment(index: usize, part: &Part) -> ContentBlock {
     }
 }
 
-fn size(content: &ContentBlock) -> usize {
+pub(crate) fn size(content: &ContentBlock) -> usize {
     match content {
         ContentBlock::Text(text) => text.text.len(),
         ContentBlock::Image(image) => image.data.len(),
