@@ -8,12 +8,15 @@ use std::error::Error as StdError;
 
 use serde_json::{Map, Value, json};
 use toolwright_mcp::McpClient;
+use toolwright_module::approval::{Approval, Decision};
 use toolwright_module::{Context, Dialect, Tool};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn StdError>> {
     let url = std::env::args().nth(1).ok_or("usage: conformance_client URL")?;
-    let remote = McpClient::http(&url)?.connect().await?;
+    let remote = McpClient::http(&url)?.with_questions().connect().await?;
+    // A person who sends each form as it is shown.
+    let cx = Context::default().with_approver(async |_: Approval| Ok(Decision::Approve));
     for (name, error) in remote.left_out() {
         eprintln!("{name} cannot be used: {error}");
     }
@@ -23,7 +26,7 @@ async fn main() -> Result<(), Box<dyn StdError>> {
             eprintln!("there is no tool {name}");
             continue;
         };
-        match tool.call(&arguments.to_string(), &Context::default()).await {
+        match tool.call(&arguments.to_string(), &cx).await {
             Ok(output) => eprintln!("{name}: {}", output.text),
             // A scenario may expect a failed call, and checks that itself.
             Err(error) => eprintln!("{name} failed: {error:#}"),

@@ -28,8 +28,12 @@ fn main() {
         }
         _ => {}
     }
-    let server =
-        Arc::new(Server { mode, not_reading: AtomicBool::new(false), changed: Mutex::new(false) });
+    let server = Arc::new(Server {
+        mode,
+        not_reading: AtomicBool::new(false),
+        changed: Mutex::new(false),
+        asking: Mutex::default(),
+    });
     for line in std::io::stdin().lock().lines() {
         while server.not_reading.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(10));
@@ -53,6 +57,24 @@ struct Server {
     /// The server does not read its input any more.
     not_reading: AtomicBool,
     changed: Mutex<bool>,
+    /// The ids of the calls whose question has no answer yet.
+    asking: Mutex<Vec<Value>>,
+}
+
+/// A question of every kind of field.
+fn question() -> Value {
+    json!({
+        "message": "Where do you want to sit?",
+        "requestedSchema": {
+            "type": "object",
+            "properties": {
+                "row": {"type": "integer", "description": "From 1 to 20.", "minimum": 1, "maximum": 20},
+                "side": {"type": "string", "enum": ["left", "right"], "default": "left"},
+                "note": {"type": "string"},
+            },
+            "required": ["row", "side"],
+        },
+    })
 }
 
 impl Server {
@@ -114,6 +136,7 @@ impl Server {
                     say(&json!({"jsonrpc": "2.0", "id": id, "error": null, "result": result}));
                     return;
                 }
+                note(&format!("elicitation {}", params["capabilities"]["elicitation"]));
                 let result = json!({
                     "protocolVersion": params["protocolVersion"],
                     "capabilities": {"tools": {"listChanged": true}},
@@ -125,6 +148,10 @@ impl Server {
             "tools/list" => self.list(id, params),
             "tools/call" => self.call(id, params),
             "notifications/cancelled" => note("cancelled"),
+            "" if *id == json!("question") => {
+                let call = self.asking.lock().unwrap().remove(0);
+                answer(&call, &said(&message["result"].to_string()));
+            }
             "" if *id == json!("roots") => note(&format!("roots {}", message["error"]["code"])),
             _ if id.is_null() => {}
             _ => say(&json!({
@@ -216,7 +243,9 @@ impl Server {
                     "die_once",
                     "environment",
                     "fail",
+                    "ask",
                     "ask_and_not_listen",
+                    "ask_again_and_again",
                     "ask_for_roots",
                     "bad_text",
                     "data",
@@ -280,6 +309,24 @@ impl Server {
                 exit(9)
             }
             "never" => eprintln!("I wait"),
+            "ask" if self.is_modern() && params["inputResponses"].is_null() => ask(id, "state 1"),
+            "ask" if self.is_modern() => {
+                let (seat, state) = (&params["inputResponses"]["seat"], &params["requestState"]);
+                answer(id, &said(&format!("{seat} {state}")));
+            }
+            "ask_again_and_again" => ask(id, "state"),
+            "ask" => {
+                self.asking.lock().unwrap().push(id.clone());
+                // With two calls, the question comes when both run.
+                if text != "first" {
+                    say(&json!({
+                        "jsonrpc": "2.0",
+                        "id": "question",
+                        "method": "elicitation/create",
+                        "params": question(),
+                    }));
+                }
+            }
             "ask_and_not_listen" => {
                 self.not_reading.store(true, Ordering::SeqCst);
                 for id in 0..1_000_000 {
@@ -370,6 +417,17 @@ impl Server {
             _ => {}
         }
     }
+}
+
+/// Responds to a call with a question.
+fn ask(id: &Value, state: &str) {
+    let seat = json!({"method": "elicitation/create", "params": question()});
+    let result = json!({
+        "resultType": "input_required",
+        "inputRequests": {"seat": seat},
+        "requestState": state,
+    });
+    say(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
 }
 
 fn tool(name: &str, input: &Value) -> Value {

@@ -13,6 +13,7 @@ mod incoming;
 mod listing;
 mod lock;
 mod prompts;
+mod questions;
 mod reading;
 mod resources;
 mod secrets;
@@ -449,7 +450,7 @@ impl RemoteTool {
             return Err(rejected(module::Error::retry(text)));
         }
         let (using, used) = watch::channel(None);
-        let mut work = pin!(cx.until_cancelled(self.send(arguments, &using)));
+        let mut work = pin!(cx.until_cancelled(self.send(arguments, &using, cx)));
         let time = self.connection.client.tool_time;
         let after = |time: Duration| Instant::now().checked_add(time);
         let latest = [after(time.saturating_mul(MAX_EXTENSIONS)), cx.deadline()];
@@ -495,6 +496,7 @@ impl RemoteTool {
         &self,
         arguments: serde_json::Map<String, Value>,
         using: &watch::Sender<Option<Arc<Session>>>,
+        cx: &Context,
     ) -> ModuleResult<CallResult> {
         let mut sent = 0;
         loop {
@@ -505,7 +507,7 @@ impl RemoteTool {
             self.check_unchanged()?;
             sent += 1;
             using.send_replace(Some(Arc::clone(&session)));
-            let failure = match session.call(&self.listed.name, arguments.clone()).await {
+            let failure = match session.call(&self.listed.name, arguments.clone(), cx).await {
                 Ok(result) => {
                     return CallResult::new(result, self.connection.client.max_result_bytes);
                 }

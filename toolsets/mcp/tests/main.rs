@@ -11,6 +11,7 @@ mod http;
 mod lowering;
 mod process;
 mod prompts_and_resources;
+mod questions;
 #[cfg(target_os = "linux")]
 mod servers;
 mod streams;

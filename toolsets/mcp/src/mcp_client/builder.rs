@@ -64,6 +64,8 @@ pub struct McpClientBuilder {
     pub(super) tool_time: Duration,
     pub(super) start_time: Duration,
     pub(super) max_result_bytes: usize,
+    /// Whether the server may ask the person of a call.
+    pub(super) has_questions: bool,
     /// Time to wait for the response to `server/discover`, which some older servers ignore.
     pub(super) discover_time: Duration,
     /// Whether the last connection needed a handshake.
@@ -92,6 +94,7 @@ impl McpClientBuilder {
             tool_time: Duration::from_secs(300),
             start_time: Duration::from_secs(60),
             max_result_bytes: 4 * 1024 * 1024,
+            has_questions: false,
             discover_time,
             is_legacy: Arc::default(),
         }
@@ -246,6 +249,39 @@ impl McpClientBuilder {
     #[must_use]
     pub fn with_trusted_results(mut self) -> Self {
         self.options.trusted_results = true;
+        self
+    }
+
+    /// Lets the server ask the person of a call (elicitation). Default: every question is declined.
+    ///
+    /// A question goes to the [approver](toolwright_module::Context::with_approver) of the call's
+    /// context, as a call named `answer_question`. Its arguments have a field for each answer, with the
+    /// server's default or null, and its reason has the server's words. A decision
+    /// [`Edit`](toolwright_module::approval::Decision::Edit) gives the answers, and `Approve` gives the
+    /// arguments as they are. Without an approver, after a denial, and if the answers do not fit the
+    /// server's schema, the question is declined. Nothing else fills in an answer.
+    ///
+    /// Servers may list other tools to a client that declares this. A server of a revision before
+    /// 2026-07-28 does not say which call a question belongs to; it is declined while several calls
+    /// run. Questions that ask to open an address are declined.
+    ///
+    /// ```no_run
+    /// use toolwright_mcp::McpClient;
+    /// use toolwright_module::Context;
+    /// use toolwright_module::approval::{Approval, Decision};
+    ///
+    /// # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
+    /// let remote = McpClient::stdio("booking-server", [""; 0]).with_questions().connect().await?;
+    /// let cx = Context::default().with_approver(async |asked: Approval| {
+    ///     println!("{}", asked.reason.unwrap_or_default());
+    ///     Ok(Decision::Edit { arguments: r#"{"seats": 2}"#.to_owned() })
+    /// });
+    /// let booked = remote.tools()[0].call(r#"{"show": "Faust"}"#, &cx).await?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn with_questions(mut self) -> Self {
+        self.has_questions = true;
         self
     }
 

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use rmcp::handler::client::ClientHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, Implementation,
-    ListRootsRequestMethod, ProgressNotificationParam, ProtocolVersion, SubscriptionFilter,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientConfig,
+    ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,
+    FormElicitationCapability, Implementation, ListRootsRequestMethod, ProgressNotificationParam,
+    ProtocolVersion, SubscriptionFilter,
 };
 use rmcp::service::{
     ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, ClientServiceExt,
@@ -20,6 +22,7 @@ use rmcp::{ErrorData, Peer, RoleClient};
 use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, RwLock, watch};
 use tokio_util::task::AbortOnDropHandle;
+use toolwright_module::Context;
 use toolwright_module::model::BoxFuture;
 
 use crate::error::{McpError, Result, Source};
@@ -28,6 +31,7 @@ use crate::mcp_client::builder::TransportConfig;
 use crate::mcp_client::child_process::Stderr;
 use crate::mcp_client::discovery::Discovery;
 use crate::mcp_client::listing::Listing;
+use crate::mcp_client::questions::{Questions, Rounds};
 use crate::mcp_client::secrets::Secrets;
 
 /// The revisions without a handshake, in order of preference. The others are negotiated in it.
@@ -65,10 +69,11 @@ pub(crate) struct Session {
     stderr: Stderr,
     /// Notified at each progress notification of the server.
     progress: Arc<Notify>,
+    questions: Arc<Questions>,
     _watching: AbortOnDropHandle<()>,
 }
 
-pub(crate) type Running = RunningService<RoleClient, NotificationHandler>;
+pub(crate) type Running = RunningService<RoleClient, ServerMessages>;
 
 /// The reason why a call has no result.
 pub(crate) enum CallFailure {
@@ -119,9 +124,12 @@ impl Session {
     ) -> Result<Self> {
         let changed = Arc::new(Notify::new());
         let progress = Arc::new(Notify::new());
-        let handler = || NotificationHandler {
+        let questions = Questions::new(client.shown(), client.has_questions, Arc::clone(&progress));
+        let questions = Arc::new(questions);
+        let handler = || ServerMessages {
             changed: Arc::clone(&changed),
             progress: Arc::clone(&progress),
+            questions: Arc::clone(&questions),
         };
         let running = connect(client, handler, stderr).await?;
         let peer = running.peer().clone();
@@ -147,6 +155,7 @@ impl Session {
             secrets: client.secrets(),
             stderr: stderr.clone(),
             progress,
+            questions,
             _watching: AbortOnDropHandle::new(tokio::spawn(watching)),
         })
     }
@@ -160,15 +169,33 @@ impl Session {
         self.lost.store(true, Ordering::Relaxed);
     }
 
-    /// Sends a call. If the future is dropped, the call is cancelled at the server.
+    /// Sends a call. If the future is dropped, the call is cancelled at the server. Questions of the
+    /// server are for the person of the context.
     pub(crate) async fn call(
         &self,
         name: &str,
         arguments: Map<String, Value>,
+        cx: &Context,
     ) -> Result<CallToolResult, CallFailure> {
-        let call = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
-        // If the server asks for user input, rmcp responds that there is no user.
-        self.send(|running| Box::pin(running.call_tool(call))).await
+        let mut call = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
+        let _running = self.questions.begin(cx);
+        let (questions, cx) = (Arc::clone(&self.questions), cx.clone());
+        self.send(|running| {
+            Box::pin(async move {
+                let mut rounds = Rounds::default();
+                loop {
+                    match running.call_tool_once(call.clone()).await? {
+                        CallToolResponse::Complete(result) => return Ok(result),
+                        CallToolResponse::InputRequired(response) => {
+                            (call.input_responses, call.request_state) =
+                                rounds.answer(&questions, Some(&cx), response).await?;
+                        }
+                        _ => return Err(ServiceError::UnexpectedResponse),
+                    }
+                }
+            })
+        })
+        .await
     }
 
     /// Sends a request. If the future is dropped, the request is cancelled at the server.
@@ -274,7 +301,7 @@ fn call_failure(error: ServiceError) -> CallFailure {
         ServiceError::TransportSend(failed) => send_failure(failed.error),
         ServiceError::UnexpectedResponse => CallFailure::Unreadable(None),
         ServiceError::InputRequiredRoundsExceeded { .. } => CallFailure::ServerError(
-            "The tool asks for user input, which this client does not support.".to_owned(),
+            "The tool asked the user again and again, and got no answer that it wants.".to_owned(),
         ),
         error => CallFailure::Lost(Box::new(error)),
     }
@@ -333,7 +360,7 @@ fn has_mark(data: &ErrorData, mark: &str) -> bool {
 /// Connects with a revision without a handshake, or with a handshake if the server requires one.
 async fn connect(
     client: &McpClientBuilder,
-    handler: impl Fn() -> NotificationHandler,
+    handler: impl Fn() -> ServerMessages,
     stderr: &Stderr,
 ) -> Result<Running> {
     let auto = || ClientLifecycleMode::Auto {
@@ -381,7 +408,7 @@ async fn connect(
 
 async fn connect_with(
     client: &McpClientBuilder,
-    handler: NotificationHandler,
+    handler: ServerMessages,
     stderr: &Stderr,
     mode: ClientLifecycleMode,
     discovery: &Discovery,
@@ -527,16 +554,38 @@ async fn watch_tools(
     }
 }
 
-/// The handler of the server's notifications. It declares no capabilities.
-pub(crate) struct NotificationHandler {
+/// The handler of the server's notifications and questions.
+pub(crate) struct ServerMessages {
     changed: Arc<Notify>,
     progress: Arc<Notify>,
+    questions: Arc<Questions>,
 }
 
-impl ClientHandler for NotificationHandler {
+impl ClientHandler for ServerMessages {
     fn get_info(&self) -> ClientConfig {
         let name = Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), name)
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.elicitation = self
+            .questions
+            .are_declared
+            .then(|| ElicitationCapability::new().with_form(FormElicitationCapability::default()));
+        ClientConfig::new(capabilities, name)
+    }
+
+    async fn create_elicitation(
+        &self,
+        question: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let info = context.peer.peer_info();
+        let is_legacy =
+            info.is_some_and(|info| !WITHOUT_HANDSHAKE.contains(&info.protocol_version));
+        if is_legacy {
+            return Ok(self.questions.ask_person_of_only_call(question).await);
+        }
+        // Newer servers ask in the response to a request. rmcp passes on those of prompts and
+        // resources, which no person waits for.
+        Ok(ElicitResult::new(ElicitationAction::Decline))
     }
 
     /// Responds with an error, because this client has no roots. rmcp's default responds with an
