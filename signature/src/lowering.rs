@@ -17,6 +17,7 @@
 //! | `value` | example values: goes through the same graph |
 //! | `unnamed_fields` | the fields of maps and open objects, for both walks |
 //! | `overlap` | whether a value could fit two members of a union |
+//! | `inline` | references written out where they are used, for MCP |
 //! | `limit_checks` | the limits of the provider on a lowered schema |
 //! | `request` | all schemas of a request, which share some limits |
 //!
@@ -26,6 +27,7 @@
 
 pub(crate) mod dialect;
 mod dialect_rules;
+mod inline;
 mod limit_checks;
 pub(crate) mod overlap;
 pub(crate) mod request;
@@ -41,6 +43,7 @@ use serde_json::{Value, json};
 use crate::error::{Checked, Refusal, SchemaFault, Side, refuse, shortened_path};
 use crate::lowering::dialect::{Dialect, Loss};
 use crate::lowering::dialect_rules::{MCP_ROOT, Rules, Weight};
+use crate::lowering::inline::inline;
 use crate::lowering::limit_checks::{check, check_references};
 use crate::lowering::unnamed_fields::pairs;
 use crate::lowering::value::Renderer;
@@ -162,7 +165,7 @@ impl Lowering<'_> {
     }
 
     /// Returns the schema as it is, except where clients drop the tool: a root with combinators
-    /// becomes a plain object, and each object has `properties`.
+    /// becomes a plain object, references are written out, and each object has `properties`.
     fn lower_for_mcp(&self, base: Value) -> Checked<Parts> {
         check_references(&base)?;
         let plain = normal(&base)?;
@@ -179,6 +182,7 @@ impl Lowering<'_> {
         };
         // The values are not changed, except for the wrapper.
         parts.renderer.plan = None;
+        parts.losses.extend(inline(&mut parts.schema, self.side));
         fill(&mut parts.schema, self.typed, true);
         Ok(parts)
     }

@@ -35,6 +35,9 @@ impl Visitor for Sound {
                 assert!(faults.is_empty(), "{case}, {dialect}: {faults:#?}");
                 let resolved = jsonschema::validator_for(&schema);
                 assert!(resolved.is_ok(), "{case}, {dialect}: {:?}", resolved.err());
+                let refers = lowered.schema.get().contains(r##""$ref":"#"##);
+                let is_lost = lowered.losses.iter().any(|loss| loss.keyword == "$ref");
+                assert!(dialect != Dialect::Mcp || !refers || is_lost, "{case}: {schema:#}");
             }
         }
     }
@@ -435,5 +438,137 @@ fn mcp_keeps_the_further_rules_of_an_object_as_they_were_written() {
         "additionalProperties": false,
     });
     let contract = Contract::dynamic("go", "", input.clone(), None).unwrap();
-    assert_eq!(lowered(&contract, Dialect::Mcp), (input, Vec::new()));
+    let mut sent = input;
+    sent["properties"]["street"] = json!({"type": "string"});
+    assert_eq!(lowered(&contract, Dialect::Mcp), (sent, Vec::new()));
+}
+
+/// Clients remove `$defs` (claude-ai-mcp#591) or do not resolve references (copilot-cli#1876).
+#[test]
+fn mcp_has_references_written_out_where_they_are_used() {
+    let input = json!({
+        "type": "object",
+        "$defs": {
+            "Color": {"type": "string", "description": "A color.", "enum": ["red", "blue"]},
+            "Pen": {"type": "object", "properties": {"color": {"$ref": "#/$defs/Color"}}},
+            "unused": {"type": "null"},
+        },
+        "properties": {
+            "pen": {"$ref": "#/$defs/Pen"},
+            "ink": {"$ref": "#/$defs/Color", "description": "Of the ink.", "default": "red"},
+            "size": {"type": "integer", "minimum": 1},
+            "width": {"$ref": "#/properties/size", "maximum": 5, "minimum": 1},
+        },
+    });
+    let contract = Contract::dynamic("draw", "", input, None).unwrap();
+    let (schema, losses) = lowered(&contract, Dialect::Mcp);
+    assert_eq!(losses, [""; 0]);
+    let color = json!({"type": "string", "description": "A color.", "enum": ["red", "blue"]});
+    let mut ink = color.clone();
+    (ink["description"], ink["default"]) = (json!("Of the ink."), json!("red"));
+    assert_eq!(
+        schema,
+        json!({
+            "type": "object",
+            "properties": {
+                "pen": {"type": "object", "properties": {"color": color}},
+                "ink": ink,
+                "size": {"type": "integer", "minimum": 1},
+                "width": {
+                    "maximum": 5, "minimum": 1, "allOf": [{"type": "integer", "minimum": 1}],
+                },
+            },
+        })
+    );
+}
+
+#[test]
+fn mcp_has_a_few_levels_of_a_recursive_input_and_takes_any_value_below() {
+    let node = json!({
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "below": {"type": "array", "items": {"$ref": "#/$defs/Node"}}},
+        "required": ["name"],
+    });
+    let schema = json!({
+        "type": "object",
+        "$defs": {"Node": &node},
+        "properties": {"top": {"$ref": "#/$defs/Node"}},
+        "required": ["top"],
+    });
+    let contract = Contract::dynamic("plant", "", schema.clone(), Some(schema.clone())).unwrap();
+    let (input, losses) = lowered(&contract, Dialect::Mcp);
+    let any = json!({
+        "type": "object",
+        "properties": {},
+        "additionalProperties": true,
+        "description": "In the same form as above.",
+    });
+    let mut written = any;
+    for _ in 0..3 {
+        let mut level = node.clone();
+        level["properties"]["below"]["items"] = written;
+        written = level;
+    }
+    assert_eq!(input["properties"], json!({"top": written}));
+    insta::assert_snapshot!(losses.join("\n"), @"input #/$defs/Node: `$ref` is written out up to 3 levels deep; below them any value is accepted");
+    let judge = jsonschema::validator_for(&input).unwrap();
+    let mut value = json!({"name": "leaf"});
+    for level in 0..12 {
+        let sent = json!({"top": value});
+        assert!(judge.is_valid(&sent), "{level}");
+        assert_eq!(contract.read::<Value>(&sent.to_string()).unwrap(), sent);
+        value = json!({"name": "n", "below": [value]});
+    }
+    assert!(!judge.is_valid(&json!({"top": {"name": "n", "below": [{"name": 1}]}})));
+
+    // A caller learns the exact type of the output.
+    let output = contract.lower_output(Dialect::Mcp).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(output.schema.get()).unwrap(), schema);
+    insta::assert_snapshot!(output.losses[0].to_string(), @"output #/$defs/Node: `$ref` stays a reference, because the type contains itself; some clients of MCP do not resolve references");
+}
+
+/// A member that accepts more would make `oneOf` and `not` accept less.
+#[test]
+fn mcp_writes_no_recursion_out_where_a_value_would_not_fit_any_more() {
+    let schema = |rule: Value| {
+        json!({
+            "type": "object",
+            "$defs": {"Expr": rule},
+            "properties": {"e": {"$ref": "#/$defs/Expr"}},
+        })
+    };
+    let list = json!({"type": "array", "items": {"$ref": "#/$defs/Expr"}});
+    let texts = json!({"type": "array", "items": {"type": "string"}, "minItems": 1});
+    let one_of = schema(json!({"oneOf": [{"type": "null"}, list, texts]}));
+    let not =
+        schema(json!({"type": "object", "properties": {"e": {"not": {"$ref": "#/$defs/Expr"}}}}));
+    let values =
+        [json!({"e": [[[[["a"]]]]]}), json!({"e": [[[[null]]]]}), json!({"e": {"e": {"e": 1}}})];
+    for (schema, why) in [(one_of, "written out"), (not, "contains itself")] {
+        let contract = Contract::dynamic("go", "", schema.clone(), None).unwrap();
+        let (sent, losses) = lowered(&contract, Dialect::Mcp);
+        assert!(losses[0].contains(why), "{losses:?}");
+        let (before, after) = (
+            jsonschema::validator_for(&schema).unwrap(),
+            jsonschema::validator_for(&sent).unwrap(),
+        );
+        for value in &values {
+            assert!(after.is_valid(value) || !before.is_valid(value), "{value}: {sent:#}");
+        }
+    }
+}
+
+#[test]
+fn mcp_keeps_references_that_would_make_a_schema_too_large() {
+    let mut input = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}});
+    for level in 0..30 {
+        let next = json!({"$ref": format!("#/$defs/d{}", level + 1)});
+        input["$defs"][format!("d{level}")] =
+            json!({"type": "object", "properties": {"a": next, "b": next}});
+    }
+    input["$defs"]["d30"] = json!({"type": "string"});
+    let contract = Contract::dynamic("go", "", input.clone(), None).unwrap();
+    let (schema, losses) = lowered(&contract, Dialect::Mcp);
+    assert_eq!(schema, input);
+    assert!(losses[0].contains("too large"), "{losses:?}");
 }

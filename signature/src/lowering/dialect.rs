@@ -50,11 +50,14 @@ pub enum Dialect {
     /// google.ai.generativelanguage v1beta.
     Gemini,
     /// The Model Context Protocol: objects at the root of both sides, without combinators there,
-    /// and each object with `properties`. Everything else is as in the contract, also the `allOf`
-    /// beside the `properties` of a contract that was made from a schema.
+    /// references written out, and each object with `properties`. A type that contains itself is written
+    /// out a few levels deep in an input, and stays a reference in an output; both are listed as a loss.
+    /// Everything else is as in the contract, also the `allOf` beside the `properties` of a contract
+    /// that was made from a schema.
     ///
     /// Source: the specification's `Tool` type, revision 2025-11-25 and later, and tools that clients
-    /// drop (github-mcp-server#3126, claude-code#95504, copilot-cli#1825 and #2634).
+    /// drop (github-mcp-server#3126, claude-code#95504, copilot-cli#1825, #1876 and #2634,
+    /// claude-ai-mcp#591).
     Mcp,
 }
 

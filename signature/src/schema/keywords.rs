@@ -281,6 +281,30 @@ pub(crate) fn below_mut(schema: &mut Keywords) -> Vec<&mut Value> {
     all
 }
 
+/// Returns a schema with other schemas directly below it. `to` gets the keyword and the schema; without
+/// a result of it, there is none.
+pub(crate) fn map_below(
+    schema: &Keywords,
+    mut to: impl FnMut(&str, &Value) -> Option<Value>,
+) -> Option<Keywords> {
+    let mut mapped = Map::new();
+    for (name, value) in schema {
+        let new = match (keyword(name), value) {
+            (Some(known), Value::Array(list)) if known.holds_list() => {
+                list.iter().map(|below| to(name, below)).collect::<Option<Vec<_>>>()?.into()
+            }
+            (Some(known), Value::Object(named)) if known.holds_named() => {
+                let new = named.iter().map(|(key, below)| Some((key.clone(), to(name, below)?)));
+                new.collect::<Option<Keywords>>()?.into()
+            }
+            (Some(known), one) if known.holds_one() && !one.is_array() => to(name, one)?,
+            _ => value.clone(),
+        };
+        mapped.insert(name.clone(), new);
+    }
+    Some(mapped)
+}
+
 /// Returns the path of a schema below another, in the values that they describe.
 ///
 /// ```text
