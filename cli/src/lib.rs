@@ -19,6 +19,7 @@ mod input;
 mod journal;
 mod keys;
 mod lines;
+mod login;
 mod mcp;
 mod model;
 mod program;

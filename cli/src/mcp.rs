@@ -19,6 +19,7 @@ use self::package::Package;
 use crate::config::ConfigArgs;
 use crate::described;
 use crate::keys::Keys;
+use crate::login::{LoginArgs, log_out};
 use crate::servers::{self, note_left_out, token};
 use crate::show::{note, say_below, say_theirs, tell};
 use crate::signals::{terminated, until_ctrl_c};
@@ -36,6 +37,7 @@ Examples:
   toolwright mcp call http://127.0.0.1:8000/mcp file_list
   toolwright mcp lock http://127.0.0.1:8000/mcp > server.lock
   toolwright mcp list http://127.0.0.1:8000/mcp --lock server.lock
+  toolwright mcp login https://mcp.example.com/mcp
   toolwright mcp package target/release/orders --name io.github.USER/orders --author USER \
     --description 'Orders of a shop'")]
 pub(crate) struct McpCommandArgs {
@@ -72,6 +74,13 @@ enum Action {
     /// Package a server's program: a bundle (MCPB) that applications install, and `server.json`, its
     /// entry in the registry of MCP servers
     Package(Package),
+    /// Log in to a server with a URL, in a browser. Later commands use the login
+    Login(LoginArgs),
+    /// Delete the login at a server
+    Logout {
+        /// URL of the server
+        url: String,
+    },
 }
 
 #[derive(Args)]
@@ -154,6 +163,8 @@ impl McpCommandArgs {
         let done = match self.action {
             Action::Serve(serve) => return serve.run().await,
             Action::Package(package) => until_ctrl_c(async |cx| package.run(cx).await).await,
+            Action::Login(login) => return login.run().await,
+            Action::Logout { url } => return log_out(&url).await,
             action => until_ctrl_c(async |cx| action.with(cx).await).await,
         };
         match done {
@@ -193,7 +204,7 @@ impl Action {
                 list(&remote, *json);
                 Ok(())
             }
-            Self::Serve(_) | Self::Package(_) => Ok(()),
+            Self::Serve(_) | Self::Package(_) | Self::Login(_) | Self::Logout { .. } => Ok(()),
         };
         remote.close().await;
         done

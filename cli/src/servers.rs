@@ -13,6 +13,7 @@ use toolwright_module::{Error, Result, Tool};
 
 use crate::config::Config;
 use crate::keys::{Keys, shown_variable};
+use crate::login::store_for;
 use crate::show::note;
 use crate::texts::in_our_words;
 
@@ -333,6 +334,12 @@ impl<'a> Server<'a> {
         if let Some(name) = self.token_env {
             client = client.with_token(token(name, keys)?).map_err(failed)?;
         }
+        if is_url && self.token_env.is_none() {
+            let logins = store_for(self.target).map_err(|error| Error::other(error.to_string()))?;
+            if let Some(logins) = logins {
+                client = client.with_logins(logins).map_err(failed)?;
+            }
+        }
         for header in &self.headers {
             let form = || Error::other(format!("{prefix}header: write HEADER:VARIABLE"));
             let (header, name) = header.split_once(':').ok_or_else(form)?;
@@ -386,10 +393,17 @@ impl<'a> Server<'a> {
 
     /// Converts an error. The result names the option that helps.
     pub(crate) fn advice(&self, error: McpError, prefix: &str) -> Error {
+        let required = |server: &str, reason: &str| {
+            format!(
+                "{server} requires a login or a token{reason}; run `toolwright mcp login` with its URL, \
+                 or name the variable with the token in {prefix}token-env"
+            )
+        };
         Error::other(match (error, self.token_env) {
-            (McpError::Unauthorized { server }, None) => format!(
-                "{server} requires a token; name the variable with the token in {prefix}token-env"
-            ),
+            (McpError::Unauthorized { server }, None) => required(&server, ""),
+            (McpError::LoginRequired { server, reason }, _) => {
+                required(&server, &format!(", and {reason}"))
+            }
             (McpError::Unauthorized { server }, Some(name)) => {
                 format!("{server} rejected the token in {}", shown_variable(name))
             }

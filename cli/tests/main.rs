@@ -3,6 +3,9 @@
 #![cfg(test)]
 
 // What tests share.
+#[expect(dead_code, reason = "the tests of toolwright-mcp use the rest")]
+#[path = "../../toolsets/mcp/tests/support/authorization.rs"]
+mod authorization;
 mod common;
 #[path = "common/mcp.rs"]
 mod mcp_process;
@@ -16,6 +19,7 @@ mod contract;
 mod eval;
 mod help;
 mod journal;
+mod login;
 mod mcp;
 #[cfg(unix)]
 mod odd_files;

@@ -174,7 +174,7 @@ fn a_token_is_asked_for_and_shown_by_nobody() {
     let told = failed(with("another-word", &served.url));
     assert!(told.contains("rejected the token in MCP_WORD"), "{told}");
     let told = failed(run(&mut client(&served.url, &["list"])));
-    assert!(told.contains(&format!("{} requires a token;", served.url)), "{told}");
+    assert!(told.contains(&format!("{} requires a login or a token;", served.url)), "{told}");
     assert!(told.contains("--token-env"), "{told}");
     let told = failed(with("no\u{fc}header", &served.url));
     assert!(told.contains("the token is empty or has a character"), "{told}");

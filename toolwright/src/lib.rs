@@ -35,7 +35,7 @@
 //! | [`signature`] | contracts; lowering of their schemas, and reading of a model's texts | |
 //! | `openai`, `anthropic`, `gemini`, `genai` | models | of the same name; `openai-async-openai` |
 //! | `memory`, `text`, `github` | toolsets | of the same name; `memory-sqlite`, `memory-postgres` |
-//! | `mcp` | tools from other programs, and tools for other programs | `mcp` |
+//! | `mcp` | tools from other programs, and tools for other programs | `mcp`; `mcp-login` adds logins with OAuth |
 //! | `group` | typed tool calls for a loop of your own | `group`; `group-async-openai`, `group-blocking` |
 //! | `journal`, `postgres`, `restate` | runs that survive a crash | of the same name; `journal-page` |
 //! | `serve` | a service around an agent | `serve`; `serve-postgres` |

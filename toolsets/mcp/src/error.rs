@@ -125,6 +125,36 @@ pub enum McpError {
         server: String,
     },
 
+    /// The server requires a login, or rejects the one that is stored.
+    ///
+    /// When the user has logged in, the same call, run or connection succeeds: nothing has to be
+    /// created again.
+    #[error("{server} requires a login, because {reason}; log in with `McpLogin`")]
+    LoginRequired {
+        /// Address of the server.
+        server: String,
+        /// Why there is no valid login.
+        reason: String,
+    },
+
+    /// A login that did not succeed.
+    #[error("the login at {server} failed: {source}")]
+    Login {
+        /// Address of the server.
+        server: String,
+        /// The cause.
+        source: Source,
+    },
+
+    /// A stored login that could not be read or written.
+    #[error("the stored login at {server} could not be read or written")]
+    StoredLogin {
+        /// Address of the server.
+        server: String,
+        /// The error of the store.
+        source: io::Error,
+    },
+
     /// The server did not start and list its tools within the start timeout.
     #[error(
         "{server} was not ready after {time:?}; set a longer timeout with \

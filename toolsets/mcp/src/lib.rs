@@ -17,6 +17,7 @@
 //! | `http` | yes | HTTP for the client and the server, whichever is enabled; turns on the next two features |
 //! | `http-client` | yes | HTTP for the client only |
 //! | `http-server` | yes | HTTP for the server only, without the dependencies of an HTTP client |
+//! | `login` | no | `McpLogin`: logins at servers over HTTP with OAuth 2.1 |
 //! | `rustls` | yes | TLS by rustls, for a client of servers on other machines |
 //! | `native-tls` | no | TLS by the platform's own library, instead of `rustls` |
 //!
@@ -158,12 +159,18 @@ mod resource;
 mod token;
 
 pub use error::McpError;
+#[cfg(feature = "login")]
+pub use mcp_client::{LoginFolder, LoginStore, McpLogin, PendingLogin};
 #[cfg(feature = "client")]
 pub use mcp_client::{McpClient, McpClientBuilder, McpModule, Prompt, PromptArgument};
 #[cfg(feature = "server")]
 pub use mcp_server::{McpServer, ServerLimits};
 #[cfg(any(feature = "client", feature = "server"))]
 pub use resource::{Resource, ResourceBody, ResourceContents};
+
+// Public functions take and return its `SecretString`.
+#[cfg(feature = "login")]
+pub use secrecy;
 
 /// Waits for a deadline. Without one, it never ends.
 #[cfg(any(feature = "client", feature = "server"))]

@@ -12,6 +12,12 @@ mod http_client;
 mod incoming;
 mod listing;
 mod lock;
+#[cfg(feature = "login")]
+mod login;
+#[cfg(feature = "login")]
+mod login_store;
+#[cfg(feature = "login")]
+mod logins;
 mod prompts;
 mod questions;
 mod reading;
@@ -41,6 +47,10 @@ use self::builder::TransportConfig;
 use self::child_process::Command;
 #[cfg(feature = "http-client")]
 use self::http::HttpAddress;
+#[cfg(feature = "login")]
+pub use self::login::{McpLogin, PendingLogin};
+#[cfg(feature = "login")]
+pub use self::login_store::{LoginFolder, LoginStore};
 pub use self::prompts::{Prompt, PromptArgument};
 use crate::error::{McpError, Result, Source};
 use crate::exact::has_rounded_integers;
@@ -533,9 +543,10 @@ impl RemoteTool {
         let (name, tool) = (self.name(), self.listed.name.clone());
         let (error, source) = match failure {
             CallFailure::NotRun(source) => return self.not_run(source).retryable(true),
+            #[cfg(feature = "login")]
+            CallFailure::NoToken(source) => return self.not_run(source).retryable(true),
             CallFailure::Unauthorized => {
-                let server = self.connection.client.shown();
-                return self.not_run(Box::new(McpError::Unauthorized { server }));
+                return self.not_run(Box::new(self.connection.client.unauthorized()));
             }
             CallFailure::ServerError(text) => return call_result::tool_error(text),
             CallFailure::Unreadable(fault) => {

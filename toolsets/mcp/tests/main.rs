@@ -1,6 +1,8 @@
 //! The tests of this crate, in one program: see `README.md` beside this file.
 #![cfg(test)]
 
+#[path = "support/authorization.rs"]
+mod authorization;
 mod support;
 
 mod client;
@@ -8,6 +10,7 @@ mod docs_pages;
 mod faulty_http_servers;
 mod faulty_servers;
 mod http;
+mod logins;
 mod lowering;
 mod process;
 mod prompts_and_resources;

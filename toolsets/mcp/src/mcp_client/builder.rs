@@ -14,9 +14,7 @@ use rmcp::{Peer, RoleClient};
 use secrecy::SecretString;
 use toolwright_module::Effect;
 
-#[cfg(feature = "http-client")]
-use crate::error::McpError;
-use crate::error::Result;
+use crate::error::{McpError, Result};
 use crate::mcp_client::McpClient;
 use crate::mcp_client::child_process::Command;
 use crate::mcp_client::connection::Connection;
@@ -161,6 +159,20 @@ impl McpClientBuilder {
             return Err(header());
         }
         self.change_address(|address| address.set_header(name, value))
+    }
+
+    /// Sets the store with the login at a server over HTTP. Default: no login.
+    ///
+    /// The login is sent to this server only, and renewed before it ends. Without one, requests are
+    /// sent without a token, and fail with [`McpError::LoginRequired`] if the server requires one. A
+    /// login that is made meanwhile counts from the next request on. See [`McpLogin`](crate::McpLogin).
+    ///
+    /// # Errors
+    ///
+    /// [`McpError::Url`] as for [`with_token`](Self::with_token), or if there is a token.
+    #[cfg(feature = "login")]
+    pub fn with_logins(self, logins: impl crate::LoginStore) -> Result<Self> {
+        self.change_address(|address| address.set_logins(logins))
     }
 
     #[cfg(feature = "http-client")]
@@ -345,8 +357,8 @@ impl McpClientBuilder {
     /// # Errors
     ///
     /// - [`McpError::Contract`] if the [prefix](Self::with_prefix) is not valid in a name.
-    /// - [`McpError::Start`], [`McpError::Connect`], [`McpError::Unauthorized`] and
-    ///   [`McpError::Late`] if the connection fails.
+    /// - [`McpError::Start`], [`McpError::Connect`], [`McpError::Unauthorized`],
+    ///   [`McpError::LoginRequired`] and [`McpError::Late`] if the connection fails.
     /// - [`McpError::Listing`], [`McpError::Endless`] and [`McpError::Twice`] if the tool list is
     ///   not valid.
     /// - [`McpError::NoSuchTool`] if the server does not have a tool of
@@ -385,6 +397,15 @@ impl McpClientBuilder {
             #[cfg(feature = "http-client")]
             TransportConfig::Http(address) => address.shown(),
         }
+    }
+
+    /// Returns the error of a server that requires a token or a login.
+    pub(super) fn unauthorized(&self) -> McpError {
+        #[cfg(feature = "login")]
+        if let TransportConfig::Http(HttpAddress { logins: Some(logins), .. }) = &self.transport {
+            return logins.required();
+        }
+        McpError::Unauthorized { server: self.shown() }
     }
 
     /// The secrets that are removed from the server's messages. A child process has no token

@@ -16,6 +16,8 @@ use toolwright_http::{Endpoint, ErrorKind, UrlFault};
 use crate::error::{McpError, Result};
 use crate::mcp_client::discovery::Discovery;
 use crate::mcp_client::http_client::{EVENT_STREAM, HttpClient, kind_of};
+#[cfg(feature = "login")]
+use crate::mcp_client::logins::Logins;
 use crate::mcp_client::secrets::Secrets;
 
 /// Timeout of the request that finds out whether a server has only the old transport.
@@ -36,12 +38,19 @@ const MAX_RESUMPTIONS: usize = 3;
 /// Delay before a stream is resumed, if the server sets no other.
 const RESUMPTION_DELAY: Duration = Duration::from_millis(500);
 
+/// The fault of an address with a token and a login.
+#[cfg(feature = "login")]
+const BOTH: &str =
+    "a server gets either a token or a login; leave out `with_token` or `with_logins`";
+
 /// The URL of a server, with the token and headers to send.
 #[derive(Clone)]
 pub(crate) struct HttpAddress {
     endpoint: Endpoint,
     /// The endpoint has the token too, but rmcp takes it separately from the other headers.
     token: Option<SecretString>,
+    #[cfg(feature = "login")]
+    pub(crate) logins: Option<Arc<Logins>>,
     /// Whether settings were made that only a child process can have.
     pub(crate) has_process_settings: bool,
 }
@@ -57,10 +66,29 @@ impl HttpAddress {
         for (name, value) in url.query_pairs() {
             endpoint = endpoint.with_secret(&name, &value);
         }
-        Ok(Self { endpoint, token: None, has_process_settings: false })
+        Ok(Self {
+            endpoint,
+            token: None,
+            #[cfg(feature = "login")]
+            logins: None,
+            has_process_settings: false,
+        })
+    }
+
+    #[cfg(feature = "login")]
+    pub(crate) fn set_logins(&mut self, logins: impl crate::LoginStore) -> Result<()> {
+        if self.token.is_some() {
+            return Err(McpError::Url { fault: BOTH });
+        }
+        self.logins = Some(Logins::new(logins, &self.endpoint)?);
+        Ok(())
     }
 
     pub(crate) fn set_token(&mut self, token: SecretString) -> Result<()> {
+        #[cfg(feature = "login")]
+        if self.logins.is_some() {
+            return Err(McpError::Url { fault: BOTH });
+        }
         let endpoint = self.endpoint.clone().with_bearer("token", token.expose_secret());
         self.endpoint = endpoint.map_err(invalid_address)?;
         self.token = Some(token);
@@ -77,7 +105,10 @@ impl HttpAddress {
 
     /// The token, headers and query.
     pub(crate) fn secrets(&self) -> Secrets {
-        Secrets::new(self.endpoint.redactor().clone())
+        let secrets = Secrets::new(self.endpoint.redactor().clone());
+        #[cfg(feature = "login")]
+        let secrets = secrets.with_logins(self.logins.clone());
+        secrets
     }
 
     fn client(&self) -> Result<reqwest::Client, reqwest::Error> {
@@ -140,10 +171,10 @@ impl HttpAddress {
         let headers = self.endpoint.headers().iter().filter(|(name, _)| **name != AUTHORIZATION);
         let headers = headers.map(|(name, value)| (name.clone(), value.clone()));
         config = config.custom_headers(headers.collect::<HashMap<_, _>>());
-        Ok(StreamableHttpClientTransport::with_client(
-            HttpClient::new(http, discovery, max_message_bytes),
-            config,
-        ))
+        let client = HttpClient::new(http, discovery, max_message_bytes);
+        #[cfg(feature = "login")]
+        let client = client.with_logins(self.logins.clone());
+        Ok(StreamableHttpClientTransport::with_client(client, config))
     }
 
     /// The URL for error messages, without the query, which may contain a secret.
@@ -153,7 +184,7 @@ impl HttpAddress {
 }
 
 /// Converts an error of the HTTP crate, with a message that names this crate's functions.
-fn invalid_address(error: toolwright_http::HttpError) -> McpError {
+pub(crate) fn invalid_address(error: toolwright_http::HttpError) -> McpError {
     let fault = match error.kind() {
         ErrorKind::Url(UrlFault::Credentials) => {
             "it contains a user name or password; set a token with `with_token` instead"

@@ -14,6 +14,8 @@ use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
     ServerJsonRpcMessage,
 };
+#[cfg(feature = "login")]
+use rmcp::transport::auth::AuthError;
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, HttpStatusError, InsufficientScopeError, StreamableHttpClient,
     StreamableHttpError, StreamableHttpPostResponse,
@@ -26,6 +28,8 @@ use crate::lines::trimmed;
 use crate::mcp_client::MAX_PENDING_RESPONSES;
 use crate::mcp_client::discovery::{Discovery, is_discovery, same_id};
 use crate::mcp_client::incoming::{Incoming, malformed, responds_to};
+#[cfg(feature = "login")]
+use crate::mcp_client::logins::{Logins, Missing, NoToken};
 
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 const JSON: &str = "application/json";
@@ -79,6 +83,8 @@ pub(crate) struct HttpClient {
     discovery: Discovery,
     max_bytes: usize,
     empty_streams: Arc<Mutex<u32>>,
+    #[cfg(feature = "login")]
+    logins: Option<Arc<Logins>>,
 }
 
 type Error = StreamableHttpError<reqwest::Error>;
@@ -89,7 +95,15 @@ type Headers = HashMap<HeaderName, HeaderValue>;
 impl HttpClient {
     pub(crate) fn new(client: reqwest::Client, discovery: Discovery, max_bytes: usize) -> Self {
         let responses = Arc::new(Semaphore::new(MAX_PENDING_RESPONSES));
-        Self { client, responses, discovery, max_bytes, empty_streams: Arc::default() }
+        Self {
+            client,
+            responses,
+            discovery,
+            max_bytes,
+            empty_streams: Arc::default(),
+            #[cfg(feature = "login")]
+            logins: None,
+        }
     }
 
     async fn post(
@@ -273,14 +287,13 @@ impl HttpClient {
     }
 }
 
-impl StreamableHttpClient for HttpClient {
-    type Error = reqwest::Error;
-
-    async fn post_message(
+/// One attempt of each kind of request.
+impl HttpClient {
+    async fn post_once(
         &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session: Option<Arc<str>>,
+        uri: &str,
+        message: &ClientJsonRpcMessage,
+        session: Option<&str>,
         token: Option<String>,
         headers: Headers,
     ) -> Posted {
@@ -289,8 +302,8 @@ impl StreamableHttpClient for HttpClient {
         if let Some(Err(_)) = permit {
             return Err(StreamableHttpError::ControlRequestTimeout);
         }
-        let posting = self.post(&uri, &message, session.as_deref(), token, headers);
-        let posted = match discovery_id(&message) {
+        let posting = self.post(uri, message, session, token, headers);
+        let posted = match discovery_id(message) {
             None => posting.await?,
             Some(id) => match tokio::time::timeout(self.discovery.time(), posting).await {
                 Ok(posted) => posted?,
@@ -309,7 +322,7 @@ impl StreamableHttpClient for HttpClient {
             StreamableHttpPostResponse::Json(JsonRpcMessage::Error(mut error), session)
                 if error.id.is_none() =>
             {
-                match &message {
+                match message {
                     JsonRpcMessage::Request(request) if REFUSED.contains(&error.error.code) => {
                         error.id = Some(request.id.clone());
                         Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), session))
@@ -321,15 +334,15 @@ impl StreamableHttpClient for HttpClient {
         }
     }
 
-    async fn delete_session(
+    async fn delete_once(
         &self,
-        uri: Arc<str>,
-        session: Arc<str>,
+        uri: &str,
+        session: &str,
         token: Option<String>,
         headers: Headers,
     ) -> Result<(), Error> {
-        let request = self.client.delete(&*uri);
-        let request = with_headers(request, Some(&session), token, headers);
+        let request = self.client.delete(uri);
+        let request = with_headers(request, Some(session), token, headers);
         let response = request.send().await.map_err(client_error)?;
         match response.status() {
             StatusCode::METHOD_NOT_ALLOWED => Ok(()),
@@ -337,21 +350,21 @@ impl StreamableHttpClient for HttpClient {
         }
     }
 
-    async fn get_stream(
+    async fn get_once(
         &self,
-        uri: Arc<str>,
-        session: Option<Arc<str>>,
-        last_event_id: Option<String>,
+        uri: &str,
+        session: Option<&str>,
+        last_event_id: Option<&str>,
         token: Option<String>,
         headers: Headers,
     ) -> Result<Events, Error> {
         self.pause().await?;
-        let request = self.client.get(&*uri).header(ACCEPT, EVENT_STREAM);
+        let request = self.client.get(uri).header(ACCEPT, EVENT_STREAM);
         let request = match last_event_id {
             Some(id) => request.header(LAST_EVENT_ID, id),
             None => request,
         };
-        let request = with_headers(request, session.as_deref(), token, headers);
+        let request = with_headers(request, session, token, headers);
         let response = authorized(request.send().await.map_err(client_error)?)?;
         match response.status() {
             StatusCode::METHOD_NOT_ALLOWED => {
@@ -368,6 +381,136 @@ impl StreamableHttpClient for HttpClient {
             return Err(StreamableHttpError::UnexpectedContentType(Some(kind)));
         }
         Ok(self.counted(events(response, self.max_bytes)))
+    }
+}
+
+impl StreamableHttpClient for HttpClient {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Posted {
+        let session = session.as_deref();
+        let token = self.token(token).await?;
+        let posted = self.post_once(&uri, &message, session, token.clone(), headers.clone()).await;
+        match self.next_token(token, posted.as_ref().err()).await? {
+            None => posted,
+            token => self.noted(self.post_once(&uri, &message, session, token, headers).await),
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session: Arc<str>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<(), Error> {
+        let token = self.token(token).await?;
+        self.delete_once(&uri, &session, token, headers).await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<Events, Error> {
+        let (session, last) = (session.as_deref(), last_event_id.as_deref());
+        let token = self.token(token).await?;
+        let got = self.get_once(&uri, session, last, token.clone(), headers.clone()).await;
+        match self.next_token(token, got.as_ref().err()).await? {
+            None => got,
+            token => self.noted(self.get_once(&uri, session, last, token, headers).await),
+        }
+    }
+}
+
+/// The token of a login.
+#[cfg(feature = "login")]
+impl HttpClient {
+    pub(crate) fn with_logins(self, logins: Option<Arc<Logins>>) -> Self {
+        Self { logins, ..self }
+    }
+
+    /// Returns the token for a request: that of the login, or the one that was set.
+    async fn token(&self, token: Option<String>) -> Result<Option<String>, Error> {
+        match &self.logins {
+            Some(logins) => logins.token().await.map_err(no_token),
+            None => Ok(token),
+        }
+    }
+
+    /// Returns the token for a second attempt, if the first one was rejected and can be renewed.
+    async fn next_token(
+        &self,
+        sent: Option<String>,
+        error: Option<&Error>,
+    ) -> Result<Option<String>, Error> {
+        let Some(logins) = &self.logins else { return Ok(None) };
+        match (error, sent) {
+            (Some(StreamableHttpError::AuthRequired(_)), Some(sent)) => {
+                logins.renewed(&sent).await.map(Some).map_err(no_token)
+            }
+            (Some(StreamableHttpError::InsufficientScope(error)), Some(_)) => {
+                logins.set_missing_scopes(&error.www_authenticate_header);
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Notes why the second attempt failed.
+    fn noted<T>(&self, outcome: Result<T, Error>) -> Result<T, Error> {
+        match (&outcome, &self.logins) {
+            (Err(StreamableHttpError::AuthRequired(_)), Some(logins)) => {
+                logins.set_missing(Missing::Rejected);
+            }
+            (Err(StreamableHttpError::InsufficientScope(error)), Some(logins)) => {
+                logins.set_missing_scopes(&error.www_authenticate_header);
+            }
+            _ => {}
+        }
+        outcome
+    }
+}
+
+/// Without the feature, the token is the one that was set.
+#[cfg(not(feature = "login"))]
+impl HttpClient {
+    async fn token(&self, token: Option<String>) -> Result<Option<String>, Error> {
+        Ok(token)
+    }
+
+    async fn next_token(
+        &self,
+        _sent: Option<String>,
+        _error: Option<&Error>,
+    ) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
+
+    fn noted<T>(&self, outcome: Result<T, Error>) -> Result<T, Error> {
+        outcome
+    }
+}
+
+#[cfg(feature = "login")]
+fn no_token(error: NoToken) -> Error {
+    match error {
+        NoToken::Missing(_) => {
+            StreamableHttpError::AuthRequired(AuthRequiredError::new(String::new()))
+        }
+        NoToken::Failed(error) => {
+            StreamableHttpError::Auth(AuthError::TokenRefreshFailed(error.to_string()))
+        }
     }
 }
 

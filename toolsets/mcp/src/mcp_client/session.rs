@@ -16,6 +16,8 @@ use rmcp::service::{
     NotificationContext, RequestContext, RunningService, RunningServiceCancellationToken,
     ServiceError,
 };
+#[cfg(feature = "login")]
+use rmcp::transport::auth::AuthError;
 #[cfg(feature = "http-client")]
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use rmcp::{ErrorData, Peer, RoleClient};
@@ -85,6 +87,9 @@ pub(crate) enum CallFailure {
     ServerError(String),
     /// The server requires a token.
     Unauthorized,
+    /// The login could not be renewed, so the call was not sent. The session goes on.
+    #[cfg(feature = "login")]
+    NoToken(Source),
     /// The server responded over HTTP without a result, and the call may have run.
     NoResult(String),
     /// The response is too large, cannot be read, or is not the result of a call. The fault, if it is
@@ -276,6 +281,8 @@ impl CallFailure {
             Self::NoResult(text) => Self::NoResult(secrets.redact(text)),
             Self::Unreadable(fault) => Self::Unreadable(fault.map(|fault| secrets.redact(fault))),
             Self::Unauthorized => Self::Unauthorized,
+            #[cfg(feature = "login")]
+            Self::NoToken(source) => Self::NoToken(secrets.redact_error(source)),
         }
     }
 }
@@ -338,6 +345,8 @@ fn send_failure(error: Source) -> CallFailure {
             StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_) => {
                 return CallFailure::Unauthorized;
             }
+            #[cfg(feature = "login")]
+            StreamableHttpError::Auth(_) => return CallFailure::NoToken(without_wrapper(error)),
             StreamableHttpError::UnexpectedServerResponse(text) => {
                 return CallFailure::NoResult(text.clone().into_owned());
             }
@@ -438,10 +447,10 @@ async fn connect_with(
         }
     };
     outcome.map_err(|error| {
-        let server = client.shown();
         if error.is_authorization_required() {
-            McpError::Unauthorized { server }
+            client.unauthorized()
         } else {
+            let server = client.shown();
             let source = client.secrets().redact_error(cause(error));
             McpError::connect(&server, &stderr.text(), hint, source)
         }
@@ -468,6 +477,9 @@ fn without_wrapper(error: Source) -> Source {
     match error.downcast::<StreamableHttpError<reqwest::Error>>() {
         Ok(error) => match *error {
             StreamableHttpError::Client(error) => Box::new(error),
+            // The text of a failed renewal.
+            #[cfg(feature = "login")]
+            StreamableHttpError::Auth(AuthError::TokenRefreshFailed(text)) => text.into(),
             error => Box::new(error),
         },
         Err(error) => error,
