@@ -31,7 +31,7 @@ impl McpClient {
     /// # Errors
     ///
     /// [`McpError::Request`], also if there is no response in the time of a call, and
-    /// [`McpError::Unauthorized`].
+    /// [`McpError::Unauthorized`], [`McpError::LoginRequired`].
     pub(crate) async fn read<T>(
         &self,
         method: &'static str,
@@ -51,9 +51,9 @@ impl McpClient {
                     Err(CallFailure::NoResult(response)) => {
                         format!("the server responded without a result: {response}").into()
                     }
-                    Err(CallFailure::Unauthorized) => {
-                        return Err(McpError::Unauthorized { server: settings.shown() });
-                    }
+                    Err(CallFailure::Unauthorized) => return Err(settings.unauthorized()),
+                    #[cfg(feature = "login")]
+                    Err(CallFailure::NoToken(source)) => return Err(failed(source)),
                     Err(CallFailure::ServerError(text)) => return Err(failed(text.into())),
                     Err(CallFailure::Unreadable(fault)) => {
                         let fault = fault.map(|fault| format!(" ({fault})")).unwrap_or_default();
