@@ -139,12 +139,20 @@ impl Server {
                 note(&format!("elicitation {}", params["capabilities"]["elicitation"]));
                 let result = json!({
                     "protocolVersion": params["protocolVersion"],
-                    "capabilities": {"tools": {"listChanged": true}},
+                    "capabilities": match self.mode.as_str() {
+                        "without-tools" => json!({"prompts": {}}),
+                        _ => json!({"tools": {"listChanged": true}}),
+                    },
                     "serverInfo": {"name": "odd/server", "version": "1"},
                     "instructions": "Handle with care.",
                 });
                 answer(id, &result);
             }
+            "tools/list" if self.mode == "without-tools" => say(&json!({
+                "jsonrpc": "2.0",
+                "id": id,
+                "error": {"code": -32601, "message": "Method not found"},
+            })),
             "tools/list" => self.list(id, params),
             "tools/call" => self.call(id, params),
             "notifications/cancelled" => note("cancelled"),
@@ -179,8 +187,17 @@ impl Server {
                 answer(id, &json!({"tools": [heavy], "nextCursor": next.to_string()}));
             }
             ("twice", _) => {
-                let same = tool("same", &json!({"type": "object"}));
-                answer(id, &json!({"tools": [same, same]}));
+                let any = json!({"type": "object"});
+                let nothing = json!({"type": "object", "properties": {}});
+                let tools = [tool("same", &any), tool("same", &any), tool("two", &any)];
+                let more = [tool("two", &nothing), tool("one", &any), tool("two", &any)];
+                answer(id, &json!({ "tools": ([tools, more].concat()) }));
+            }
+            ("alike", _) => {
+                let long = "long_".repeat(20);
+                let names = ["a b", "a.b", "a_b", "3d", "\u{5de5}", "\u{5177}", &long];
+                let tools = names.map(|name| tool(name, &json!({"type": "object"})));
+                answer(id, &json!({ "tools": tools }));
             }
             ("dying-at-list", _) => {
                 eprintln!("out of memory");

@@ -162,7 +162,7 @@ pub use error::McpError;
 #[cfg(feature = "login")]
 pub use mcp_client::{LoginFolder, LoginStore, McpLogin, PendingLogin};
 #[cfg(feature = "client")]
-pub use mcp_client::{McpClient, McpClientBuilder, McpModule, Prompt, PromptArgument};
+pub use mcp_client::{McpClient, McpClientBuilder, McpModule, Prompt, PromptArgument, ResultText};
 #[cfg(feature = "server")]
 pub use mcp_server::{McpServer, ServerLimits};
 #[cfg(any(feature = "client", feature = "server"))]

@@ -55,6 +55,7 @@ pub use self::prompts::{Prompt, PromptArgument};
 use crate::error::{McpError, Result, Source};
 use crate::exact::has_rounded_integers;
 use crate::mcp_client::call_result::CallResult;
+pub use crate::mcp_client::call_result::ResultText;
 use crate::mcp_client::connection::Connection;
 use crate::mcp_client::listing::{Listed, Listing, short_name, valid_name};
 use crate::mcp_client::lock::Lock;
@@ -519,7 +520,8 @@ impl RemoteTool {
             using.send_replace(Some(Arc::clone(&session)));
             let failure = match session.call(&self.listed.name, arguments.clone(), cx).await {
                 Ok(result) => {
-                    return CallResult::new(result, self.connection.client.max_result_bytes);
+                    let client = &self.connection.client;
+                    return CallResult::new(result, client.max_result_bytes, client.result_text);
                 }
                 Err(failure) => failure,
             };

@@ -15,7 +15,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use toolwright_mcp::{McpClient, McpClientBuilder, McpError};
+use toolwright_mcp::{McpClient, McpClientBuilder, McpError, ResultText};
 use toolwright_module::error::Stage;
 use toolwright_module::{Cancellation, Context, Effect, Result, ToolOutput};
 
@@ -765,6 +765,13 @@ async fn a_lock_file_rejects_a_server_of_another_name() {
 
 /// Calls a tool whose server sends these responses, in order. Each has the id of its request.
 async fn outcomes(max_result_bytes: usize, answers: Vec<Value>) -> Vec<Result<ToolOutput>> {
+    outcomes_with(|client| client.with_max_result_bytes(max_result_bytes), answers).await
+}
+
+async fn outcomes_with(
+    set: impl FnOnce(McpClientBuilder) -> McpClientBuilder,
+    answers: Vec<Value>,
+) -> Vec<Result<ToolOutput>> {
     let (legacy, next, count) = (Legacy::default(), AtomicUsize::new(0), answers.len());
     let address = serve(move |asked| {
         if asked.is("tools/call") {
@@ -775,7 +782,7 @@ async fn outcomes(max_result_bytes: usize, answers: Vec<Value>) -> Vec<Result<To
         Some(legacy.answer(&asked, |_| respond(404, "text/plain", "")))
     })
     .await;
-    let remote = client(address).with_max_result_bytes(max_result_bytes).connect().await.unwrap();
+    let remote = set(client(address)).connect().await.unwrap();
     let mut outcomes = Vec::new();
     for _ in 0..count {
         outcomes.push(call(&remote, "count").await);
@@ -991,6 +998,39 @@ async fn data_that_the_text_has_is_not_repeated() {
     let outcomes = outcomes(300, answers.collect()).await;
     for (outcome, (texts, _)) in outcomes.into_iter().zip(&cases) {
         assert_eq!(outcome.unwrap().text, texts.join("\n"));
+    }
+}
+
+#[tokio::test]
+async fn the_model_gets_the_text_or_the_data_or_both_as_it_is_set() {
+    let value = json!({"rows": [1, 2], "next": "b"});
+    let large = json!({"rows": "x".repeat(300)});
+    let answers = || {
+        vec![
+            structured(&["Two rows."], &value, false),
+            structured(&[&value.to_string()], &value, false),
+            structured(&["Only text."], &Value::Null, false),
+            structured(&["No such table."], &value, true),
+            structured(&["Many rows."], &large, false),
+        ]
+    };
+    for (set, first, fifth) in [
+        (ResultText::Both, format!("Two rows.\n{value}"), None),
+        (ResultText::Text, "Two rows.".to_owned(), Some("Many rows.")),
+        (ResultText::Data, value.to_string(), None),
+    ] {
+        let client =
+            |client: McpClientBuilder| client.with_max_result_bytes(200).with_result_text(set);
+        let outcomes = outcomes_with(client, answers()).await;
+        let text = |at: usize| outcomes[at].as_ref().map(|output| output.text.clone());
+        assert_eq!(text(0).unwrap(), first, "{set:?}");
+        assert_eq!(outcomes[0].as_ref().unwrap().value().unwrap(), Some(value.clone()), "{set:?}");
+        assert_eq!(text(1).unwrap(), value.to_string(), "{set:?}");
+        assert_eq!(text(2).unwrap(), "Only text.", "{set:?}");
+        let failure = text(3).unwrap_err().to_string();
+        assert!(failure.starts_with("No such table."), "{set:?}: {failure}");
+        assert_eq!(failure.contains("rows"), set != ResultText::Text, "{set:?}: {failure}");
+        assert_eq!(text(4).ok().as_deref(), fifth, "{set:?}");
     }
 }
 

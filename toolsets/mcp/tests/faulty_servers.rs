@@ -1,5 +1,6 @@
 //! `McpClient` with faulty servers as child processes: see `examples/odd.rs`.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use tempfile::TempDir;
 use toolwright_mcp::{McpClient, McpClientBuilder, McpError};
 use toolwright_module::error::{Audience, Stage};
 use toolwright_module::message::Image;
-use toolwright_module::{Cancellation, Context, Effect, Result, Tool, ToolOutput};
+use toolwright_module::{Cancellation, Context, Dialect, Effect, Result, Tool, ToolOutput};
 
 /// A faulty server, and the file in which it records events.
 struct Odd {
@@ -106,14 +107,67 @@ async fn endless_tool_lists_are_rejected() {
 #[tokio::test]
 async fn errors_of_a_tool_list_name_the_server() {
     let mut errors = Vec::new();
-    for mode in ["twice", "listless", "endless"] {
+    for mode in ["listless", "endless"] {
         errors.push(shown(&Odd::new(mode).client().connect().await.unwrap_err()));
     }
     insta::assert_snapshot!(errors.join("\n"), @r"
-    odd lists two tools with the name `same`; this must be fixed in the server
     odd did not list its tools
     the tool list of odd is too long, or repeats a page
     ");
+}
+
+#[tokio::test]
+async fn a_tool_that_is_listed_twice_is_used_once_and_two_of_a_name_are_left_out() {
+    let odd = Odd::new("twice");
+    let remote = odd.remote().await;
+    let tools = remote.tools();
+    assert_eq!(tools.iter().map(Tool::name).collect::<Vec<_>>(), ["same", "one"]);
+    let left_out: Vec<_> = remote.left_out().iter().map(|(_, why)| shown(why)).collect();
+    assert_eq!(
+        left_out,
+        ["odd lists two tools with the name `two`; this must be fixed in the server"]
+    );
+}
+
+#[tokio::test]
+async fn names_that_providers_do_not_accept_are_changed_and_stay_apart() {
+    let odd = Odd::new("alike");
+    let remote = odd.remote().await;
+    assert!(remote.left_out().is_empty(), "{:?}", remote.left_out());
+    let tools = remote.tools();
+    let names: Vec<&str> = tools.iter().map(Tool::name).collect();
+    insta::assert_snapshot!(names.join("\n"), @r"
+    a_b_b93968a7
+    a_b_c4c0cb39
+    a_b
+    _3d
+    __22fcf4b5
+    _
+    long_long_long_long_long_long_long_long_long_long_long__c350e0d2
+    ");
+    for tool in &tools {
+        tool.contract().lower(Dialect::Gemini).unwrap();
+    }
+    for (tool, definition) in tools.iter().zip(remote.definitions()) {
+        // Without the other tools, it does not know which names are taken.
+        let alone = McpClient::contract_of(definition).unwrap();
+        assert!(tool.name().starts_with(alone.name()), "{}, {}", tool.name(), alone.name());
+    }
+    let again = odd.client().with_prefix("odd").connect().await.unwrap();
+    let mut names: Vec<String> = again.tools().iter().map(|tool| tool.name().to_owned()).collect();
+    names.dedup();
+    assert_eq!(names.len(), 7, "{names:?}");
+    let beside = odd.remote().await.tools_beside(&tools).unwrap();
+    let all = tools.iter().chain(&beside).map(Tool::name).collect::<HashSet<_>>();
+    assert_eq!(all.len(), 14, "{all:?}");
+}
+
+#[tokio::test]
+async fn a_server_without_tools_has_none() {
+    let odd = Odd::new("without-tools");
+    let remote = odd.remote().await;
+    assert_eq!(remote.name(), "odd/server");
+    assert!(remote.tools().is_empty());
 }
 
 /// Without the folder of the program.
@@ -608,7 +662,8 @@ async fn a_server_that_ignores_discover_gets_a_handshake_soon_and_then_at_once()
     let odd = Odd::new("deaf-to-discover");
     let start = Instant::now();
     let remote = odd.remote().await;
-    assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+    // The wait for the response, and the start of the program.
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
     call(&remote, "die", "{}").await.unwrap_err();
     let start = Instant::now();
     assert_eq!(call(&remote, "echo", r#"{"text": "a"}"#).await.unwrap().text, "a");

@@ -16,6 +16,7 @@ use toolwright_module::Effect;
 
 use crate::error::{McpError, Result};
 use crate::mcp_client::McpClient;
+use crate::mcp_client::call_result::ResultText;
 use crate::mcp_client::child_process::Command;
 use crate::mcp_client::connection::Connection;
 #[cfg(feature = "http-client")]
@@ -64,6 +65,7 @@ pub struct McpClientBuilder {
     pub(super) max_result_bytes: usize,
     /// Whether the server may ask the person of a call.
     pub(super) has_questions: bool,
+    pub(super) result_text: ResultText,
     /// Time to wait for the response to `server/discover`, which some older servers ignore.
     pub(super) discover_time: Duration,
     /// Whether the last connection needed a handshake.
@@ -93,6 +95,7 @@ impl McpClientBuilder {
             start_time: Duration::from_secs(60),
             max_result_bytes: 4 * 1024 * 1024,
             has_questions: false,
+            result_text: ResultText::default(),
             discover_time,
             is_legacy: Arc::default(),
         }
@@ -350,6 +353,17 @@ impl McpClientBuilder {
         self
     }
 
+    /// Sets what the model gets of a result that has a text and a structured value. Default:
+    /// [`ResultText::Both`].
+    ///
+    /// With [`ResultText::Text`] the value does not count for the
+    /// [maximum size](Self::with_max_result_bytes). The text of a failure is never left out.
+    #[must_use]
+    pub fn with_result_text(mut self, text: ResultText) -> Self {
+        self.result_text = text;
+        self
+    }
+
     /// Connects to the server and lists its tools.
     ///
     /// There is one attempt, without a retry. It needs a Tokio runtime with I/O and time.
@@ -359,8 +373,7 @@ impl McpClientBuilder {
     /// - [`McpError::Contract`] if the [prefix](Self::with_prefix) is not valid in a name.
     /// - [`McpError::Start`], [`McpError::Connect`], [`McpError::Unauthorized`],
     ///   [`McpError::LoginRequired`] and [`McpError::Late`] if the connection fails.
-    /// - [`McpError::Listing`], [`McpError::Endless`] and [`McpError::Twice`] if the tool list is
-    ///   not valid.
+    /// - [`McpError::Listing`] and [`McpError::Endless`] if the tool list is not valid.
     /// - [`McpError::NoSuchTool`] if the server does not have a tool of
     ///   [`with_only`](Self::with_only), [`with_left_out`](Self::with_left_out) or
     ///   [`with_effect`](Self::with_effect), and
@@ -437,6 +450,7 @@ impl fmt::Debug for McpClientBuilder {
             .field("tool_time", &self.tool_time)
             .field("start_time", &self.start_time)
             .field("max_result_bytes", &self.max_result_bytes)
+            .field("result_text", &self.result_text)
             .finish_non_exhaustive()
     }
 }

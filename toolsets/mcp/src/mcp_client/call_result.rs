@@ -11,6 +11,22 @@ use toolwright_signature::Policy;
 use crate::fitting::keep_fitting;
 use crate::mcp_client::incoming::EXACT_VALUE;
 
+/// What the model gets of a result that has a text and a structured value.
+///
+/// Many servers put the value into the text as JSON, and some only a summary of it. Code gets the value
+/// in every case.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ResultText {
+    /// The server's text, and the value as JSON if the text does not have it.
+    #[default]
+    Both,
+    /// The server's text alone.
+    Text,
+    /// The value as JSON, or the server's text if there is no value.
+    Data,
+}
+
 /// The result of a call: text, images and files, and the structured value if the server sent one.
 pub(crate) struct CallResult {
     pub(crate) text: String,
@@ -27,7 +43,11 @@ impl CallResult {
     ///
     /// Fails if its texts and its value have more than `max_bytes`, or if the server marked it as an
     /// error. Images and files that have no room beside them are left out, and the text says so.
-    pub(crate) fn new(mut result: CallToolResult, max_bytes: usize) -> Result<Self> {
+    pub(crate) fn new(
+        mut result: CallToolResult,
+        max_bytes: usize,
+        shown: ResultText,
+    ) -> Result<Self> {
         let mut texts = Vec::new();
         let mut parts = Vec::new();
         for block in result.content {
@@ -40,12 +60,23 @@ impl CallResult {
         let value = result.structured_content.as_ref().filter(|value| !value.is_null());
         let exact = result.meta.as_mut().and_then(|meta| meta.remove(EXACT_VALUE));
         let exact = exact.and_then(|exact| exact.as_str().map(str::to_owned));
-        let data = match &exact {
-            Some(exact) => (!text.contains(exact)).then(|| exact.clone()),
-            None => value.filter(|value| !has_value(&texts, value)).map(Value::to_string),
+        let is_error = result.is_error == Some(true);
+        let json = exact.clone().or_else(|| value.map(Value::to_string));
+        let data = match (&exact, shown) {
+            (_, ResultText::Text) => None,
+            // An error's text says what to do.
+            (_, ResultText::Data) if !is_error && json.is_some() => {
+                text.clear();
+                json.clone()
+            }
+            (Some(exact), _) => (!text.contains(exact)).then(|| exact.clone()),
+            (None, _) => json.clone().filter(|_| value.is_some_and(|it| !has_value(&texts, it))),
         };
-        let value_size = value.map_or(0, |value| value.to_string().len());
-        let bytes = text.len() + value_size.max(exact.as_ref().map_or(0, String::len));
+        let value_size = match shown {
+            ResultText::Text => 0,
+            _ => value.map_or(0, |it| it.to_string().len()).max(json.map_or(0, |it| it.len())),
+        };
+        let bytes = text.len() + value_size;
         if bytes > max_bytes {
             let text = format!(
                 "The tool ran, but the result has {bytes} bytes and the maximum is {max_bytes}. \
@@ -53,7 +84,7 @@ impl CallResult {
             );
             return Err(Error::retry(text).at(Stage::Limit));
         }
-        if result.is_error == Some(true) {
+        if is_error {
             return Err(tool_error(with_data(text, data)));
         }
         let size = |part: &Part| part.source().map_or(0, Source::size);

@@ -4,15 +4,15 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use rmcp::model::{
-    ClientRequest, ListToolsRequest, PaginatedRequestParams, ServerPeerInfo, ServerResult,
-    Tool as Form, ToolAnnotations,
+    ClientRequest, ErrorCode, ListToolsRequest, PaginatedRequestParams, ServerPeerInfo,
+    ServerResult, Tool as Form, ToolAnnotations,
 };
 use rmcp::service::ServiceError;
 use rmcp::{Peer, RoleClient};
 use serde::de::Error as _;
 use serde_json::{Value, json};
 use toolwright_module::{Contract, Dialect, Effect};
-use toolwright_signature::{NameFault, stable_hash};
+use toolwright_signature::stable_hash;
 
 use crate::error::{McpError, Result};
 use crate::mcp_client::incoming::FAULT;
@@ -97,6 +97,12 @@ impl Listing {
         }
     }
 
+    /// Notes that a tool cannot be used.
+    fn leave_out(&mut self, name: String, error: McpError) {
+        tracing::warn!(tool = name, %error, "a tool of an MCP server cannot be used");
+        self.left_out.push((name, Arc::new(error)));
+    }
+
     pub(crate) fn same(&self, other: &Self) -> bool {
         self.instructions == other.instructions
             && self.tools.len() == other.tools.len()
@@ -116,21 +122,32 @@ impl Listing {
         forms: Vec<Value>,
         options: &ToolOptions,
     ) -> Result<Self> {
-        let (mut theirs, mut ours) = (HashSet::new(), HashSet::new());
+        let name_of =
+            |form: &Value| form.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let ours = local_names(forms.iter().map(name_of), options.prefix.as_deref());
+        let mut theirs: HashMap<String, Value> = HashMap::new();
         for form in forms {
-            let name = form.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-            if !theirs.insert(name.clone()) {
-                return Err(McpError::Twice { server: server.to_owned(), name });
+            let name = name_of(&form);
+            match theirs.insert(name.clone(), form.clone()) {
+                None => {}
+                // Pages may overlap.
+                Some(before) if before == form => continue,
+                Some(_) => {
+                    // It is not known which of them a call would run.
+                    self.tools.retain(|tool| tool.name != name);
+                    self.left_out.retain(|(left_out, _)| *left_out != name);
+                    let server = server.to_owned();
+                    self.leave_out(name.clone(), McpError::Twice { server, name });
+                    continue;
+                }
             }
             if !options.imports(&name) {
                 continue;
             }
-            match Listed::new(name.clone(), form, options, &mut ours) {
+            let own = ours.get(&name).cloned().unwrap_or_default();
+            match Listed::new(name.clone(), own, form, options) {
                 Ok(tool) => self.tools.push(Arc::new(tool)),
-                Err(error) => {
-                    tracing::warn!(tool = name, %error, "a tool of an MCP server cannot be used");
-                    self.left_out.push((name, Arc::new(error)));
-                }
+                Err(error) => self.leave_out(name, error),
             }
         }
         // Each tool that the settings name must exist, and those of `only` must be usable.
@@ -138,8 +155,8 @@ impl Listing {
         let named = options.effects.keys().chain(only.clone()).chain(&options.left_out);
         let mut named: Vec<&String> = named.collect();
         named.sort_unstable();
-        if let Some(name) = named.into_iter().find(|name| !theirs.contains(*name)) {
-            return Err(McpError::no_such_tool(name, theirs.iter().map(String::as_str)));
+        if let Some(name) = named.into_iter().find(|name| !theirs.contains_key(*name)) {
+            return Err(McpError::no_such_tool(name, theirs.keys().map(String::as_str)));
         }
         for name in only {
             self.check_usable(name)?;
@@ -149,24 +166,14 @@ impl Listing {
 }
 
 impl Listed {
-    fn new(
-        name: String,
-        form: Value,
-        options: &ToolOptions,
-        taken: &mut HashSet<String>,
-    ) -> Result<Self> {
+    fn new(name: String, ours: String, form: Value, options: &ToolOptions) -> Result<Self> {
         let form = read(&name, form)?;
         // Icons and metadata are for programs. A model does not see them.
         let mut shown = form.clone();
         (shown.icons, shown.meta) = (None, None);
         let definition = serde_json::to_value(shown)
             .map_err(|source| McpError::Definition { name: name.clone(), source })?;
-        let ours = local_name(&name, options.prefix.as_deref());
         let contract = contract(&ours, &form)?;
-        if !taken.insert(ours.clone()) {
-            let fault = NameFault::Duplicate;
-            return Err(toolwright_signature::ContractError::Name { name: ours, fault }.into());
-        }
         let effect = options.effects.get(&name).copied();
         let hinted = form.annotations.filter(|_| options.trusted).map(|hints| effect_of(&hints));
         let effect = effect.or(hinted).unwrap_or(Effect::Write);
@@ -178,7 +185,7 @@ impl Listed {
 /// Returns the contract of a definition by the name that models see.
 pub(crate) fn contract_of(definition: Value) -> Result<Contract> {
     let name = definition.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-    contract(&valid_name(&name), &read(&name, definition)?)
+    contract(&local_name(&name, None), &read(&name, definition)?)
 }
 
 fn read(name: &str, definition: Value) -> Result<Form> {
@@ -200,6 +207,29 @@ fn contract(name: &str, form: &Form) -> Result<Contract> {
     Ok(contract)
 }
 
+/// Returns the names of a server's tools for models, each different, by the server's names.
+///
+/// If two names become the same, a name that did not change keeps it, and another one ends with a hash
+/// of the server's name. So the names do not depend on the order of the list.
+fn local_names(
+    theirs: impl Iterator<Item = String>,
+    prefix: Option<&str>,
+) -> HashMap<String, String> {
+    let (mut ours, mut taken) = (HashMap::new(), HashSet::new());
+    let mut theirs: Vec<String> = theirs.collect();
+    theirs.sort_unstable_by_key(|name| (valid_name(name) != *name, name.clone()));
+    theirs.dedup();
+    for name in theirs {
+        let mut own = local_name(&name, prefix);
+        if !taken.insert(own.clone()) {
+            own = with_hash(&own, &name);
+            taken.insert(own.clone());
+        }
+        ours.insert(name, own);
+    }
+    ours
+}
+
 /// Returns the name of a tool for models. Not every name in the protocol is valid for every
 /// language model provider.
 pub(crate) fn local_name(name: &str, prefix: Option<&str>) -> String {
@@ -210,15 +240,21 @@ pub(crate) fn local_name(name: &str, prefix: Option<&str>) -> String {
     })
 }
 
-/// Returns the name if it is not too long for a provider, otherwise its beginning and a hash of the
-/// whole, which is the same each time.
+/// Returns the name if every provider accepts its length and its first character. Gemini requires a
+/// letter or `_` there. A name that is too long becomes its beginning and a hash of the whole, which is
+/// the same each time.
 pub(crate) fn short_name(name: String) -> String {
+    let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let name = if starts_well || name.is_empty() { name } else { format!("_{name}") };
+    if name.len() > LONGEST_NAME { with_hash(&name, &name) } else { name }
+}
+
+/// Returns the beginning of a name, and a hash of another text.
+fn with_hash(name: &str, text: &str) -> String {
     // `valid_name` leaves only ASCII, and prefixes are checked.
-    let Some(start) = name.get(..LONGEST_NAME - 9).filter(|_| name.len() > LONGEST_NAME) else {
-        return name;
-    };
+    let start = name.get(..LONGEST_NAME - 9).unwrap_or(name);
     // Names are no secrets, and a collision becomes a name with a number.
-    format!("{start}_{:08x}", stable_hash([name.as_str()]) as u32)
+    format!("{start}_{:08x}", stable_hash([text]) as u32)
 }
 
 /// Replaces the characters that providers do not accept with `_`.
@@ -251,6 +287,7 @@ pub(crate) async fn list(
 ) -> Result<Listing> {
     let info = peer.peer_info();
     let listing = info.as_deref().map(Listing::of).unwrap_or_default();
+    let has_tools = info.as_deref().is_some_and(|info| info.capabilities.tools.is_some());
     let unexpected = || McpError::listing(server, ServiceError::UnexpectedResponse);
     let endless = || McpError::Endless { server: server.to_owned() };
     let mut forms = Vec::new();
@@ -263,7 +300,16 @@ pub(crate) async fn list(
         let request = ListToolsRequest { params, ..ListToolsRequest::default() };
         // `list_tools` is not used, because it may return a cached list.
         let response = peer.send_request(ClientRequest::ListToolsRequest(request)).await;
-        let (page, next) = match response.map_err(|source| McpError::listing(server, source))? {
+        let response = match response {
+            // A server may have prompts and resources only.
+            Err(ServiceError::McpError(error))
+                if error.code == ErrorCode::METHOD_NOT_FOUND && !has_tools =>
+            {
+                return listing.with_tools(server, forms, options);
+            }
+            response => response.map_err(|source| McpError::listing(server, source))?,
+        };
+        let (page, next) = match response {
             ServerResult::ListToolsResult(page) => {
                 let forms = page.tools.into_iter().map(serde_json::to_value);
                 let forms = forms.collect::<Result<Vec<_>, _>>();
