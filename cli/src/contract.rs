@@ -1,8 +1,9 @@
 //! The command `contract`: shows contracts, lowers them, and compares two versions of them.
 //!
-//! `sources` reads contracts from files and servers, `versions` compares two lists, `report` writes
-//! the comparison for people and programs.
+//! `sources` reads contracts from files and servers, `clients` says what MCP clients do with a tool,
+//! `versions` compares two lists, `report` writes the comparison for people and programs.
 
+mod clients;
 mod report;
 mod sources;
 mod versions;
@@ -44,7 +45,8 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Print what a provider gets. Rules that it cannot express go to standard error
+    /// Print what a provider gets. Rules that it cannot express go to standard error, and for mcp
+    /// what known clients would drop
     Lower {
         /// json-schema, openai-strict, openai-loose, anthropic, gemini or mcp
         #[arg(long, value_name = "NAME")]
@@ -57,7 +59,8 @@ enum Action {
         #[arg(long)]
         output: bool,
 
-        /// Print one object per contract and line, with `name`, `lowered` and `losses`, or `error`
+        /// Print one object per contract and line, with `name`, `lowered` and `losses`, or `error`;
+        /// for mcp also `clients`
         #[arg(long)]
         json: bool,
     },
@@ -150,16 +153,30 @@ fn lower(
     version.note_left_out();
     // A tool that was left out cannot be lowered.
     let (mut all, mut refused) = (Vec::new(), !version.left_out.is_empty());
-    for contract in &version.contracts {
+    let clients = match dialect {
+        Dialect::Mcp if !output => clients::rules()?,
+        _ => Vec::new(),
+    };
+    for (place, contract) in version.contracts.iter().enumerate() {
         let name = contract.name();
+        let dropped = |lowered: &Value| -> Vec<_> {
+            clients.iter().filter_map(|rule| rule.refuses(lowered, place)).collect()
+        };
         match (lowered(contract, dialect, output), json) {
             (Ok((lowered, losses)), true) => {
-                tell(&json!({"name": name, "lowered": lowered, "losses": losses}));
+                let mut line = json!({"name": name, "lowered": lowered, "losses": losses});
+                if !clients.is_empty() {
+                    line["clients"] = json!(dropped(&lowered));
+                }
+                tell(&line);
             }
             (Ok((lowered, losses)), false) => {
                 losses.iter().for_each(|loss| {
                     note(&format!("`{}`: {}", visible(name), visible(&loss.text)))
                 });
+                for client in dropped(&lowered) {
+                    note(&format!("`{}`: {}", visible(name), visible(&client.to_string())));
+                }
                 all.push(lowered);
             }
             (Err(error), true) => {

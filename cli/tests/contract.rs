@@ -187,6 +187,37 @@ fn each_provider_gets_its_own_form_with_the_losses() {
 }
 
 #[test]
+fn what_a_client_of_mcp_would_drop_is_listed_with_its_source() {
+    let input = json!({
+        "type": "object",
+        "properties": {"rows": {"type": "array"}},
+        "allOf": [{"required": ["rows"]}],
+    });
+    let tools = listed(&[tool("count", input)]);
+    let ran = run_with(&["lower", "--dialect", "mcp", "-"], &tools);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    for said in [
+        "`count`: Claude Code drops the tool: `allOf` at the root (https://github.com/",
+        "`count`: VS Code drops the tool: `array` without `items` at $.rows (https://github.com/",
+    ] {
+        assert!(ran.stderr.contains(said), "{}", ran.stderr);
+    }
+    let ran = run_with(&["lower", "--json", "--dialect", "mcp", "-"], &tools);
+    let line: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let first = &line["clients"][0];
+    assert_eq!(
+        (&first["client"], &first["otherwise"]),
+        (&json!("Claude Code"), &json!("drops the tool"))
+    );
+    assert!(first["found"].is_string() && first["source"].is_string() && first["date"].is_string());
+    // Nothing is dropped of our own tools.
+    for tools in ["memory", "text", "github", "files:."] {
+        let ran = run(&["lower", "--dialect", "mcp", "--tools", tools]);
+        assert!(!ran.stderr.contains("drop") && !ran.stderr.contains("fails"), "{}", ran.stderr);
+    }
+}
+
+#[test]
 fn each_tool_of_this_program_has_the_form_of_each_dialect() {
     let tools = |dialect: &str| -> Vec<Value> {
         let ran = run(&["lower", "--dialect", dialect, "--tools", "memory,text,github"]);
