@@ -13,6 +13,7 @@ use toolwright_module::error::Stage;
 use toolwright_module::message::Source;
 use toolwright_module::{Contract, Effect, Error, Result as ModuleResult, Tool, ToolOutput};
 
+use crate::ResultText;
 use crate::error::{McpError, Result};
 use crate::mcp_client::McpClient;
 use crate::mcp_client::call_result::CallResult;
@@ -192,7 +193,8 @@ impl McpClient {
         }
         let blocks = contents.into_iter().map(ContentBlock::resource).collect();
         let max_bytes = self.connection.client.max_result_bytes;
-        Ok(CallResult::new(CallToolResult::success(blocks), max_bytes)?.into_output())
+        let result = CallToolResult::success(blocks);
+        Ok(CallResult::new(result, max_bytes, ResultText::Both)?.into_output())
     }
 
     /// Returns the list of the resources as a model reads it.
