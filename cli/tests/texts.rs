@@ -28,7 +28,7 @@ const SOURCES: [&str; 15] = [
 
 /// The beginnings of texts that no user of the command sees: of faults in a program, of logs, and of
 /// parts of other texts.
-const FOR_PROGRAMS: [&str; 10] = [
+const FOR_PROGRAMS: [&str; 12] = [
     "`Perform::perform_all` must return",
     "the performer lost the outcome",
     "the run is already at step",
@@ -39,6 +39,9 @@ const FOR_PROGRAMS: [&str; 10] = [
     " with `with_",
     "`inputs`",
     "there is no world",
+    // The command sends a login only if there is no token.
+    "a server gets either a token or a login",
+    "it has no variable; use",
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

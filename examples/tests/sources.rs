@@ -28,6 +28,7 @@ fn no_base_class_no_toolset_class_and_no_proxy() {
 
 /// The sources that write a schema without a type, and the reason of each.
 const WRITTEN_SCHEMAS: &[(&str, &str)] = &[
+    ("cli/src/contract/clients.rs", "the forms that clients drop, in its tests"),
     ("cli/src/schema.rs", "the fields that a user of the command names"),
     ("group/src/custom.rs", "the text of a custom tool as a field, for agents"),
     ("group/src/definition.rs", "the schema that `Handle::schema` replaces"),
@@ -41,6 +42,7 @@ const WRITTEN_SCHEMAS: &[(&str, &str)] = &[
     ("serve/src/ui_messages/tests/written.rs", "the schema of a question, as a client reads it"),
     ("toolsets/mcp/src/mcp_client.rs", "the tools of a server"),
     ("toolsets/mcp/src/mcp_client/listing.rs", "the tools of a server"),
+    ("toolsets/mcp/src/mcp_client/questions.rs", "the question of a server"),
     (
         "toolsets/mcp/src/mcp_client/resources.rs",
         "a type's schema for a tool with images beside its text",
