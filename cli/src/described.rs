@@ -24,12 +24,18 @@ pub(crate) fn tool(tool: &Tool, source: &str) -> String {
     format!(" ({effect}){}\n", purpose(tool.contract()))
 }
 
-/// Returns the description, and one line per field of the input.
-fn purpose(contract: &Contract) -> String {
+/// Returns the lines of a description below a heading.
+pub(crate) fn below(description: Option<&str>) -> String {
     let mut text = String::new();
-    for line in contract.description().lines() {
+    for line in description.unwrap_or_default().lines() {
         text.push_str(format!("\n  {}", visible(line)).trim_end_matches(' '));
     }
+    text
+}
+
+/// Returns the description, and one line per field of the input.
+fn purpose(contract: &Contract) -> String {
+    let mut text = below(Some(contract.description()));
     let schema = contract.input();
     for (name, argument) in schema["properties"].as_object().into_iter().flatten() {
         let optional = if required(schema, name) { "" } else { ", optional" };

@@ -1,4 +1,5 @@
-//! The command `mcp`: serves toolsets, uses the tools of other servers, and packages servers.
+//! The command `mcp`: serves toolsets, uses the tools, prompts and resources of other servers, and
+//! packages servers.
 
 mod package;
 
@@ -11,8 +12,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use tokio::net::TcpListener;
-use toolwright_mcp::{McpClient, McpClientBuilder, McpServer, ServerLimits};
-use toolwright_module::{Cancellation, Context, Error, Result};
+use toolwright_mcp::{McpClient, McpClientBuilder, McpServer, ResourceBody, ServerLimits};
+use toolwright_module::message::{Part, ReplyPart, Source};
+use toolwright_module::{Cancellation, Context, Error, Message, Result};
 use tracing_subscriber::filter::LevelFilter;
 
 use self::package::Package;
@@ -21,7 +23,7 @@ use crate::described;
 use crate::keys::Keys;
 use crate::login::{LoginArgs, log_out};
 use crate::servers::{self, note_left_out, token};
-use crate::show::{note, say_below, say_theirs, tell};
+use crate::show::{note, put, put_bytes, say_below, say_theirs, tell, visible};
 use crate::signals::{terminated, until_ctrl_c};
 use crate::texts::read_file;
 use crate::toolbox::ToolArgs;
@@ -35,6 +37,8 @@ Examples:
   toolwright mcp serve --tools files:. --http 8000
   toolwright mcp list 'npx -y @modelcontextprotocol/server-filesystem .'
   toolwright mcp call http://127.0.0.1:8000/mcp file_list
+  toolwright mcp prompt 'npx -y @modelcontextprotocol/server-everything' args-prompt city=Bonn
+  toolwright mcp read http://127.0.0.1:8000/mcp file:///readme.md
   toolwright mcp lock http://127.0.0.1:8000/mcp > server.lock
   toolwright mcp list http://127.0.0.1:8000/mcp --lock server.lock
   toolwright mcp login https://mcp.example.com/mcp
@@ -65,6 +69,28 @@ enum Action {
 
         #[command(flatten)]
         call: CallArgs,
+    },
+    /// Print the messages of a prompt of a server; without a name, print its prompts
+    Prompt {
+        #[command(flatten)]
+        server: Server,
+
+        /// The prompt
+        #[arg(value_name = "PROMPT")]
+        name: Option<String>,
+
+        /// Arguments of the prompt
+        #[arg(value_name = "NAME=VALUE")]
+        arguments: Vec<String>,
+    },
+    /// Print the contents of a resource of a server; without a URI, print its resources
+    Read {
+        #[command(flatten)]
+        server: Server,
+
+        /// The resource
+        #[arg(value_name = "URI")]
+        uri: Option<String>,
     },
     /// Print the current state of a server, as a file for --lock
     Lock {
@@ -176,13 +202,19 @@ impl McpCommandArgs {
 
 impl Action {
     async fn with(&self, cx: &Context) -> Result<()> {
-        let (Self::List { server, .. } | Self::Call { server, .. } | Self::Lock { server }) = self
+        let (Self::List { server, .. }
+        | Self::Call { server, .. }
+        | Self::Prompt { server, .. }
+        | Self::Read { server, .. }
+        | Self::Lock { server }) = self
         else {
             return Ok(());
         };
         // The annotations are only shown, and decide nothing, so they can be trusted.
         let client = match self {
             Self::List { .. } => server.client()?.with_trusted_annotations(),
+            // A person reads the messages, and the marks are for models.
+            Self::Prompt { .. } => server.client()?.with_trusted_results(),
             _ => server.client()?,
         };
         let connected =
@@ -204,6 +236,12 @@ impl Action {
                 list(&remote, *json);
                 Ok(())
             }
+            Self::Prompt { name: Some(name), arguments, .. } => {
+                cx.until_cancelled(prompt(&remote, name, arguments)).await
+            }
+            Self::Prompt { .. } => cx.until_cancelled(list_prompts(&remote)).await,
+            Self::Read { uri: Some(uri), .. } => cx.until_cancelled(read(&remote, uri)).await,
+            Self::Read { .. } => cx.until_cancelled(list_resources(&remote)).await,
             Self::Serve(_) | Self::Package(_) | Self::Login(_) | Self::Logout { .. } => Ok(()),
         };
         remote.close().await;
@@ -254,6 +292,81 @@ fn list(remote: &McpClient, json: bool) {
     for tool in remote.tools() {
         say_below(tool.name(), &described::tool(&tool, ", according to the server"));
     }
+}
+
+async fn list_prompts(remote: &McpClient) -> Result<()> {
+    for prompt in remote.prompts().await? {
+        let mut text = described::below(prompt.description.as_deref());
+        for argument in &prompt.arguments {
+            let optional = if argument.required { "" } else { ", optional" };
+            text.push_str(&format!("\n    {}{optional}", visible(&argument.name)));
+            if let Some(said) = &argument.description {
+                text.push_str(&format!(". {}", visible(said)));
+            }
+        }
+        say_below(&prompt.name, &(text + "\n"));
+    }
+    Ok(())
+}
+
+async fn prompt(remote: &McpClient, name: &str, arguments: &[String]) -> Result<()> {
+    let split = |argument: &String| match argument.split_once('=') {
+        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+        None => Err(Error::refuse(format!("`{argument}` is not NAME=VALUE"))),
+    };
+    let arguments = arguments.iter().map(split).collect::<Result<Vec<_>>>()?;
+    let arguments: Vec<_> = arguments.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+    for message in remote.prompt(name, &arguments).await? {
+        match &*message {
+            Message::User { parts } => parts.iter().for_each(show_part),
+            Message::Assistant { parts } => {
+                for part in parts {
+                    if let ReplyPart::Text(text) = part {
+                        say_theirs(text);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn show_part(part: &Part) {
+    match part {
+        Part::Text(text) => say_theirs(text),
+        part => {
+            let kind = part.source().and_then(Source::media_type).unwrap_or_else(|| part.kind());
+            note(&format!("(the prompt has a file of type {kind})"));
+        }
+    }
+}
+
+async fn list_resources(remote: &McpClient) -> Result<()> {
+    // Some servers do not know the request for templates.
+    let templates = remote.resource_templates().await.unwrap_or_default();
+    for resource in remote.resources().await?.into_iter().chain(templates) {
+        let kind = resource.media_type.map(|kind| format!(", {}", visible(&kind)));
+        let name = visible(resource.title.as_ref().unwrap_or(&resource.name));
+        let text = described::below(resource.description.as_deref());
+        say_below(&resource.uri, &format!(" ({name}{}){text}\n", kind.unwrap_or_default()));
+    }
+    Ok(())
+}
+
+async fn read(remote: &McpClient, uri: &str) -> Result<()> {
+    for contents in remote.read_resource(uri).await? {
+        match contents.body {
+            ResourceBody::Text(text) => put(&text),
+            ResourceBody::Bytes(bytes) if !put_bytes(&bytes) => {
+                let kind = contents.media_type.unwrap_or_else(|| "an unknown type".to_owned());
+                let (uri, length) = (visible(&contents.uri), bytes.len());
+                note(&format!("({uri} has {length} bytes of {kind}; write them to a file with >)"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 impl Serve {

@@ -222,6 +222,16 @@ pub(crate) fn put(text: &str) {
     }
 }
 
+/// Writes bytes to stdout, unless it is a terminal. Returns whether they were written.
+pub(crate) fn put_bytes(bytes: &[u8]) -> bool {
+    let mut out = io::stdout().lock();
+    if out.is_terminal() {
+        return false;
+    }
+    keep_error(out.write_all(bytes).and_then(|()| out.flush()));
+    true
+}
+
 /// Prints a heading with the text below it on stdout, both from others.
 pub(crate) fn say_below(heading: &str, text: &str) {
     let (heading, text) = match io::stdout().is_terminal() {

@@ -9,7 +9,7 @@ use crate::common::{Ran, lines, program, run};
 use crate::mcp_process as mcp;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use toolwright_mcp::McpServer;
+use toolwright_mcp::{McpServer, Resource};
 use toolwright_module::message::Image;
 use toolwright_module::{Effect, Error, Tool, ToolOutput};
 use toolwright_signature::Contract;
@@ -753,4 +753,57 @@ fn what_cannot_be_packaged_is_told_before_anything_is_written() {
         assert!(ran.stderr.contains(said), "{}", ran.stderr);
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prompts_and_resources_of_a_server_are_listed_and_read() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let input = json!({
+        "type": "object",
+        "properties": {"path": {"type": "string", "description": "The file."}, "tone": {"type": "string"}},
+        "required": ["path"],
+    });
+    let review = Contract::dynamic("review", "Review\u{1b}[2J a file.", input, None).unwrap();
+    let review = Tool::dynamic(review, Effect::Read, async |arguments, _| {
+        Ok(ToolOutput::text_only(format!("Review {arguments}.")))
+    });
+    let notes = Resource::new("notes://all", "notes").with_description("Every note.");
+    let logo = Resource::new("file:///logo.png", "logo").with_media_type("image/png");
+    let server = McpServer::new("odd", "1", [])
+        .unwrap()
+        .with_prompts([review])
+        .unwrap()
+        .with_resource(notes, async |_| Ok("Buy tea.\n"))
+        .unwrap()
+        .with_resource(logo, async |_| Ok(b"\x89PNG\xff".to_vec()))
+        .unwrap();
+    tokio::spawn(server.serve_http(listener));
+    tokio::task::spawn_blocking(move || {
+        let client = |task: &[&str]| client(&url, task);
+        insta::assert_snapshot!(ok(run(&mut client(&["prompt"]))), @r"
+        review
+          Review\u001b[2J a file.
+            path. The file.
+            tone, optional
+        ");
+        let shown = ok(run(&mut client(&["prompt", "review", "path=a=b"])));
+        assert_eq!(shown.trim_end(), r#"Review {"path":"a=b"}."#);
+        let told = failed(run(&mut client(&["prompt", "review"])));
+        assert!(told.contains("$.path: this field is missing"), "{told}");
+        let told = failed(run(&mut client(&["prompt", "review", "path"])));
+        assert!(told.contains("`path` is not NAME=VALUE"), "{told}");
+        insta::assert_snapshot!(ok(run(&mut client(&["read"]))), @r"
+        notes://all (notes)
+          Every note.
+        file:///logo.png (logo, image/png)
+        ");
+        assert_eq!(ok(run(&mut client(&["read", "notes://all"]))), "Buy tea.\n");
+        let bytes = client(&["read", "file:///logo.png"]).output().unwrap().stdout;
+        assert_eq!(bytes, b"\x89PNG\xff");
+        let told = failed(run(&mut client(&["read", "notes://none"])));
+        assert!(told.contains("there is no resource with this URI"), "{told}");
+    })
+    .await
+    .unwrap();
 }
