@@ -39,7 +39,7 @@ const FOR_PROGRAMS: [&str; 12] = [
     " with `with_",
     "`inputs`",
     "there is no world",
-    // The command sends a login only if there is no token.
+    // The command never sends both.
     "a server gets either a token or a login",
     "it has no variable; use",
 ];

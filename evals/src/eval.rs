@@ -72,7 +72,7 @@ pub(crate) type Subject<I, O> = Arc<
         + Sync,
 >;
 pub(crate) type SetWorld<I, O> = dyn Fn(Context, &Case<I, O>) -> Context + Send + Sync;
-/// Returns a hash of an agent as it is now. `None` if there is no agent.
+/// Returns a hash of an agent as it is now, and `None` for a module.
 type Version = dyn Fn() -> BoxFuture<'static, Option<String>> + Send + Sync;
 type OnProgress = dyn Fn(usize, usize, &GradedAttempt) + Send + Sync;
 

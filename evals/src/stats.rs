@@ -74,8 +74,8 @@ fn wilson(share: f64, n: f64) -> (f64, f64) {
     ((middle - margin) / scale, (middle + margin) / scale)
 }
 
-/// Returns what is known if all values are equal, for which a deviation of 0 would say too much: the share
-/// of other values that there may be beyond the sample, and what remains of the mean if they are all 0.
+/// Returns the interval of equal values, as its lower end and its width. Their deviation is 0, which does
+/// not mean that all others are the same: up to this share of them may be anything from 0 to 1.
 fn of_equal(values: &[f64]) -> Option<(f64, f64)> {
     let first = values.first().filter(|first| values.iter().all(|value| value == *first))?;
     let (_, share) = wilson(0.0, values.len() as f64);

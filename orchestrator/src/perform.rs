@@ -254,12 +254,12 @@ pub async fn value<T: Serialize + DeserializeOwned + Send>(
     let part = Part { path: cx.path(), kind: PartKind::Value { name: name.to_owned() } };
     let work = async move {
         let value = work.await.map_err(Open::Work)?;
-        // An integer with more than 64 bits has no `Value`.
-        let value = serde_json::to_value(&value).or_else(|_| {
-            let json = serde_json::to_string(&value)?;
-            Ok(json!({ EXACT: json }))
-        });
-        let value = value.map_err(|error: serde_json::Error| Open::Work(Error::other(error)))?;
+        let value = match serde_json::to_value(&value) {
+            Ok(json) if json.get(EXACT).is_none() => Ok(json),
+            // An integer with more than 64 bits has no `Value`, and a field of this name a meaning.
+            _ => serde_json::to_string(&value).map(|json| json!({ EXACT: json })),
+        };
+        let value = value.map_err(|error| Open::Work(Error::other(error)))?;
         Ok(Outcome::new(OutcomeKind::Value(value)))
     };
     let outcome = performer.perform(part, Box::pin(work)).await?;

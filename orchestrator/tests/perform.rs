@@ -331,6 +331,11 @@ async fn a_value_is_computed_once() {
     let first = perform::value(&cx, "long", long()).await.unwrap();
     let again: Vec<u128> = perform::value(&cx, "long", async { Ok(Vec::new()) }).await.unwrap();
     assert_eq!((first, again), (vec![u128::MAX, 1], vec![u128::MAX, 1]));
+    // A value whose field has the name of the record's own is not taken for one.
+    let own = || async { Ok(serde_json::json!({"toolwright/json": "[1]"})) };
+    let first = perform::value(&cx, "own", own()).await.unwrap();
+    let again: serde_json::Value = perform::value(&cx, "own", own()).await.unwrap();
+    assert_eq!((&first["toolwright/json"], &again), (&serde_json::json!("[1]"), &first));
     // Without a performer it is only the work.
     let plain = perform::value(&Context::default(), "number", async { Ok(8) }).await;
     assert_eq!(plain.unwrap(), 8);

@@ -21,7 +21,7 @@ pub(super) struct ClientRule {
     /// What the client does with a tool that breaks the rule.
     otherwise: String,
     source: String,
-    /// The date of the source.
+    /// The date of the source, or the day when it was read.
     date: String,
 }
 

@@ -140,13 +140,10 @@ impl Package {
             .collect();
         let name = self.name.rsplit('/').next().unwrap_or(&self.name);
         let entry_point = format!("server/{}", program.name);
-        let key = |variable: &String| variable.to_ascii_lowercase();
         let env: Map<String, Value> = self
             .env
             .iter()
-            .map(|variable| {
-                (variable.clone(), json!(format!("${{user_config.{}}}", key(variable))))
-            })
+            .map(|variable| (variable.clone(), json!(format!("${{user_config.{variable}}}"))))
             .collect();
         let asked: Map<String, Value> = self
             .env
@@ -160,7 +157,7 @@ impl Package {
                     "required": true,
                     "sensitive": true,
                 });
-                (key(variable), field)
+                (variable.clone(), field)
             })
             .collect();
         let mut manifest = json!({

@@ -20,6 +20,8 @@ use serde_json::{Map, Value, json};
 use crate::error::Side;
 use crate::limits::{ANALYSIS_STEPS, NORMAL_DEPTH, SCHEMA_DEPTH};
 use crate::lowering::dialect::Loss;
+use crate::lowering::walk::in_order_of;
+use crate::schema::graph::circles;
 use crate::schema::keywords::{
     Role, entries, has_role, has_type, keyword as known, map_below, schemas_in, text,
 };
@@ -41,8 +43,8 @@ const DYNAMIC: [&str; 3] = ["$dynamicRef", "$recursiveRef", "$dynamicAnchor"];
 /// Keywords under which a schema that accepts more values makes the whole accept fewer.
 const INVERTING: [&str; 5] = ["not", "if", "contains", "unevaluatedProperties", "unevaluatedItems"];
 
-const TOO_LARGE: &str = "stays a reference, because the schema would be too large without it; some clients of MCP \
-     do not resolve references";
+const KEPT: &str = "stays a reference, because the schema without it would be too large or mean something else; \
+     some clients of MCP do not resolve references";
 const CIRCULAR: &str = "stays a reference, because the type contains itself; some clients of MCP do not resolve \
      references";
 
@@ -88,7 +90,7 @@ pub(super) fn inline(schema: &mut Value, side: Side) -> Vec<Loss> {
         );
         return lost.iter().flat_map(|pointer| loss(&format!("#{pointer}"), why.clone())).collect();
     }
-    loss("$", TOO_LARGE.to_owned())
+    loss("$", KEPT.to_owned())
 }
 
 /// Returns the pointers of references that lead back to themselves.
@@ -104,51 +106,20 @@ fn circular(root: &Value) -> HashSet<String> {
         }
         found
     };
-    let mut next: HashMap<String, HashSet<String>> = HashMap::new();
-    let mut waiting = vec![String::new()];
-    while let Some(pointer) = waiting.pop() {
-        if next.contains_key(&pointer) {
-            continue;
-        }
-        let found = root.pointer(&pointer).map(pointers).unwrap_or_default();
-        waiting.extend(found.iter().cloned());
-        next.insert(pointer, found);
+    let mut places = HashMap::from([(String::new(), 0)]);
+    let mut nodes = vec![String::new()];
+    let mut edges: Vec<Vec<usize>> = Vec::new();
+    while let Some(pointer) = nodes.get(edges.len()) {
+        let targets = root.pointer(pointer).map(pointers).unwrap_or_default();
+        let place = |target: String| {
+            *places.entry(target).or_insert_with_key(|target| {
+                nodes.push(target.clone());
+                nodes.len() - 1
+            })
+        };
+        edges.push(targets.into_iter().map(place).collect());
     }
-    let leads_to_circles = reversed_without_ends(&next);
-    reversed_without_ends(&leads_to_circles).into_keys().collect()
-}
-
-/// Returns a graph with its edges reversed, without the nodes from which every path ends.
-fn reversed_without_ends(
-    next: &HashMap<String, HashSet<String>>,
-) -> HashMap<String, HashSet<String>> {
-    let mut before: HashMap<String, HashSet<String>> =
-        next.keys().map(|node| (node.clone(), HashSet::new())).collect();
-    for (node, targets) in next {
-        for target in targets {
-            before.entry(target.clone()).or_default().insert(node.clone());
-        }
-    }
-    let mut left: HashMap<&String, usize> =
-        next.iter().map(|(node, targets)| (node, targets.len())).collect();
-    let mut ends: Vec<&String> =
-        next.iter().filter(|(_, targets)| targets.is_empty()).map(|(node, _)| node).collect();
-    while let Some(end) = ends.pop() {
-        left.remove(end);
-        for node in before.get(end).into_iter().flatten() {
-            if let Some((node, count)) = left.get_key_value(node) {
-                let (node, count) = (*node, count - 1);
-                left.insert(node, count);
-                if count == 0 {
-                    ends.push(node);
-                }
-            }
-        }
-    }
-    let left: HashSet<String> = left.into_keys().cloned().collect();
-    before.retain(|node, _| left.contains(node));
-    before.values_mut().for_each(|nodes| nodes.retain(|node| left.contains(node)));
-    before
+    circles(&edges).into_iter().flatten().filter_map(|node| nodes.get(node).cloned()).collect()
 }
 
 /// The state of one attempt.
@@ -193,7 +164,7 @@ impl Copying<'_> {
         Some(in_order_of(root, copy).into())
     }
 
-    /// Copies a schema. `None` if there is no room.
+    /// Copies a schema. Returns `None` if the copy would be too large.
     fn schema(&mut self, schema: &Value) -> Option<Value> {
         let Some(map) = schema.as_object() else { return Some(schema.clone()) };
         let target = map.get("$ref").and_then(|reference| self.target(reference));
@@ -371,14 +342,4 @@ fn beside(copy: Value, own: Keywords) -> Value {
         }
     }
     own.into()
-}
-
-/// Returns the keywords in the order of the original.
-fn in_order_of(root: &Keywords, mut copy: Keywords) -> Keywords {
-    let mut ordered = Map::new();
-    for keyword in root.keys() {
-        ordered.extend(copy.shift_remove_entry(keyword));
-    }
-    ordered.extend(copy);
-    ordered
 }

@@ -271,7 +271,7 @@ fn typed(kind: Value) -> Keywords {
 
 /// Returns the keywords in the order of the original schema, with new ones at the end: an
 /// unchanged schema keeps its bytes.
-fn in_order_of(schema: &Keywords, mut lowered: Keywords) -> Keywords {
+pub(super) fn in_order_of(schema: &Keywords, mut lowered: Keywords) -> Keywords {
     let mut ordered = Map::new();
     for keyword in schema.keys() {
         ordered.extend(lowered.shift_remove_entry(keyword));

@@ -281,8 +281,8 @@ pub(crate) fn below_mut(schema: &mut Keywords) -> Vec<&mut Value> {
     all
 }
 
-/// Returns a schema with other schemas directly below it. `to` gets the keyword and the schema; without
-/// a result of it, there is none.
+/// Returns a copy of a schema in which each schema directly below it is replaced with the result of `to`,
+/// which gets the keyword and the schema. Returns `None` as soon as `to` does.
 pub(crate) fn map_below(
     schema: &Keywords,
     mut to: impl FnMut(&str, &Value) -> Option<Value>,

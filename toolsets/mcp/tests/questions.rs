@@ -125,7 +125,10 @@ async fn a_server_that_asks_again_and_again_gets_no_more_answers() {
     let cx =
         Context::default().with_approver(async |_: Approval| edit(r#"{"row": 3, "side": "left"}"#));
     let error = tool(&remote, "ask_again_and_again").call("{}", &cx).await.unwrap_err();
-    assert!(error.for_model().contains("asked the user again and again"), "{error:#}");
+    assert!(
+        error.for_model().contains("kept asking the user, and accepted no answer"),
+        "{error:#}"
+    );
 }
 
 #[tokio::test]

@@ -23,7 +23,7 @@ pub enum ResultText {
     Both,
     /// The server's text alone.
     Text,
-    /// The value as JSON, or the server's text if there is no value.
+    /// The value as JSON. Without a value, the server's text.
     Data,
 }
 

@@ -58,7 +58,7 @@ const LOCK_INTERVAL: Duration = Duration::from_millis(20);
 /// }
 /// ```
 pub trait LoginStore: Send + Sync + 'static {
-    /// Returns the login at a server, or `None` if there is none. It is read before each request.
+    /// Returns the login at a server, or `None` before the first one. It is read before each request.
     ///
     /// # Errors
     ///

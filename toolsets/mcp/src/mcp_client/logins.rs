@@ -244,7 +244,11 @@ fn is_private(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let Ok(address) = host.parse::<std::net::IpAddr>() else { return false };
     match address.to_canonical() {
-        std::net::IpAddr::V4(v4) => v4.is_private() || v4.is_link_local() || v4.is_unspecified(),
+        std::net::IpAddr::V4(v4) => {
+            // The last ones are those behind a provider's NAT (RFC 6598).
+            let is_shared = matches!(v4.octets(), [100, 64..=127, ..]);
+            v4.is_private() || v4.is_link_local() || v4.is_unspecified() || is_shared
+        }
         std::net::IpAddr::V6(v6) => {
             v6.is_unique_local() || v6.is_unicast_link_local() || v6.is_unspecified()
         }
@@ -522,6 +526,7 @@ mod tests {
             "https://10.0.0.1/token",
             "https://192.168.1.1/token",
             "https://169.254.169.254/latest",
+            "https://100.64.0.1/token",
             "https://[fd00::1]/token",
             "https://[fe80::1]/token",
             "https://[::ffff:10.0.0.1]/token",

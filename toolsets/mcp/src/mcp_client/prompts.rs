@@ -61,15 +61,15 @@ pub struct PromptArgument {
 impl McpClient {
     /// Returns the server's prompts: messages that a user chooses from a list.
     ///
-    /// The list is requested each time. It is empty if the server has no prompts.
+    /// The list is requested each time. It is empty if the server has no prompts. An item without a name
+    /// is left out, with a warning to `tracing`.
     ///
     /// # Errors
     ///
     /// [`McpError::Request`] if the server does not respond with a list, and
     /// [`McpError::Unauthorized`].
     pub async fn prompts(&self) -> Result<Vec<Prompt>> {
-        let items = self.list(&PROMPTS).await?;
-        Ok(items.iter().filter_map(prompt).collect())
+        self.list(&PROMPTS, prompt).await
     }
 
     /// Returns the messages of a prompt with these arguments, for a conversation.

@@ -77,8 +77,24 @@ impl McpClient {
         }
     }
 
-    /// Requests all pages of a list. It is empty if the server does not declare it.
-    pub(crate) async fn list(&self, list: &'static List) -> Result<Vec<Value>> {
+    /// Requests all pages of a list, and converts its items. It is empty if the server does not declare
+    /// it. Items that `convert` does not accept are left out.
+    pub(crate) async fn list<T>(
+        &self,
+        list: &'static List,
+        convert: impl Fn(&Value) -> Option<T>,
+    ) -> Result<Vec<T>> {
+        let items = self.pages(list).await?;
+        let count = items.len();
+        let converted: Vec<T> = items.iter().filter_map(convert).collect();
+        if converted.len() < count {
+            let left_out = count - converted.len();
+            tracing::warn!(list.method, left_out, "items of an MCP server's list are not valid");
+        }
+        Ok(converted)
+    }
+
+    async fn pages(&self, list: &'static List) -> Result<Vec<Value>> {
         let method = list.method;
         let endless = || McpError::Request {
             method,

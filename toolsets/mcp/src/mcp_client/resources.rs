@@ -59,15 +59,15 @@ struct ReadResource {
 impl McpClient {
     /// Returns the server's resources: data that the server lets clients read.
     ///
-    /// The list is requested each time. It is empty if the server has no resources.
+    /// The list is requested each time. It is empty if the server has no resources. An item without a URI
+    /// is left out, with a warning to `tracing`.
     ///
     /// # Errors
     ///
     /// [`McpError::Request`] if the server does not respond with a list, and
     /// [`McpError::Unauthorized`].
     pub async fn resources(&self) -> Result<Vec<Resource>> {
-        let items = self.list(&RESOURCES).await?;
-        Ok(items.iter().filter_map(|item| resource(item, "uri")).collect())
+        self.list(&RESOURCES, |item| resource(item, "uri")).await
     }
 
     /// Returns the server's templates for resources, whose URIs have variables such as `{title}`.
@@ -77,8 +77,7 @@ impl McpClient {
     /// Those of [`resources`](Self::resources). Some servers that have resources do not know this
     /// request.
     pub async fn resource_templates(&self) -> Result<Vec<Resource>> {
-        let items = self.list(&TEMPLATES).await?;
-        Ok(items.iter().filter_map(|item| resource(item, "uriTemplate")).collect())
+        self.list(&TEMPLATES, |item| resource(item, "uriTemplate")).await
     }
 
     /// Returns the contents of a resource. A resource such as a folder may have several.
@@ -128,7 +127,10 @@ impl McpClient {
                     bytes += data.len();
                     (uri, mime_type, ResourceBody::Bytes(data.to_vec()))
                 }
-                _ => continue,
+                _ => {
+                    let source = "the form of the contents is not known".into();
+                    return Err(McpError::Request { method: READ, source });
+                }
             };
             contents.push(ResourceContents { uri, media_type, body });
         }

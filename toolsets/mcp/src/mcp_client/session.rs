@@ -308,7 +308,7 @@ fn call_failure(error: ServiceError) -> CallFailure {
         ServiceError::TransportSend(failed) => send_failure(failed.error),
         ServiceError::UnexpectedResponse => CallFailure::Unreadable(None),
         ServiceError::InputRequiredRoundsExceeded { .. } => CallFailure::ServerError(
-            "The tool asked the user again and again, and got no answer that it wants.".to_owned(),
+            "The tool kept asking the user, and accepted no answer.".to_owned(),
         ),
         error => CallFailure::Lost(Box::new(error)),
     }
